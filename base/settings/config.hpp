@@ -9,6 +9,7 @@
 
 #include "base/settings/environment.hpp"
 #include "base/status.hpp"
+#include "rueda/types.hpp"
 
 namespace rueda::base {
 
@@ -46,15 +47,11 @@ struct Config {
     // Speed.
     std::uint64_t fusion_threshold_bytes = 64 * kMiB;  ///< 0: no fusion
     double hold_seconds = 0.0002;
-    std::uint64_t chunk_bytes = 0;  ///< 0: from the size of the L2 cache
-    std::uint32_t cells_per_rank = 4;
     double spin_seconds = -1;  ///< -1: automatic
-    bool numa_first = false;
-    std::string topology;  ///< empty: the machine's own
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
     bool ring = false;
-    std::uint64_t network_chunk_bytes = 0;  ///< 0: chosen
-    std::string compression;                ///< CompressionRules::parse(); empty: none
+    std::uint64_t network_chunk_bytes = 0;        ///< 0: chosen
+    Compression compression = Compression::none;  ///< between hosts, where a call does not ask for one
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;
@@ -63,8 +60,6 @@ struct Config {
     std::uint32_t slots_max = 16384;
 
     // Failures and stalls.
-    double liveness_seconds = 0.2;
-    double abort_grace_seconds = 0.3;
     double host_timeout_seconds = 3;
     bool stall_check = true;
     double stall_warning_seconds = 60;
@@ -76,6 +71,12 @@ struct Config {
     // Messages.
     LogLevel log_level = LogLevel::warning;
     bool log_hide_time = false;
+
+    // No variables set the following fields. Tests give them other values, the same on all ranks.
+    std::uint64_t chunk_bytes = 0;     ///< of a tensor that are staged at a time; 0: from the size of the L2 cache
+    std::uint32_t cells_per_rank = 4;  ///< chunks that can be staged at the same time; 2 or more
+    double liveness_seconds = 0.2;     ///< how often a rank looks whether the others are alive
+    double abort_grace_seconds = 0.3;  ///< after an abort, how long an operation waits for ranks that may still write
 
     /// What the reader of the settings wants to tell the user, one line each: misspelt names, and Horovod variables
     /// without a meaning here. The caller logs these lines as warnings.

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/settings/compression_rules.hpp"
-
 namespace rueda::base {
 
 namespace {
@@ -28,6 +26,7 @@ constexpr std::size_t kLongestSocketName = 107;
 constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
+constexpr std::array<std::string_view, 3> kCompressionWords = {"none", "fp16", "bf16"};
 constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
                                                             "error", "fatal", "off"};
 
@@ -39,8 +38,6 @@ bool is_host_name(std::string_view text) {
     return text.size() <= kLongestHostName &&
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
-
-bool is_compression(std::string_view text) { return CompressionRules::parse(text).has_value(); }
 
 bool is_any_text(std::string_view /*text*/) { return true; }
 
@@ -88,26 +85,9 @@ constexpr auto kSettings = std::to_array<Setting>({
      "executed alone."},
     {"RUEDA_HOLD_TIME", "", SettingGroup::speed, SettingScope::rank_zero, SecondsSetting{&Config::hold_seconds, {0, 1}},
      "How long a ready tensor waits for others to join its batch while no thread waits for it."},
-    {"RUEDA_CHUNK_SIZE", "", SettingGroup::speed, SettingScope::rank_zero,
-     BytesSetting{&Config::chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
-     "The number of bytes of a tensor in private memory that are staged at a time. 0: computed from the size of the "
-     "L2 cache."},
-    {"RUEDA_CELLS", "", SettingGroup::speed, SettingScope::rank_zero, CountSetting{&Config::cells_per_rank, {2, 16}},
-     "The number of chunks per rank that can be staged at the same time."},
     {"RUEDA_SPIN_TIME", "", SettingGroup::speed, SettingScope::own, SecondsSetting{&Config::spin_seconds, {0, 1, -1}},
      "How long a waiting thread spins before it sleeps. 0: it does not spin, which is best if ranks share cores. -1: "
      "chosen from the number of cores that the job may use."},
-    {"RUEDA_NUMA_FIRST", "", SettingGroup::speed, SettingScope::same, SwitchSetting{&Config::numa_first},
-     "Whether ranks of one NUMA node combine first, where the host has several and every rank is bound to one of them. "
-     "It decides the order of sums. Not measured yet (docs/design/collectives.md)."},
-    {"RUEDA_TOPOLOGY", "", SettingGroup::speed, SettingScope::own,
-     TextSetting{&Config::topology, is_any_text, "a description of the machine's caches and NUMA nodes"},
-     "Caches and NUMA nodes of the host, in place of what the machine says: hwloc's synthetic description (`numa:2 "
-     "l2:2 "
-     "core:1 pu:1`), or the `/path` of a file that `lstopo --of xml` writes. Ranks are dealt to its nodes by their "
-     "local "
-     "rank. The same on all ranks with RUEDA_NUMA_FIRST. Empty: the machine's own."},
-
     {"RUEDA_DOUBLING_LIMIT", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
      "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages. "
@@ -119,12 +99,12 @@ constexpr auto kSettings = std::to_array<Setting>({
      BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
      "The number of bytes that one lane sends to other hosts at a time. 0: chosen automatically."},
     {"RUEDA_COMPRESSION", "", SettingGroup::speed, SettingScope::same,
-     TextSetting{&Config::compression, is_compression,
-                 "rules such as 'bf16', 'fp16:>=64K' or 'none:*.bias,bf16': none, fp16 or bf16, each with conditions "
-                 "(>=bytes, <bytes, a pattern for names) after colons"},
-     "As what the float32 and float64 tensors of an allreduce travel between hosts, where the call does not say it: "
-     "`fp16`, `bf16` or `none`, for all, or by rules such as `none:*.bias,bf16:>=64K`, of which the first that fits "
-     "counts ([compression.md](compression.md))."},
+     ChoiceSetting{kCompressionWords,
+                   [](Config& config, std::size_t word) { config.compression = static_cast<Compression>(word); },
+                   [](const Config& config) { return static_cast<std::size_t>(config.compression); }},
+     "The type as which the float32 and float64 tensors of an allreduce travel between hosts, unless the call names "
+     "one "
+     "([compression.md](compression.md))."},
 
     {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, SettingScope::smallest,
      BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},
@@ -138,11 +118,6 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_SLOTS_MAX", "", SettingGroup::memory, SettingScope::rank_zero, CountSetting{&Config::slots_max, kSlotRange},
      "The size up to which the table of slots may grow. If it is not set, it is at least RUEDA_SLOTS."},
 
-    {"RUEDA_LIVENESS_INTERVAL", "", SettingGroup::failures, SettingScope::rank_zero,
-     SecondsSetting{&Config::liveness_seconds, {0.01, 10}}, "How often a rank checks that the other ranks are alive."},
-    {"RUEDA_ABORT_GRACE", "", SettingGroup::failures, SettingScope::own,
-     SecondsSetting{&Config::abort_grace_seconds, {0, 60}},
-     "After an abort, how long an operation waits for ranks that may still write into its memory."},
     {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SettingScope::rank_zero,
      SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},
      "If another host sends nothing for this time, it counts as cut off, and the job ends. A host whose leader is "

@@ -302,10 +302,8 @@ void HierarchicalAllreduceTask::combine_segment(std::uint32_t segment, std::span
 /// elements, which do not change what other hosts contribute.
 void HierarchicalAllreduceTask::reduce_present(const ops::Reduction& reduction,
                                                std::span<const std::byte* const> sources, std::byte* to,
-                                               std::uint64_t count) const {
-    if (sources.size() == set_.members) [[likely]] {
-        set_.nodes.reduce(reduction, sources, {&to, 1}, count);
-    } else if (!sources.empty()) {
+                                               std::uint64_t count) {
+    if (!sources.empty()) [[likely]] {
         ops::reduce(reduction, sources, {&to, 1}, count);
     } else {
         ops::fill_neutral(reduction, to, count);

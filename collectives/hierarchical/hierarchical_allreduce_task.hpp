@@ -85,8 +85,8 @@ private:
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] const std::byte* own_input(std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes);
-    void reduce_present(const ops::Reduction& reduction, std::span<const std::byte* const> sources, std::byte* to,
-                        std::uint64_t count) const;
+    static void reduce_present(const ops::Reduction& reduction, std::span<const std::byte* const> sources,
+                               std::byte* to, std::uint64_t count);
     void load_input(std::uint32_t segment, std::uint64_t offset, std::byte* place, std::uint64_t bytes) const;
     void combine_segment(std::uint32_t segment, std::span<const std::byte* const> sources, std::byte* partial,
                          std::uint64_t bytes);

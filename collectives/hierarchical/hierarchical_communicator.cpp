@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
 
-#include <algorithm>
-
 #include "base/assert.hpp"
 #include "collectives/hierarchical/alltoall_task.hpp"
 #include "collectives/hierarchical/hierarchical_adasum_task.hpp"
@@ -11,32 +9,16 @@
 #include "collectives/hierarchical/hierarchical_set.hpp"
 #include "collectives/hierarchical/splits_task.hpp"
 #include "collectives/hierarchical/stream_task.hpp"
-#include "collectives/host/tasks/mixed_allreduce_task.hpp"
 
 namespace rueda::collectives {
-namespace {
-
-bool is_adasum(const Segment& segment) { return segment.reduce_op == ReduceOp::adasum; }
-
-}  // namespace
 
 class HierarchicalCommunicator::Impl {
 public:
-    Impl(std::shared_ptr<Arena> arena, const NumaNodes& nodes, const LocalGroup& group, Transport& transport,
+    Impl(std::shared_ptr<Arena> arena, const LocalGroup& group, Transport& transport,
          const HierarchicalOptions& options)
-        : set(std::move(arena), nodes, group, transport, options),
+        : set(std::move(arena), group, transport, options),
           allreduce(set),
           adasum(set),
-          mixed_allreduce(
-              set.members,
-              [this](const Batch& batch) -> Task& {
-                  allreduce.begin(batch);
-                  return allreduce;
-              },
-              [this](const Batch& batch) -> Task& {
-                  adasum.begin(batch);
-                  return adasum;
-              }),
           streams(set),
           alltoall(set),
           splits(set) {}
@@ -44,16 +26,14 @@ public:
     HierarchicalSet set;
     HierarchicalAllreduceTask allreduce;
     HierarchicalAdasumTask adasum;
-    MixedAllreduceTask mixed_allreduce;
     StreamTask streams;
     AlltoallTask alltoall;
     SplitsTask splits;
 };
 
-HierarchicalCommunicator::HierarchicalCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes,
-                                                   const LocalGroup& group, Transport& transport,
-                                                   const HierarchicalOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(arena), nodes, group, transport, options)) {}
+HierarchicalCommunicator::HierarchicalCommunicator(std::shared_ptr<Arena> arena, const LocalGroup& group,
+                                                   Transport& transport, const HierarchicalOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(arena), group, transport, options)) {}
 
 HierarchicalCommunicator::~HierarchicalCommunicator() = default;
 
@@ -62,9 +42,9 @@ Task& HierarchicalCommunicator::start(const Batch& batch) {
         case Operation::allreduce:
         case Operation::reducescatter:
         case Operation::reduce:
-            if (std::any_of(batch.segments.begin(), batch.segments.end(), is_adasum)) {
-                impl_->mixed_allreduce.begin(batch, [&](std::size_t i) { return is_adasum(batch.segments[i]); });
-                return impl_->mixed_allreduce;
+            if (batch.segments.front().reduce_op == ReduceOp::adasum) {
+                impl_->adasum.begin(batch);
+                return impl_->adasum;
             }
             impl_->allreduce.begin(batch);
             return impl_->allreduce;

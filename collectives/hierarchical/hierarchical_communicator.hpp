@@ -9,7 +9,6 @@
 #include "collectives/communicator.hpp"
 #include "collectives/hierarchical/hierarchical_options.hpp"
 #include "collectives/host/arena/arena.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
 
@@ -22,8 +21,8 @@ namespace rueda::collectives {
 /// Threads: as Communicator says.
 class HierarchicalCommunicator final : public Communicator {
 public:
-    HierarchicalCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes, const LocalGroup& group,
-                             Transport& transport, const HierarchicalOptions& options);
+    HierarchicalCommunicator(std::shared_ptr<Arena> arena, const LocalGroup& group, Transport& transport,
+                             const HierarchicalOptions& options);
     ~HierarchicalCommunicator() override;
 
     [[nodiscard]] Task& start(const Batch& batch) override;

@@ -23,9 +23,9 @@ namespace rueda::collectives {
 struct HierarchicalSet : HostSet {
     enum class CellUse : std::uint8_t { none, allreduce, streams, by_pairs, adasum };
 
-    HierarchicalSet(std::shared_ptr<Arena> a, const NumaNodes& n, const LocalGroup& group, Transport& transport,
+    HierarchicalSet(std::shared_ptr<Arena> a, const LocalGroup& group, Transport& transport,
                     const HierarchicalOptions& o)
-        : HostSet(std::move(a), n), hosts(group), messages(transport), options(o) {}
+        : HostSet(std::move(a)), hosts(group), messages(transport), options(o) {}
 
     Hosts hosts;
     Messages messages;

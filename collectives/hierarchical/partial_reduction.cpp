@@ -3,7 +3,7 @@
 #include "collectives/hierarchical/partial_reduction.hpp"
 
 #include "ops/exact_sums.hpp"
-#include "ops/groups.hpp"
+#include "ops/levels.hpp"
 
 namespace rueda::collectives {
 

@@ -12,9 +12,6 @@
 #include "collectives/host/tasks/allreduce_task.hpp"
 #include "collectives/host/tasks/exchange_task.hpp"
 #include "collectives/host/tasks/host_set.hpp"
-#include "collectives/host/tasks/mixed_allreduce_task.hpp"
-#include "collectives/host/tasks/numa_allreduce_task.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/host/tasks/scatter_task.hpp"
 
 namespace rueda::collectives {
@@ -23,7 +20,7 @@ namespace rueda::collectives {
 /// Threads: as Communicator says.
 class HostCommunicator final : public Communicator {
 public:
-    explicit HostCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes = {});
+    explicit HostCommunicator(std::shared_ptr<Arena> arena);
 
     [[nodiscard]] Task& start(const Batch& batch) override;
     // Members of one host share their splits with the announcements, and no message between them can fail.
@@ -33,13 +30,9 @@ public:
     void abandon() override {}
 
 private:
-    [[nodiscard]] Task& start_allreduce(const Batch& batch);
-
     HostSet set_;
     AllreduceTask allreduce_;
-    NumaAllreduceTask numa_allreduce_;
     AdasumTask adasum_;
-    MixedAllreduceTask mixed_allreduce_;
     ExchangeTask exchange_;
     ScatterTask scatter_;
     const Status no_failure_;

@@ -9,12 +9,11 @@
 
 namespace rueda::collectives {
 
-std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes,
-                                                const std::optional<OtherHosts>& others) {
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Arena> arena, const std::optional<OtherHosts>& others) {
     if (!others) {
-        return std::make_unique<HostCommunicator>(std::move(arena), nodes);
+        return std::make_unique<HostCommunicator>(std::move(arena));
     }
-    return std::make_unique<HierarchicalCommunicator>(std::move(arena), nodes, others->group, others->transport,
+    return std::make_unique<HierarchicalCommunicator>(std::move(arena), others->group, others->transport,
                                                       others->options);
 }
 

@@ -8,7 +8,6 @@
 #include "collectives/communicator.hpp"
 #include "collectives/hierarchical/hierarchical_options.hpp"
 #include "collectives/host/arena/arena.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
 
@@ -22,7 +21,7 @@ struct OtherHosts {
 };
 
 /// Makes the communicator of a process set. Without `others`, all members of the set are on one host.
-[[nodiscard]] std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes,
+[[nodiscard]] std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Arena> arena,
                                                               const std::optional<OtherHosts>& others);
 
 }  // namespace rueda::collectives

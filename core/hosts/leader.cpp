@@ -610,8 +610,7 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
         id_of_slot_[slot] = decision.id;
         slot_of_id_[decision.id] = slot;
     }
-    Registrar<Atomics>::Call call{slot, awaited.value().changed, decision.operation, decision.bytes,
-                                  0,    decision.uncounted};
+    Registrar<Atomics>::Call call{slot, awaited.value().changed, 0, decision.uncounted};
     if (awaited.value().nobody_here) {
         RUEDA_RETURN_IF_FAILED(learn_meaning(decision, slot, call.changed));
     }

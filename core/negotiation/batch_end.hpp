@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "collectives/operation.hpp"
 #include "core/negotiation/log.hpp"
 
 namespace rueda::core {
@@ -12,28 +11,28 @@ namespace rueda::core {
 /// Where the batch that begins at a log position could end now.
 struct BatchEnd {
     std::uint64_t end = 0;
-    /// Nothing more would join: the next entry is another operation, or the threshold is reached.
-    bool complete = false;
+    bool complete = false;  ///< nothing more would join: the next entry is of another kind, or the threshold is met
 };
 
 [[nodiscard]] constexpr bool is_call(EntryKind kind) {
     return kind == EntryKind::call || kind == EntryKind::first_call || kind == EntryKind::changed_call;
 }
 
-/// Allreduces that are published one after the other are executed together, up to `threshold_bytes`. A larger tensor is
-/// executed alone; 0 means no fusion. Other operations are executed alone. Pure; the entry at `begin` must be a
-/// published call.
+/// Allreduces that are published one after the other go together, up to `threshold_bytes`. A larger tensor goes alone,
+/// and a threshold of 0 means no fusion. Adasums go together with adasums only, and other operations go alone
+/// (fusion_of()). Every rank finds the same end, because the entries decide alone. The entry at `begin` is a published
+/// call.
 template <class Atomics>
 [[nodiscard]] BatchEnd propose_batch_end(const Log<Atomics>& log, std::uint64_t begin, std::uint64_t threshold_bytes) {
     const auto first = log.read(begin);
-    if (first.operation != static_cast<std::uint32_t>(collectives::Operation::allreduce)) {
+    if (first.fusion == Fusion::alone) {
         return {begin + 1, true};
     }
     std::uint64_t bytes = first.bytes;
     std::uint64_t end = begin + 1;
     while (end - begin < kBatchEntries && log.is_published(end)) {
         const auto next = log.read(end);
-        if (!is_call(next.kind) || next.operation != first.operation || bytes + next.bytes > threshold_bytes) {
+        if (!is_call(next.kind) || next.fusion != first.fusion || bytes + next.bytes > threshold_bytes) {
             return {end, true};
         }
         bytes += next.bytes;

@@ -211,10 +211,10 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t operation = 0;   ///< collectives::Operation; of a call, for the rank that closes the batch
+    std::uint32_t fusion = 0;      ///< Fusion; of calls, for the rank that closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
-    std::uint64_t bytes = 0;       ///< of the tensor; for the same purpose
-    std::uint32_t uncounted = 0;   ///< for a call on several hosts: the number of ranks that an average does not count
+    std::uint64_t bytes = 0;       ///< of the tensor; as `fusion`
+    std::uint32_t uncounted = 0;   ///< call, on several hosts: an average does not divide by so many ranks of the set
 };
 
 enum class SlotState : std::uint32_t {

@@ -30,7 +30,7 @@ public:
         std::uint32_t slot = kNoSlot;
         std::uint32_t rank = 0;
         std::uint32_t ticket = 0;
-        std::uint32_t operation = 0;
+        Fusion fusion = Fusion::alone;
         std::uint64_t bytes = 0;
         std::uint32_t attachment = 0;
         std::uint32_t uncounted = 0;
@@ -119,7 +119,7 @@ public:
                 copy_once(place.slot),
                 copy_once(place.rank),
                 copy_once(place.ticket),
-                copy_once(place.operation),
+                static_cast<Fusion>(copy_once(place.fusion)),
                 copy_once(place.bytes),
                 copy_once(place.attachment),
                 copy_once(place.uncounted)};
@@ -189,7 +189,7 @@ private:
         std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
         place.rank = entry.rank;
         place.ticket = entry.ticket;
-        place.operation = entry.operation;
+        place.fusion = static_cast<std::uint32_t>(entry.fusion);
         place.bytes = entry.bytes;
         place.attachment = entry.attachment;
         place.uncounted = entry.uncounted;

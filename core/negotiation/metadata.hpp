@@ -62,6 +62,19 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
+/// Which operations may be executed in one batch: those of the same kind, unless the kind is `alone`.
+enum class Fusion : std::uint32_t {
+    alone = 0,
+    allreduces = 1,  ///< except by adasum
+    adasums = 2,     ///< allreduces by adasum, which another task executes
+};
+[[nodiscard]] constexpr Fusion fusion_of(const Metadata& metadata) {
+    if (metadata.operation != static_cast<std::uint8_t>(collectives::Operation::allreduce)) {
+        return Fusion::alone;
+    }
+    return metadata.reduce_op == static_cast<std::uint8_t>(ReduceOp::adasum) ? Fusion::adasums : Fusion::allreduces;
+}
+
 /// Returns false for bytes that no correct rank writes: unknown enumerators, too many dimensions, negative extents.
 /// Metadata of an operation that no rank can do is plausible: see is_possible() (impossible.hpp).
 [[nodiscard]] bool is_plausible(const Metadata& metadata);

@@ -134,11 +134,9 @@ public:
     /// A complete slot that is to be called, as the superior says.
     struct Call {
         std::uint32_t slot = kNoSlot;
-        bool changed = false;  ///< as complete() was told
-        std::uint32_t operation = 0;
-        std::uint64_t bytes = 0;
-        std::uint32_t attachment = 0;  ///< like LogEntry::attachment
-        std::uint32_t uncounted = 0;   ///< like LogEntry::uncounted
+        bool changed = false;          ///< as complete() was told
+        std::uint32_t attachment = 0;  ///< as LogEntry::attachment
+        std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
     };
     /// Appends one batch, which must not be empty. Returns the position behind it.
     std::uint64_t append_calls(std::span<const Call> calls) {
@@ -151,7 +149,8 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            batch_.push_back({kind, call.slot, 0, 0, call.operation, call.bytes, call.attachment, call.uncounted});
+            // The batch is appended with its end, so neither the kind of its operations nor their bytes matter.
+            batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
         const std::uint64_t begin = log_.append_batch(batch_);
@@ -171,7 +170,8 @@ public:
         if (named) {
             set_state(slot, SlotState::retired);  // before the entry, as in end_first_sight()
         }
-        const std::uint64_t position = append({kind, slot, static_cast<std::uint32_t>(code), 0, 0, 0, attachment});
+        const std::uint64_t position =
+            append({kind, slot, static_cast<std::uint32_t>(code), 0, Fusion::alone, 0, attachment});
         if (named) {
             retire(slot, position);
         }
@@ -180,7 +180,7 @@ public:
     /// Other hosts have announced what the attachment says, and all members here have joined. `slot` is as in the
     /// entry. Returns the position behind the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
-        return append({EntryKind::wanted, slot, 0, 0, 0, 0, attachment}) + 1;
+        return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
     /// All ranks of the set have joined, `last` last, and everything that they announced is called. Returns the
     /// position behind the entry.
@@ -408,7 +408,7 @@ private:
         }
         // This comes before the search for the slot: a slot that exists may be for an operation after the refused one.
         if (const auto slots = settle_refusal(request.name(), member)) {
-            answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, *slots});
+            answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, *slots});
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
@@ -464,8 +464,9 @@ private:
                            "RUEDA_SLOTS_MAX",
                            memory_.extent().for_names(slots), memory_.extent().refusals());
         }
-        const std::uint64_t position = answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, slots});
-        // This entry alone made no slot idle.
+        const std::uint64_t position =
+            answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
+        // Of itself this entry made nothing idle.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -695,7 +696,7 @@ private:
         return position;
     }
     std::uint64_t append_call(EntryKind kind, std::uint32_t slot, const Metadata& metadata) {
-        const std::uint64_t position = append({kind, slot, 0, 0, metadata.operation, bytes_of(metadata)});
+        const std::uint64_t position = append({kind, slot, 0, 0, fusion_of(metadata), bytes_of(metadata)});
         memory_.arrivals(slot).last_called.store(position, std::memory_order_relaxed);
         return position;
     }

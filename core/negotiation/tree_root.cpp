@@ -16,10 +16,6 @@
 namespace rueda::core {
 namespace {
 
-bool is_allreduce(const Decision& call) {
-    return call.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce);
-}
-
 std::vector<RankRange> joined_in(const Announcement& announcement) {
     std::vector<RankRange> joined = announcement.joined;
     joined.insert(joined.end(), announcement.uncounted.begin(), announcement.uncounted.end());
@@ -133,7 +129,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     if (anything_new && (!announcement.joined.empty() || !announcement.uncounted.empty())) {
         decision.metadata = metadata;
     }
-    join_batch(std::move(decision));
+    join_batch(std::move(decision), fusion_of(metadata));
     return {};
 }
 
@@ -292,16 +288,14 @@ Status TreeRoot::settle(std::uint32_t hosts) {
 // ---- batches --------------------------------------------------------------------------------------------------------
 
 // The same limits as for the batches of one host (core/negotiation/batch_end.hpp).
-void TreeRoot::join_batch(Decision call) {
-    const bool joins = !batch_.empty() && is_allreduce(call) && is_allreduce(batch_.front()) &&
-                       batch_bytes_ + call.bytes <= options_.fusion_threshold_bytes;
-    if (!joins) {
+void TreeRoot::join_batch(Decision call, Fusion fusion) {
+    if (fusion != batch_fusion_ || batch_bytes_ + call.bytes > options_.fusion_threshold_bytes) {
         end_batch();
     }
+    batch_fusion_ = fusion;
     batch_bytes_ += call.bytes;
     batch_.push_back(std::move(call));
-    if (!is_allreduce(batch_.front()) || batch_bytes_ >= options_.fusion_threshold_bytes ||
-        batch_.size() == kBatchEntries) {
+    if (fusion == Fusion::alone || batch_bytes_ >= options_.fusion_threshold_bytes || batch_.size() == kBatchEntries) {
         end_batch();
     }
 }

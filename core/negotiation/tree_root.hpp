@@ -71,7 +71,7 @@ private:
     void forget_if_nobody_holds(std::uint64_t id);
 
     /// Adds a call to the open batch; closes the batch if no further call could join it.
-    void join_batch(Decision call);
+    void join_batch(Decision call, Fusion fusion);
     void end_batch();
     /// Adds a decision that is not a call.
     void decide(Decision decision);
@@ -81,6 +81,7 @@ private:
     std::unordered_map<std::string, std::uint64_t> ids_;
     std::uint64_t last_id_ = 0;
     std::vector<Decision> batch_;  ///< the open batch
+    Fusion batch_fusion_ = Fusion::alone;
     std::uint64_t batch_bytes_ = 0;
     std::vector<Decision> decided_;
     std::uint64_t batches_ = 0;  ///< batches that were closed

@@ -92,12 +92,13 @@ Status ProcessSet::check_free(const TensorEntry& entry) {
                    entry.name, is_size_of_group(entry.request.metadata) ? "a group" : "an operation");
 }
 
-/// What the caller has not said about compression, the rules say.
+/// If the caller asks for no compression, the setting decides.
 void ProcessSet::ask_for(TensorEntry& entry, const Request& request) const {
     entry.ask_for(request);
     Metadata& metadata = entry.request.metadata;
-    if (!compression_rules_.empty() && request.asked_compression == RUEDA_COMPRESSION_NONE && may_compress(metadata)) {
-        metadata.compression = static_cast<std::uint16_t>(compression_rules_.of(entry.name, request.bytes()));
+    if (compression_ != Compression::none && request.asked_compression == RUEDA_COMPRESSION_NONE &&
+        may_compress(metadata)) {
+        metadata.compression = static_cast<std::uint16_t>(compression_);
     }
 }
 
@@ -270,7 +271,7 @@ void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
     const std::uint64_t begins_batch_at =
         urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
     const std::uint64_t position =
-        log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation, entry.request.bytes()}, begins_batch_at);
+        log_.append({EntryKind::call, entry.slot, 0, 0, fusion_of(metadata), entry.request.bytes()}, begins_batch_at);
     if (position == Log<Atomics>::kNowhere) [[unlikely]] {
         raise(ErrorCode::internal, fmt::format("tensor '{}': there is no room in the log to call it, which no working "
                                                "rank brings about",

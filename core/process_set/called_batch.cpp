@@ -24,10 +24,11 @@ void CalledBatch::begin(std::uint64_t begin, std::uint64_t end) {
 
 Status CalledBatch::add(TensorEntry& entry, const Call& called, std::uint64_t position) {
     entries_.push_back(&entry);
-    // Only allreduces may share a batch (core/negotiation/batch_end.hpp), and no slot may occur twice: a slot is called
-    // again only after its operation was completed.
-    const auto operation = static_cast<Operation>(entry.request.metadata.operation);
-    if (entry.called_at == begin_ || (end_ > begin_ + 1 && operation != Operation::allreduce)) {
+    // Only operations of one kind may share a batch (core/negotiation/batch_end.hpp), and no slot may occur twice: a
+    // slot is called again only after its operation was completed.
+    const Fusion fusion = fusion_of(entry.request.metadata);
+    const bool may_share = fusion != Fusion::alone && fusion == fusion_of(first().request.metadata);
+    if (entry.called_at == begin_ || (end_ > begin_ + 1 && !may_share)) {
         return failure(ErrorCode::internal, "entry {} of the log calls slot {} in a batch in which it cannot be",
                        position, called.slot);
     }

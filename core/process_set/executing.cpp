@@ -76,12 +76,12 @@ bool ProcessSet::run_inline(std::uint64_t position) {
     return true;
 }
 
-/// Combines `count` elements in the order of the set.
+/// Combines `count` elements in rank order.
 void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
                                  std::uint64_t count) const {
     ops::Reduction reduction = reduction_of(request.metadata);
     reduction.divisor = static_cast<int>(extent_.members);
-    nodes_.reduce(reduction, {payloads.data(), extent_.members}, {&output, 1}, count);
+    ops::reduce(reduction, {payloads.data(), extent_.members}, {&output, 1}, count);
 }
 
 Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {

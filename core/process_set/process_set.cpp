@@ -26,8 +26,8 @@ Status about(std::string_view name, const Status& reason) {
 }  // namespace
 
 ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
-                       const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
-                       const std::optional<OtherHosts>& others, std::atomic<std::uint32_t>& pending)
+                       const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
+                       std::atomic<std::uint32_t>& pending)
     : identity_(std::move(identity)),
       arena_(std::move(arena)),
       extent_(extent),
@@ -48,8 +48,7 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       communicator_(collectives::make_communicator(arena_, nodes, others)),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
-      compression_rules_(base::CompressionRules::parse(config.compression).value_or(base::CompressionRules())),
-      nodes_(nodes),
+      compression_(config.compression),
       verify_(config.verify),
       check_nan_(config.check_nan),
       checks_(verify_ != 0 || check_nan_),

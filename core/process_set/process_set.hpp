@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "base/settings/compression_rules.hpp"
 #include "base/settings/config.hpp"
 #include "base/system/clock.hpp"
 #include "collectives/communicator.hpp"
@@ -73,8 +72,8 @@ public:
     /// rank that were submitted and not completed; it outlives this object, and any thread may read it. seq_cst:
     /// partner of Engine::leave().
     ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
-               const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
-               const std::optional<OtherHosts>& others, std::atomic<std::uint32_t>& pending);
+               const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
+               std::atomic<std::uint32_t>& pending);
 
     [[nodiscard]] const SetIdentity& identity() const { return identity_; }
     /// This rank's position among the set's members, counted over all hosts, and the number of members.
@@ -399,8 +398,7 @@ private:
     std::unique_ptr<Leader> leader_;                  // only on the leaders of a set on several hosts
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
-    base::CompressionRules compression_rules_;
-    collectives::NumaNodes nodes_;
+    Compression compression_;  // RUEDA_COMPRESSION
     // Created while there is memory for them.
     std::uint32_t verify_;  // RUEDA_VERIFY
     bool check_nan_;

@@ -383,9 +383,9 @@ Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity
         joined->transport =
             std::make_unique<collectives::SetTransport>(*job_.transport, identity.ranks, number_in_job(identity));
     }
-    joined->set = std::make_unique<ProcessSet>(
-        job_.config, identity, joined->arena, ranks.value().attached.extent, ranks.value().nodes,
-        other_hosts(job_.config, joined->group, joined->transport.get()), job_.pending);
+    joined->set =
+        std::make_unique<ProcessSet>(job_.config, identity, joined->arena, ranks.value().attached.extent,
+                                     other_hosts(job_.config, joined->group, joined->transport.get()), job_.pending);
     return joined;
 }
 

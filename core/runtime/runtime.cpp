@@ -66,8 +66,7 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       arena_(std::move(ranks.attached.arena)),
       heap_(arena_, config.resident_limit_bytes),
       world_(std::make_shared<ProcessSet>(config, SetIdentity{0, group_.job_ranks}, arena_, ranks.attached.extent,
-                                          ranks.nodes, other_hosts(config, group_, control_plane_->transport()),
-                                          pending_)),
+                                          other_hosts(config, group_, control_plane_->transport()), pending_)),
       messenger_(group_, arena_, group_.host_count > 1 ? control_plane_->transport() : nullptr, pending_, logger_),
       engine_(config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_), launcher,
               [this] { heap_.quarantine(); }),
@@ -138,7 +137,6 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!cores.is_ok()) {
         return refuse(cores.status());
     }
-    const std::string warning = ranks.value().warning;
     std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(ranks).value(),
                                                  cores.value(), launcher, first_set_id.value()));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
@@ -148,9 +146,6 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                           base::format_bytes(runtime->arena_->plan().resident_bytes));
     if (!unused.value().empty()) {
         runtime->logger_.warning("{}", unused.value());
-    }
-    if (runtime->group_.is_leader() && !warning.empty()) {
-        runtime->logger_.warning("{}", warning);
     }
     return runtime;
 }

@@ -177,8 +177,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     }
     if (total() > config.arena_limit_bytes) {
         return failure(ErrorCode::resource_exhausted,
-                       "the arena of {} ranks needs {}, and RUEDA_ARENA_LIMIT is {}: raise it, or lower RUEDA_SLOTS, "
-                       "RUEDA_CHUNK_SIZE or RUEDA_CELLS",
+                       "the arena of {} ranks needs {}, and RUEDA_ARENA_LIMIT is {}: raise it, or lower RUEDA_SLOTS",
                        members, base::format_bytes(total()), base::format_bytes(config.arena_limit_bytes));
     }
     plan.negotiation_bytes = NegotiationMemory<base::StdAtomics>::bytes(extent);

@@ -4,9 +4,8 @@
 
 #include <utility>
 
-#include "base/system/topology.hpp"
+#include "base/system/cache_size.hpp"
 #include "core/setup/agreement.hpp"
-#include "core/setup/host_nodes.hpp"
 
 namespace rueda::core {
 namespace {
@@ -27,14 +26,8 @@ Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlP
     RankGroup ranks;
     ranks.group = std::move(group);
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, check_local_size(ranks.group)));
-    const Result<base::Topology> topology = base::read_topology(config.topology);
-    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, topology.status()));
-    const Result<HostNodes> nodes = nodes_of_host(config, topology.value(), control_plane, ranks.group);
-    RUEDA_RETURN_IF_FAILED(nodes.status());
-    ranks.nodes = nodes.value().nodes;
-    ranks.warning = nodes.value().warning;
     Result<AttachedArena> attached =
-        set_up_arena(config, control_plane, ranks.group, std::uint64_t{topology.value().l2_bytes}, resident, addresses);
+        set_up_arena(config, control_plane, ranks.group, base::second_level_cache_bytes(), resident, addresses);
     RUEDA_RETURN_IF_FAILED(attached.status());
     ranks.attached = std::move(attached).value();
     return ranks;

@@ -2,11 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <string>
-
 #include "base/settings/config.hpp"
 #include "collectives/control_plane.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "core/setup/arena_setup.hpp"
 
@@ -16,8 +13,6 @@ namespace rueda::core {
 struct RankGroup {
     collectives::LocalGroup group;
     AttachedArena attached;
-    collectives::NumaNodes nodes;
-    std::string warning;  ///< to be printed once per host; "" if there is none
 };
 
 /// Sets up the arena of this host for the ranks of the control plane, which have found their `group`. Collective. All

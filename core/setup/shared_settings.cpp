@@ -142,7 +142,7 @@ Result<std::map<const Setting*, OtherRanks>> gather_differences(collectives::Con
 
 std::string described(const std::string& value) { return value.empty() ? "not set" : base::quote(value); }
 
-/// For example "RUEDA_CELLS is '4' on ranks 0, 1 and '8' on rank 2".
+/// "RUEDA_SLOTS is '1024' on ranks 0, 1 and '2048' on rank 2".
 std::string describe(const SettingValue& rank_zeros, const OtherRanks& others, int size) {
     std::vector<bool> has_another(static_cast<std::size_t>(size));
     std::string text;

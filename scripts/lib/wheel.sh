@@ -130,18 +130,6 @@ build_wheel_library() { # package
     local source=$kWheelSources/$1 build=$kWheel/libraries/$1
     rm -rf "$build"
     mkdir -p "$build"
-    if [[ $1 == hwloc ]]; then
-        # hwloc reads caches, cores and NUMA nodes from /sys. Finding devices would need more libraries, so it is turned
-        # off.
-        (
-            cd "$build"
-            with_wheel_compiler "$source/configure" CC="ccache $kWheelTools/bin/cc" --quiet --prefix="$kWheelPrefix" --enable-static --disable-shared --with-pic \
-                --disable-libxml2 --disable-cairo --disable-io --disable-libudev --disable-plugins --disable-doxygen \
-                CFLAGS=-O2
-            with_wheel_compiler make --silent --jobs="$(build_jobs)" SUBDIRS="include hwloc" install
-        )
-        return
-    fi
     [[ ! -d $source/cmake_unofficial ]] || source=$source/cmake_unofficial
     with_wheel_compiler cmake -G Ninja -S "$source" -B "$build" --install-prefix "$kWheelPrefix" -Wno-dev \
         --no-warn-unused-cli "${kWheelLibraryOptions[@]}"

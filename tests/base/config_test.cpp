@@ -64,7 +64,7 @@ TEST_CASE("an empty environment gives the defaults", "[config]") {
     CHECK_FALSE(config.log_hide_time);
     CHECK(config.mpi_library.empty());
     CHECK(config.hostname.empty());
-    CHECK(config.compression.empty());
+    CHECK(config.compression == Compression::none);
     CHECK(config.notes.empty());
 }
 
@@ -80,16 +80,12 @@ TEST_CASE("every variable reaches its field", "[config]") {
                                 {"RUEDA_START_TIMEOUT", "2.5"},
                                 {"RUEDA_FUSION_THRESHOLD", "0"},
                                 {"RUEDA_HOLD_TIME", "0.001"},
-                                {"RUEDA_CHUNK_SIZE", "256"},
-                                {"RUEDA_CELLS", "2"},
                                 {"RUEDA_SPIN_TIME", "0"},
-                                {"RUEDA_COMPRESSION", "none:*.bias,bf16:>=64K"},
+                                {"RUEDA_COMPRESSION", "bf16"},
                                 {"RUEDA_ARENA_LIMIT", "1M"},
                                 {"RUEDA_RESIDENT_LIMIT", "2G"},
                                 {"RUEDA_SLOTS", "16"},
                                 {"RUEDA_SLOTS_MAX", "32"},
-                                {"RUEDA_LIVENESS_INTERVAL", "0.05"},
-                                {"RUEDA_ABORT_GRACE", "0"},
                                 {"RUEDA_STALL_CHECK", "off"},
                                 {"RUEDA_STALL_CHECK_TIME_SECONDS", "1"},
                                 {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "2"},
@@ -109,16 +105,12 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK(config.start_timeout_seconds == 2.5);
     CHECK(config.fusion_threshold_bytes == 0);
     CHECK(config.hold_seconds == 0.001);
-    CHECK(config.chunk_bytes == 256);
-    CHECK(config.cells_per_rank == 2);
     CHECK(config.spin_seconds == 0);
-    CHECK(config.compression == "none:*.bias,bf16:>=64K");
+    CHECK(config.compression == Compression::bf16);
     CHECK(config.arena_limit_bytes == 1048576);
     CHECK(config.resident_limit_bytes == 2147483648);
     CHECK(config.slots == 16);
     CHECK(config.slots_max == 32);
-    CHECK(config.liveness_seconds == 0.05);
-    CHECK(config.abort_grace_seconds == 0);
     CHECK_FALSE(config.stall_check);
     CHECK(config.stall_warning_seconds == 1);
     CHECK(config.stall_shutdown_seconds == 2);
@@ -165,7 +157,7 @@ TEST_CASE("Horovod's switch that disables the stall check is inverted, Rueda's i
 }
 
 TEST_CASE("an empty variable counts as not set", "[config]") {
-    CHECK(read({{"RUEDA_CELLS", ""}}).cells_per_rank == 4);
+    CHECK(read({{"RUEDA_SLOTS", ""}}).slots == 1024);
     CHECK(read({{"RUEDA_LOG_LEVEL", ""}, {"HOROVOD_LOG_LEVEL", "info"}}).log_level == LogLevel::info);
     CHECK(read({{"HOROVOD_CYCLE_TIME", ""}}).notes.empty());
 }
@@ -175,17 +167,19 @@ TEST_CASE("a value that cannot be used names itself and what is expected", "[con
           "RUEDA_FUSION_THRESHOLD is '12x'; expected a number of bytes from 0 to 1024T (e.g. 64M)");
     CHECK(refused({{"HOROVOD_FUSION_THRESHOLD", "-1"}}) ==
           "HOROVOD_FUSION_THRESHOLD is '-1'; expected a number of bytes from 0 to 1024T (e.g. 64M)");
-    CHECK(refused({{"RUEDA_CELLS", "1"}}) == "RUEDA_CELLS is '1'; expected a whole number from 2 to 16");
-    CHECK(refused({{"RUEDA_CHUNK_SIZE", "63"}}) ==
-          "RUEDA_CHUNK_SIZE is '63'; expected 0 or a number of bytes from 64 to 1G (e.g. 64M)");
-    CHECK(refused({{"RUEDA_LIVENESS_INTERVAL", "1s"}}) ==
-          "RUEDA_LIVENESS_INTERVAL is '1s'; expected a number of seconds from 0.01 to 10");
+    CHECK(refused({{"RUEDA_SLOTS", "1"}}) == "RUEDA_SLOTS is '1'; expected a whole number from 16 to 65536");
+    CHECK(refused({{"RUEDA_NETWORK_CHUNK", "63"}}) ==
+          "RUEDA_NETWORK_CHUNK is '63'; expected 0 or a number of bytes from 64 to 1G (e.g. 64M)");
+    CHECK(refused({{"RUEDA_START_TIMEOUT", "1s"}}) ==
+          "RUEDA_START_TIMEOUT is '1s'; expected a number of seconds from 0.01 to 86400");
     CHECK(refused({{"RUEDA_SPIN_TIME", "-2"}}) ==
           "RUEDA_SPIN_TIME is '-2'; expected -1 or a number of seconds from 0 to 1");
     CHECK(refused({{"RUEDA_STALL_CHECK", "maybe"}}) ==
           "RUEDA_STALL_CHECK is 'maybe'; expected 0, 1, true, false, yes, no, on or off");
     CHECK(refused({{"RUEDA_LOG_LEVEL", "loud\n"}}) ==
           "RUEDA_LOG_LEVEL is 'loud?'; expected one of trace, debug, info, warning, error, fatal, off");
+    CHECK(refused({{"RUEDA_COMPRESSION", "bf16:>=64K"}}) ==
+          "RUEDA_COMPRESSION is 'bf16:>=64K'; expected one of none, fp16, bf16");
     CHECK(refused({{"RUEDA_RENDEZVOUS", "host:1"}}) ==
           "RUEDA_RENDEZVOUS is 'host:1'; expected '@name' (an abstract Unix socket) or '/path', of at most 107 bytes");
     CHECK(refused({{"RUEDA_RENDEZVOUS", "@" + std::string(107, 'x')}}).starts_with("RUEDA_RENDEZVOUS is '@xxx"));
@@ -198,11 +192,10 @@ TEST_CASE("a value that cannot be used names itself and what is expected", "[con
 }
 
 TEST_CASE("limits themselves are allowed, one beyond is not", "[config]") {
-    CHECK(read({{"RUEDA_CELLS", "16"}}).cells_per_rank == 16);
-    CHECK(read({{"RUEDA_CHUNK_SIZE", "64"}}).chunk_bytes == 64);
+    CHECK(read({{"RUEDA_SLOTS", "16"}}).slots == 16);
+    CHECK(read({{"RUEDA_NETWORK_CHUNK", "64"}}).network_chunk_bytes == 64);
     CHECK(read({{"RUEDA_SPIN_TIME", "1"}}).spin_seconds == 1);
-    CHECK(read({{"RUEDA_LIVENESS_INTERVAL", "0.01"}}).liveness_seconds == 0.01);
-    refused({{"RUEDA_CELLS", "17"}});
+    CHECK(read({{"RUEDA_START_TIMEOUT", "0.01"}}).start_timeout_seconds == 0.01);
     refused({{"RUEDA_SLOTS", "15"}});
     refused({{"RUEDA_SLOTS_MAX", "65537"}});
     refused({{"RUEDA_ARENA_LIMIT", "1048575"}});
@@ -262,11 +255,11 @@ TEST_CASE("notes name misspelt settings and Horovod's without meaning", "[config
 }
 
 TEST_CASE("the environment of the process is read", "[config]") {
-    REQUIRE(setenv("RUEDA_CELLS", "7", 1) == 0);
+    REQUIRE(setenv("RUEDA_SLOTS", "70", 1) == 0);
     const Result<Config> config = read_config(process_environment());
-    REQUIRE(unsetenv("RUEDA_CELLS") == 0);
+    REQUIRE(unsetenv("RUEDA_SLOTS") == 0);
     REQUIRE(config.is_ok());
-    CHECK(config.value().cells_per_rank == 7);
+    CHECK(config.value().slots == 70);
 }
 
 TEST_CASE("the table is in order", "[config]") {
@@ -289,8 +282,9 @@ TEST_CASE("the table is in order", "[config]") {
         CAPTURE(variable.name);
         CHECK(names.insert(variable.name).second);
     }
-    // Every line of a table has as many columns as its heading.
-    CHECK(page.find("| `RUEDA_CELLS` | number | `4` | 2 … 16 |  | rank 0's | Chunks per rank") != std::string::npos);
+    // Every line of a table has as many columns as its head.
+    CHECK(page.find("| `RUEDA_SLOTS` | number | `1024` | 16 … 65536 |  | rank 0's | Tensor names") !=
+          std::string::npos);
     CHECK(page.find("| `RUEDA_STALL_CHECK` | switch | `1` | 0, 1 | `HOROVOD_STALL_CHECK_DISABLE` (inverted) |") !=
           std::string::npos);
 }
@@ -298,10 +292,10 @@ TEST_CASE("the table is in order", "[config]") {
 TEST_CASE("a value is read back from its text bit by bit", "[config]") {
     Config config;
     config.hold_seconds = 1.0 / 3;
-    config.liveness_seconds = 0.1 + 0.2;
+    config.stall_warning_seconds = 0.1 + 0.2;
     config.fusion_threshold_bytes = 12345678901;
-    config.chunk_bytes = 3 * kMiB;
-    config.compression = "none:*.bias,bf16:>=64K";
+    config.network_chunk_bytes = 3 * kMiB;
+    config.compression = Compression::fp16;
     config.ring = true;
     for (const Setting& setting : settings()) {
         CAPTURE(setting.name);
@@ -315,9 +309,10 @@ TEST_CASE("a value is read back from its text bit by bit", "[config]") {
         static_cast<void>(read_value(setting, value_text(setting, config), other));
     }
     CHECK(other.hold_seconds == config.hold_seconds);
-    CHECK(other.liveness_seconds == config.liveness_seconds);
+    CHECK(other.stall_warning_seconds == config.stall_warning_seconds);
     CHECK(other.fusion_threshold_bytes == config.fusion_threshold_bytes);
-    CHECK(other.chunk_bytes == config.chunk_bytes);
+    CHECK(other.network_chunk_bytes == config.network_chunk_bytes);
+    CHECK(other.compression == config.compression);
 }
 
 }  // namespace rueda::base

@@ -18,8 +18,8 @@ constexpr double kHostTimeout = 0.5;
 struct Work {
     std::int64_t elements = 4;
     bool by_adasum = false;
-    std::string compression{};  ///< a rule
-    char joining = '-';         ///< the ranks of this host are in join() meanwhile
+    Compression compression = Compression::none;
+    char joining = '-';  ///< ranks of this host are in join() meanwhile
 };
 
 /// Reduces until the test cuts the connections of host b. Then no rank continues, and each error names the host that
@@ -98,11 +98,12 @@ TEST_CASE("a host that is cut off ends the job on all hosts", "[faults]") {
 TEST_CASE("a host that is cut off in the middle of Adasum, or of what is compressed", "[faults]") {
     const Layout layout = GENERATE("aabb", "abc");
     const std::int64_t elements = GENERATE(4, 100'000);
-    const Work work = GENERATE_COPY(Work{elements, true, "", '-'}, Work{elements, false, "fp16", '-'},
-                                    Work{elements, false, "bf16", '-'});
+    const Work work =
+        GENERATE_COPY(Work{elements, true, Compression::none, '-'}, Work{elements, false, Compression::fp16, '-'},
+                      Work{elements, false, Compression::bf16, '-'});
     const RanksResult result = run_ranks(static_cast<int>(layout.size()),
                                          [&](RankContext& context) { reduce_until_cut(context, layout, work); });
-    INFO(layout << ", " << elements << " elements, compression '" << work.compression << "'\n" << result.text());
+    INFO(layout << ", " << elements << " elements, compression " << name_of(work.compression) << "\n" << result.text());
     CHECK(result.passed());
 }
 
@@ -110,7 +111,7 @@ TEST_CASE("a host that is cut off while ranks are in join() ends them, and the j
     const Layout layout = GENERATE("ab", "aabb", "abcc");
     const char joining = GENERATE('a', 'b');
     const RanksResult result = run_ranks(static_cast<int>(layout.size()), [&](RankContext& context) {
-        reduce_until_cut(context, layout, {1000, false, "", joining});
+        reduce_until_cut(context, layout, {1000, false, Compression::none, joining});
     });
     INFO(layout << ", " << joining << " joins\n" << result.text());
     CHECK(result.passed());

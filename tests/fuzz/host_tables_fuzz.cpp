@@ -65,7 +65,7 @@ public:
     Rank(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::uint32_t number)
         : arena_(std::move(arena)),
           number_(number),
-          set_(config, SetIdentity{0, {0, 1}}, arena_, extent_of_host(), {}, std::nullopt, pending_) {
+          set_(config, SetIdentity{0, {0, 1}}, arena_, extent_of_host(), std::nullopt, pending_) {
         base::RankBlock& block = arena_->control().ranks[number];
         block.pid.store(::getpid());
         block.global_rank.store(static_cast<std::int32_t>(number));

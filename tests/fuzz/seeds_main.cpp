@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/system/topology.hpp"
 #include "base/unique_fd.hpp"
 #include "collectives/host/arena/message_ring.hpp"
 #include "collectives/host/sockets/descriptor_exchange.hpp"
@@ -38,7 +37,6 @@
 #include "core/setup/agreement.hpp"
 #include "core/setup/first_sets.hpp"
 #include "core/setup/host_cores.hpp"
-#include "core/setup/host_nodes.hpp"
 #include "core/setup/shared_settings.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "training/outcome.hpp"
@@ -176,20 +174,13 @@ void write_start_messages(const Folder& folder) {
     folder.write("cores", heard_in(2, [&](Recorder& plane) {
                      static_cast<void>(core::cores_of_host(plane, group_of(plane.rank())).is_ok());
                  }));
-    folder.write("nodes", heard_in(3, [&](Recorder& plane) {
-                     base::Config config;
-                     config.numa_first = true;
-                     config.topology = "numa:2 core:2 pu:1";
-                     const base::Topology topology = value_of(base::read_topology(config.topology));
-                     static_cast<void>(core::nodes_of_host(config, topology, plane, group_of(plane.rank())).is_ok());
-                 }));
-    folder.write("first_sets", heard_in(4, [](Recorder& plane) {
+    folder.write("first_sets", heard_in(3, [](Recorder& plane) {
                      static_cast<void>(core::agree_on_first_sets(plane, {7, {{0, 2}, {1}}}).is_ok());
                  }));
-    folder.write("other_sets", heard_in(4, [](Recorder& plane) {
+    folder.write("other_sets", heard_in(3, [](Recorder& plane) {
                      static_cast<void>(core::agree_on_first_sets(plane, {1 + plane.rank(), {{plane.rank()}}}).is_ok());
                  }));
-    folder.write("memory", heard_in(5, [&](Recorder& plane) {
+    folder.write("memory", heard_in(4, [&](Recorder& plane) {
                      const collectives::LocalGroup group = group_of(plane.rank());
                      const base::UniqueFd memory(group.is_leader() ? ::memfd_create("seed", MFD_CLOEXEC) : -1);
                      static_cast<void>(collectives::share_descriptor(plane, group, memory.value(),
@@ -197,12 +188,12 @@ void write_start_messages(const Folder& folder) {
                                            .is_ok());
                  }));
     folder.write("hosts",
-                 heard_in(8, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
+                 heard_in(7, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
     const auto meet = [](Recorder& plane, const std::vector<int>& members) {
         static_cast<void>(collectives::agree_on_members(plane, members).is_ok());
     };
-    folder.write("list", heard_in(7, [&](Recorder& plane) { meet(plane, {0, 2, 5}); }));
-    folder.write("other_list", heard_in(7, [&](Recorder& plane) { meet(plane, {0, 2, plane.rank() + 5}); }));
+    folder.write("list", heard_in(6, [&](Recorder& plane) { meet(plane, {0, 2, 5}); }));
+    folder.write("other_list", heard_in(6, [&](Recorder& plane) { meet(plane, {0, 2, plane.rank() + 5}); }));
 }
 
 // ---- sockets --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/settings/compression_rules.hpp"
 #include "base/settings/config.hpp"
 
 namespace {
@@ -41,13 +40,10 @@ void check(const base::Config& config) {
         expect(*config.rank >= 0 && *config.rank < *config.size);
     }
     expect(config.slots > 0 && config.slots <= config.slots_max);
-    expect(config.cells_per_rank >= 2);
-    expect(config.chunk_bytes % 64 == 0);
-    const auto rules = base::CompressionRules::parse(config.compression);
-    expect(rules.has_value() && rules->empty() == config.compression.empty());
-    static_cast<void>(rules->of(config.hostname, config.chunk_bytes));
+    expect(config.network_chunk_bytes == 0 || config.network_chunk_bytes >= 64);
+    expect(config.compression >= Compression::none && config.compression <= Compression::bf16);
     expect(std::isfinite(config.stall_warning_seconds) && config.stall_warning_seconds >= 0);
-    expect(std::isfinite(config.liveness_seconds) && config.liveness_seconds > 0);
+    expect(std::isfinite(config.host_timeout_seconds) && config.host_timeout_seconds > 0);
 }
 
 }  // namespace

@@ -101,8 +101,8 @@ TEST_CASE("each trouble is found, has a severity, and comes with advice", "[unit
         {"temporary files", Severity::warning, [](DoctorFacts& f) { f.temporary_folder.assign(90, 'x'); }},
         {"network", Severity::error, [](DoctorFacts& f) { f.has_loopback = false; }},
         {"environment", Severity::warning, [](DoctorFacts& f) { f.environment["PMI_RANK"] = "3"; }},
-        {"settings", Severity::error, [](DoctorFacts& f) { f.environment["RUEDA_CELLS"] = "many"; }},
-        {"settings", Severity::warning, [](DoctorFacts& f) { f.environment["RUEDA_SELLS"] = "4"; }},
+        {"settings", Severity::error, [](DoctorFacts& f) { f.environment["RUEDA_SLOTS"] = "many"; }},
+        {"settings", Severity::warning, [](DoctorFacts& f) { f.environment["RUEDA_SLOT"] = "4"; }},
     };
     for (const Case& one : cases) {
         CAPTURE(one.subject, static_cast<int>(one.severity));

@@ -343,10 +343,10 @@ TEST_CASE("more ranks than --processes-per-host, and no other host", "[unit]") {
 
 TEST_CASE("a wrong setting is found before anything starts", "[unit]") {
     Options options = two_ranks();
-    options.exported = {{"RUEDA_CELLS", "99"}};
+    options.exported = {{"RUEDA_SLOTS", "9"}};
     const Status status = make_plan(options, machine_with_mpi()).status();
     CHECK(status.code() == ErrorCode::invalid_argument);
-    CHECK(status.message().find("RUEDA_CELLS is '99'") != std::string::npos);
+    CHECK(status.message().find("RUEDA_SLOTS is '9'") != std::string::npos);
 }
 
 TEST_CASE("where output and input go", "[unit]") {

@@ -223,7 +223,7 @@ class WrongInput(LauncherTest):
         self.assertIn("'no-such-program' in PATH", self.refused("-np", "2", "no-such-program"))
         self.assertIn("no program './nothing'", self.refused("-np", "2", "./nothing"))
         self.assertIn("is a folder", self.refused("-np", "2", "/"))
-        self.assertIn("RUEDA_CELLS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_CELLS="many")))
+        self.assertIn("RUEDA_SLOTS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_SLOTS="many")))
 
     def test_a_file_that_is_no_text_harms_no_terminal(self):
         # Bytes of a program, with control sequences of an 8-bit terminal. The name of the file has some, too.
@@ -1605,9 +1605,9 @@ class Doctor(LauncherTest):
         self.assertRegex(done.stdout, r"error +MPI plugin: none fits .*: /nonexistent/plugin\.so: cannot open shared")
 
     def test_finds_what_was_spoilt(self):
-        done = self.rueda("doctor", "-np", "1000", env=environment(RUEDA_CELLS="many", OMP_NUM_THREADS="64"))
+        done = self.rueda("doctor", "-np", "1000", env=environment(RUEDA_SLOTS="many", OMP_NUM_THREADS="64"))
         self.assertEqual(done.returncode, 2)
-        self.assertRegex(done.stdout, r"error +settings: RUEDA_CELLS is 'many'")
+        self.assertRegex(done.stdout, r"error +settings: RUEDA_SLOTS is 'many'")
         self.assertRegex(done.stdout, r"warning +cores: [\d.]+ usable for 1000 ranks\n +-> ")
         self.assertRegex(done.stdout, r"warning +threads: OMP_NUM_THREADS is 64: 64000 threads")
 

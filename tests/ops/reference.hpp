@@ -17,8 +17,8 @@ using Bytes = std::vector<std::byte>;
 /// computed by value, with a search for the nearest representable number.
 Bytes expected(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count);
 
-/// What reduce_in_groups() must give, written directly from its definition. Partial results have the dtype, and the
-/// factors are applied where they belong; for integers the order does not matter.
+/// What a reduction in two levels (levels_of()) must give, written directly from its definition. Partial results have
+/// the dtype, and the factors are applied where they belong. For integers the order does not matter.
 using GroupSizes = std::vector<std::uint32_t>;
 Bytes expected_in_groups(const Reduction& reduction, const std::vector<Bytes>& sources, const GroupSizes& sizes,
                          std::size_t count);

@@ -13,7 +13,6 @@ COUNT = 20_000
 
 
 def setUpModule():
-    os.environ["RUEDA_COMPRESSION"] = "none:plain*,fp16:rule.small:<64K,bf16:rule.*:>=64K"
     rueda.init()
 
 
@@ -39,7 +38,7 @@ def to_float16(array: np.ndarray) -> np.ndarray:
 ROUND = {"none": lambda array: array, "fp16": to_float16, "bf16": to_bfloat16}
 
 
-class Compression(unittest.TestCase):
+class CompressionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         # Ranks in the order of their hosts; leaders have the local rank 0.
@@ -70,6 +69,8 @@ class Compression(unittest.TestCase):
             total = partial if total is None else total + partial
         return rounded(total) * after
 
+
+class Compression(CompressionTest):
     def test_results_are_those_of_numpy_on_every_rank(self):
         for dtype in ("float32", "float64"):
             for way in ("fp16", "bf16", rueda.Compression.fp16, rueda.Compression.bf16):
@@ -112,21 +113,6 @@ class Compression(unittest.TestCase):
                 result = rueda.allreduce(mine, name, rueda.Sum, compression=way, process_set=process_set)
                 np.testing.assert_array_equal(result, self.expected(way, "float64", members=members))
 
-    def test_rules_hold_where_the_call_says_nothing(self):
-        for name, count, way in (
-            ("rule.small", 100, "fp16"),
-            ("rule.large", 16384, "bf16"),
-            ("rule.medium", 100, "none"),
-            ("plain.rule", 16384, "none"),
-        ):
-            for _ in range(3):
-                result = rueda.allreduce(values(rueda.rank(), "float32", count), name, rueda.Sum)
-                np.testing.assert_array_equal(result, self.expected(way, "float32", count=count), name)
-        result = rueda.allreduce(values(rueda.rank(), "float32", 100), "rule.small", rueda.Sum, compression="bf16")
-        np.testing.assert_array_equal(result, self.expected("bf16", "float32", count=100))
-        whole = np.full(32768, rueda.rank(), np.int32)  # nothing that rules are for
-        self.assertEqual(rueda.allreduce(whole, "rule.whole", rueda.Sum)[0], sum(range(rueda.size())))
-
     def test_a_disagreement_names_ranks_and_values(self):
         if rueda.size() < 2:
             return
@@ -156,6 +142,44 @@ class Compression(unittest.TestCase):
             rueda.allreduce(np.ones(3, np.float32), "eight", compression="fp8")
         with self.assertRaisesRegex(TypeError, "compression is 1; expected a rueda.Compression"):
             rueda.allreduce(np.ones(3, np.float32), "number", compression=1)
+
+
+class CompressionOfAll(CompressionTest):
+    """A job in which RUEDA_COMPRESSION is set."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.start_again("bf16")
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.start_again("")
+
+    @staticmethod
+    def start_again(setting: str):
+        rueda.barrier()
+        rueda.shutdown()
+        os.environ["RUEDA_COMPRESSION"] = setting
+        rueda.init()
+
+    def test_the_setting_holds_where_the_call_says_nothing(self):
+        for way, expected in (("none", "bf16"), ("fp16", "fp16"), ("none", "bf16"), ("none", "bf16")):
+            for count in (1, 100, COUNT):
+                mine = values(rueda.rank(), "float32", count)
+                result = rueda.allreduce(mine, f"of {count}", rueda.Sum, compression=way)
+                np.testing.assert_array_equal(result, self.expected(expected, "float32", count=count))
+        result = rueda.allreduce(values(rueda.rank(), "float64"), None, rueda.Sum)
+        np.testing.assert_array_equal(result, self.expected("bf16", "float64"))
+
+    def test_what_cannot_be_compressed_stays_as_it_is(self):
+        whole = np.full(32768, rueda.rank(), np.int32)
+        self.assertEqual(rueda.allreduce(whole, "whole", rueda.Sum)[0], sum(range(rueda.size())))
+        # Numbers that bfloat16 would round.
+        half = np.full(100, 1 + 2**-10 if rueda.rank() == 0 else 0, np.float16)
+        self.assertEqual(rueda.allreduce(half, "half", rueda.Sum)[0], 1 + 2**-10)
+        alike = np.full(100, 1 + 2**-12, np.float32)  # Adasum of equal tensors is that tensor
+        self.assertAlmostEqual(rueda.allreduce(alike, "adasum", rueda.Adasum)[0], 1 + 2**-12, delta=2**-20)
 
 
 if __name__ == "__main__":

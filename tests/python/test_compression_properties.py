@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """What compression between hosts does to random tensors stays within the bounds of docs/compression.md, for tensors whose
-call asks for it and for those that RUEDA_COMPRESSION names. On one host, where it changes nothing, and by hosts.sh on
-several."""
+call asks for it and for others. On one host, where it changes nothing, and by hosts.sh on several."""
 
-import fnmatch
-import os
 import unittest
 from dataclasses import dataclass
 
@@ -19,15 +16,7 @@ from properties import JobTest, ranks, same_bits, same_everywhere, seeds
 BOUNDS = {"none": (0.0, 0.0), "fp16": (2.0**-11, 2.0**-25), "bf16": (2.0**-8, 2.0**-134)}
 EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53}
 LARGEST = {"none": 1e37, "fp16": 60_000.0, "bf16": 1e37}
-RULES = "none:plain*,fp16:half*:<4K,bf16:half*,bf16:brain?*"
 SUMS = (rueda.Sum, rueda.Average)
-
-
-def rule_of(name: str, size: int) -> str:
-    """As RULES says, of a tensor of so many bytes."""
-    if fnmatch.fnmatchcase(name, "half*"):
-        return "fp16" if size < 4096 else "bf16"
-    return "bf16" if fnmatch.fnmatchcase(name, "brain?*") else "none"
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,7 @@ class Drawn:
 
 def shapes():
     few = st.lists(st.integers(0, 7), max_size=3).map(tuple)
-    # Around the bytes of a rule, and more than a cell holds.
+    # About a page, and more than a cell holds.
     return st.one_of(few, st.integers(500, 1100).map(lambda n: (n,)), st.sampled_from([(20_000,), (301, 97)]))
 
 
@@ -63,7 +52,7 @@ tensors = st.builds(
     st.sampled_from(list(EPSILON)),
     shapes(),
     st.sampled_from(list(BOUNDS)),
-    st.sampled_from(["plain", "half", "brain", "brain.x", "other"]),
+    st.sampled_from(["plain", "half", "brain", "other"]),
     st.sampled_from([rueda.Sum, rueda.Average, rueda.Min, rueda.Max, rueda.Product]),
     st.integers(-8, 5),
     st.sampled_from([(1.0, 1.0), (1024.0, 1 / 1024), (0.25, 3.0), (-1.0, 2.0)]),
@@ -72,11 +61,6 @@ tensors = st.builds(
 
 
 class CompressionProperties(JobTest):
-    @classmethod
-    def setUpClass(cls):
-        os.environ["RUEDA_COMPRESSION"] = RULES
-        super().setUpClass()
-
     def bounds(self, drawn, way, inputs, members):
         """The exact result, and how far off it may be."""
         hosts = [[rank for rank in host if rank in members] for host in self.hosts]
@@ -128,8 +112,7 @@ class CompressionProperties(JobTest):
             ]
         else:
             batch = list({d.name: d for d in batch}.values())
-        ways = [self.way_of(drawn) for drawn in batch]
-        everyones = [[d.values(rank, way) for rank in ranks()] for d, way in zip(batch, ways, strict=True)]
+        everyones = [[d.values(rank, d.way) for rank in ranks()] for d in batch]
         mine = [inputs[rueda.rank()] for inputs in everyones]
         if resident:
             mine = [self.as_resident(tensor) for tensor in mine]
@@ -141,16 +124,9 @@ class CompressionProperties(JobTest):
                 for tensor, d in zip(mine, batch, strict=True)
             ]
             results = [handle.result() for handle in handles]
-        for drawn, way, result, inputs in zip(batch, ways, results, everyones, strict=True):
-            self.compare(drawn, way, result, inputs, process_set.ranks)
+        for drawn, result, inputs in zip(batch, results, everyones, strict=True):
+            self.compare(drawn, drawn.way, result, inputs, process_set.ranks)
             self.assertTrue(same_bits(result, process_set))
-
-    @staticmethod
-    def way_of(drawn) -> str:
-        if drawn.way != "none":
-            return drawn.way
-        size = int(np.prod(drawn.shape, dtype=int)) * np.dtype(drawn.dtype).itemsize
-        return rule_of(drawn.name, size)
 
     @staticmethod
     def options(drawn, process_set) -> dict:
@@ -169,7 +145,7 @@ class CompressionProperties(JobTest):
         resident[...] = tensor
         return resident
 
-    def test_random_tensors_by_call_and_by_rule(self):
+    def test_random_tensors(self):
         self.check()
 
     @same_everywhere(10)

@@ -100,7 +100,7 @@ mkdir -p "$work/renamed"
 renamed=$work/renamed/$(basename "${wheels[0]%-linux_x86_64.whl}")-manylinux_2_28_x86_64.whl
 cp "${wheels[0]}" "$renamed"
 found=$(python3 -B "$source/scripts/lib/check_wheel.py" "$renamed") && { echo "check_wheel.py accepts a wheel for this machine only"; exit 1; }
-grep -q "librueda.so.0: it needs libhwloc.so.15, which other machines may not have" <<<"$found" || { echo "$found"; exit 1; }
+grep -q "librueda.so.0: it needs libfmt.so.9, which other machines may not have" <<<"$found" || { echo "$found"; exit 1; }
 if grep "tests/abi" <<<"$found"; then
     echo "the wheel shows other symbols than the lists of tests/abi"
     exit 1

@@ -33,15 +33,12 @@ struct ArenaPlan {
 /// A rank's progress in moving bytes. All members are counts over all batches of the set. Each rank has its own line,
 /// and only the rank itself writes it.
 struct alignas(base::kCacheLine) Progress {
-    std::atomic<std::uint64_t> staged{0};    ///< chunks whose input from this rank is in its cells
-    std::atomic<std::uint64_t> combined{0};  ///< chunks whose partial of this rank's NUMA node this rank has combined,
-                                             ///< for its part
-    std::atomic<std::uint64_t> reduced{0};   ///< chunks of which this rank has combined its share
-    std::atomic<std::uint64_t> fetched{0};   ///< chunks for which this rank no longer needs any cell or any other
-                                             ///< rank's memory
-    std::atomic<std::uint64_t> resident{0};  ///< batches in resident memory of which this rank has combined its share
-    std::atomic<std::uint64_t> ended{0};     ///< between hosts: batches for which this rank no longer needs any rank's
-                                             ///< cells
+    std::atomic<std::uint64_t> staged{0};    ///< my contribution to so many chunks lies in my cells
+    std::atomic<std::uint64_t> combined{0};  ///< between hosts: my lane has combined the inputs of so many pieces
+    std::atomic<std::uint64_t> reduced{0};   ///< my share of so many chunks is combined
+    std::atomic<std::uint64_t> fetched{0};   ///< of so many chunks I need no cell and nobody's memory any more
+    std::atomic<std::uint64_t> resident{0};  ///< my share of so many batches is combined in resident memory
+    std::atomic<std::uint64_t> ended{0};     ///< between hosts: of so many batches I need nobody's cells any more
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 

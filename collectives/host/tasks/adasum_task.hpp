@@ -13,7 +13,7 @@
 namespace rueda::collectives {
 
 /// An allreduce by adasum over the ranks of one host. It uses AdasumPasses with every rank as an owner, for batches
-/// whose inputs did not all travel with their announcements.
+/// in which some input did not travel with its announcement.
 class AdasumTask final : public Task {
 public:
     explicit AdasumTask(HostSet& set);

@@ -10,7 +10,7 @@ namespace {
 
 /// The work of one step that has no chunks, in bytes. It is about a chunk, so that the engine often checks for an abort
 /// and for other waiting tasks.
-constexpr std::uint64_t kResidentStep = 128 * 1024;
+constexpr std::uint64_t kStepBytes = 128 * 1024;
 
 /// Up to this many bytes of all ranks together, every rank combines everything itself. More cache lines then cross
 /// between cores than if each rank combines its share, but there is one wait less.
@@ -30,9 +30,6 @@ bool is_exchanged_whole(std::uint64_t bytes, std::uint32_t members) {
     return bytes <= kWholeBytes / members;
 }
 
-using Sources = std::array<const std::byte*, base::kMaxLocalRanks>;
-using Destinations = std::array<std::byte*, base::kMaxLocalRanks>;
-
 }  // namespace
 
 bool AllreduceTask::is_resident(std::span<const Location> locations) const {
@@ -43,6 +40,7 @@ bool AllreduceTask::is_resident(std::span<const Location> locations) const {
 void AllreduceTask::begin(const Batch& batch) {
     batch_ = batch;
     inline_.clear();
+    inline_done_ = 0;
     resident_.clear();
     staged_.clear();
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
@@ -54,7 +52,7 @@ void AllreduceTask::begin(const Batch& batch) {
         if (set_.members == 1) {
             ops::reduce(segment.reduction(1), {&segment.input, 1}, {&segment.output, 1}, segment.count);
         } else if (all_travelled(locations)) {
-            inline_.add(i);
+            inline_.push_back(i);
         } else if (is_resident(locations)) {
             resident_.add(i, segment.bytes());
         } else {
@@ -76,9 +74,9 @@ void AllreduceTask::begin(const Batch& batch) {
 }
 
 StepResult AllreduceTask::step() {
-    if (!inline_.is_done()) {
-        inline_.step(batch_, set_);
-        if (!inline_.is_done() || resident_.bytes() > 0 || chunk_count_ > 0) {
+    if (inline_done_ < inline_.size()) {
+        step_inline();
+        if (inline_done_ < inline_.size() || resident_.bytes() > 0 || chunk_count_ > 0) {
             return StepResult::advanced;
         }
     }
@@ -100,11 +98,58 @@ StepResult AllreduceTask::step() {
     return resident;
 }
 
+/// Combines a piece of a segment, in rank order. This rank's own input and output are read and written where they are.
+/// If `for_all` is set, the result also goes to every other member: to its output if that lies in the arena, else to
+/// its cell. Such a member waits until all have combined, so its input can be read in the arena as well. A member whose
+/// result this rank does not write may go on, and change its input, as soon as it has announced or staged it.
+void AllreduceTask::combine(const Piece& piece, bool for_all) const {
+    const Segment& segment = batch_.segments[piece.segment];
+    const auto locations = batch_.locations_of(piece.segment, set_.members);
+    if (!for_all && locations[set_.rank].absent) {
+        return;
+    }
+    std::array<const std::byte*, base::kMaxLocalRanks> sources{};
+    std::array<std::byte*, base::kMaxLocalRanks> destinations{};
+    std::size_t written = 0;
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        const Location& location = locations[member];
+        if (location.absent) {
+            continue;
+        }
+        if (member == set_.rank) {
+            // An announced or staged copy of the input is the same. Reading the input leaves the copy's cache lines
+            // with the ranks that read them.
+            sources[member] = segment.input + piece.offset;
+            destinations[written++] = segment.output + piece.offset;
+            continue;
+        }
+        const std::byte* const readable = for_all ? location.input : location.payload;
+        std::byte* const cell = set_.arena->cell(member, set_.chunks + piece.chunk) + piece.in_cell;
+        sources[member] = readable != nullptr ? readable + piece.offset : cell;
+        if (for_all) {
+            destinations[written++] = location.output != nullptr ? location.output + piece.offset : cell;
+        }
+    }
+    set_.reduce(segment, locations, {sources.data(), set_.members}, {destinations.data(), written},
+                piece.bytes / size_of(segment.dtype));
+}
+
+// ---- inline ---------------------------------------------------------------------------------------------------------
+
+void AllreduceTask::step_inline() {
+    for (std::uint64_t work = 0; inline_done_ < inline_.size() && work < kStepBytes; ++inline_done_) {
+        const std::uint32_t segment = inline_[inline_done_];
+        const std::uint64_t bytes = batch_.segments[segment].bytes();
+        combine({.segment = segment, .bytes = bytes}, /*for_all=*/false);
+        work += bytes * set_.members;
+    }
+}
+
 // ---- resident ---------------------------------------------------------------------------------------------------
 
 StepResult AllreduceTask::step_resident() {
     if (resident_done_ < my_resident_share_.end) {
-        const Range piece{resident_done_, std::min(resident_done_ + kResidentStep, my_resident_share_.end)};
+        const Range piece{resident_done_, std::min(resident_done_ + kStepBytes, my_resident_share_.end)};
         reduce_resident(piece);
         resident_done_ = piece.end;
     }
@@ -120,21 +165,10 @@ StepResult AllreduceTask::step_resident() {
 }
 
 void AllreduceTask::reduce_resident(Range range) const {
-    resident_.for_each_piece(range, [&](std::uint32_t index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t) {
-        const Segment& segment = batch_.segments[index];
-        const auto locations = batch_.locations_of(index, set_.members);
-        Sources sources{};
-        Destinations destinations{};
-        std::size_t written = 0;
-        for (std::uint32_t member = 0; member < set_.members; ++member) {
-            if (!locations[member].absent) {
-                sources[member] = locations[member].input + offset;
-                destinations[written++] = locations[member].output + offset;
-            }
-        }
-        set_.reduce(segment, locations, {sources.data(), set_.members}, {destinations.data(), written},
-                    bytes / size_of(segment.dtype));
-    });
+    resident_.for_each_piece(range,
+                             [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t) {
+                                 combine({segment, offset, bytes}, /*for_all=*/true);
+                             });
 }
 
 // ---- staged -----------------------------------------------------------------------------------------------------
@@ -153,12 +187,8 @@ StepResult AllreduceTask::step_staged() {
         return StepResult::advanced;
     }
     if (reduced_chunks_ < staged_chunks_ && set_.all_reached(&Progress::staged, before + reduced_chunks_ + 1)) {
-        if (whole_) {
-            reduce_whole(reduced_chunks_++);
-            fetched_chunks_ = reduced_chunks_;
-        } else {
-            reduce_share(reduced_chunks_++);
-        }
+        reduce_chunk(reduced_chunks_++);
+        fetched_chunks_ = whole_ ? reduced_chunks_ : fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
             // The next line also wakes the ranks that wait for this counter. Partner: cell_is_free() of whatever comes
             // after this batch.
@@ -203,59 +233,17 @@ void AllreduceTask::stage(std::uint64_t index) {
     staged_.for_each_piece({own.end, all.end}, copy_piece);
 }
 
-/// Combines in place: the result replaces each member's input in that member's cell. A cache line thus moves to the
-/// core that combines it and back to the core that staged it, where it still is when that core stages again. A result
-/// in the combining rank's own cell would need another line, which would have to come from the core that fetched last.
-void AllreduceTask::reduce_share(std::uint64_t index) {
+/// Combines all of a chunk for this rank alone, or this rank's share of it for all members, in place: a result replaces
+/// each member's input in that member's cell. A cache line thus moves to the core that combines it and back to the core
+/// that staged it, where it still is when that core stages again. A result in the combining rank's own cell would need
+/// another line, which would have to come from the core that fetched last.
+void AllreduceTask::reduce_chunk(std::uint64_t index) const {
     const Range all = chunk(index);
-    const Range own = SegmentMap::share(all, set_.rank, set_.members);
-    const std::uint64_t number = set_.chunks + index;
-    staged_.for_each_piece(
-        own, [&](std::uint32_t segment_index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-            const Segment& segment = batch_.segments[segment_index];
-            const auto locations = batch_.locations_of(segment_index, set_.members);
-            const std::uint64_t in_cell = at - all.begin;
-            Sources sources{};
-            Destinations destinations{};
-            std::size_t written = 0;
-            for (std::uint32_t member = 0; member < set_.members; ++member) {
-                if (locations[member].absent) {
-                    continue;
-                }
-                const bool mine = member == set_.rank;
-                std::byte* const cell = set_.arena->cell(member, number) + in_cell;
-                const Location& location = locations[member];
-                sources[member] = mine                        ? segment.input + offset
-                                  : location.input != nullptr ? location.input + offset
-                                                              : cell;
-                destinations[written++] = mine                         ? segment.output + offset
-                                          : location.output != nullptr ? location.output + offset
-                                                                       : cell;
-            }
-            set_.reduce(segment, locations, {sources.data(), set_.members}, {destinations.data(), written},
-                        bytes / size_of(segment.dtype));
-        });
-}
-
-void AllreduceTask::reduce_whole(std::uint64_t index) {
-    const Range all = chunk(index);
-    const std::uint64_t number = set_.chunks + index;
-    staged_.for_each_piece(
-        all, [&](std::uint32_t segment_index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-            const Segment& segment = batch_.segments[segment_index];
-            const auto locations = batch_.locations_of(segment_index, set_.members);
-            if (locations[set_.rank].absent) {
-                return;
-            }
-            Sources sources{};
-            for (std::uint32_t member = 0; member < set_.members; ++member) {
-                sources[member] =
-                    member == set_.rank ? segment.input + offset : set_.arena->cell(member, number) + (at - all.begin);
-            }
-            std::byte* const destination = segment.output + offset;
-            set_.reduce(segment, locations, {sources.data(), set_.members}, {&destination, 1},
-                        bytes / size_of(segment.dtype));
-        });
+    const Range own = whole_ ? all : SegmentMap::share(all, set_.rank, set_.members);
+    staged_.for_each_piece(own,
+                           [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                               combine({segment, offset, bytes, index, at - all.begin}, !whole_);
+                           });
 }
 
 void AllreduceTask::fetch(std::uint64_t index) {

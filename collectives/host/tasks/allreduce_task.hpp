@@ -8,7 +8,6 @@
 #include "collectives/communicator.hpp"
 #include "collectives/host/arena/segment_map.hpp"
 #include "collectives/host/tasks/host_set.hpp"
-#include "collectives/host/tasks/inline_segments.hpp"
 #include "ops/reduce.hpp"
 
 namespace rueda::collectives {
@@ -31,8 +30,7 @@ namespace rueda::collectives {
 /// A member that has joined (Location::absent) has neither input nor output. It still combines its share of what is
 /// resident or staged, because the others wait for that.
 ///
-/// In every way the inputs are combined in the set's order (NumaNodes). If the ranks of a NUMA node combine first,
-/// NumaAllreduceTask handles larger batches.
+/// In every way the inputs are combined in rank order.
 class AllreduceTask final : public Task {
 public:
     explicit AllreduceTask(HostSet& set) : set_(set) {}
@@ -41,8 +39,18 @@ public:
     StepResult step() override;
 
 private:
+    /// Some bytes of one segment. What is staged lies at `in_cell` of the cells of chunk `chunk`.
+    struct Piece {
+        std::uint32_t segment = 0;
+        std::uint64_t offset = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t chunk = 0;
+        std::uint64_t in_cell = 0;
+    };
     [[nodiscard]] bool is_resident(std::span<const Location> locations) const;
+    void combine(const Piece& piece, bool for_all) const;
 
+    void step_inline();
     StepResult step_resident();
     void reduce_resident(Range range) const;
 
@@ -50,14 +58,14 @@ private:
     [[nodiscard]] Range chunk(std::uint64_t index) const;
     [[nodiscard]] bool may_stage() const;
     void stage(std::uint64_t index);
-    void reduce_share(std::uint64_t index);
-    void reduce_whole(std::uint64_t index);
+    void reduce_chunk(std::uint64_t index) const;
     void fetch(std::uint64_t index);
 
     HostSet& set_;
     Batch batch_;
 
-    InlineSegments inline_;
+    std::vector<std::uint32_t> inline_;  // segments
+    std::size_t inline_done_ = 0;        // so many of them are combined
 
     SegmentMap resident_;
     Range my_resident_share_;

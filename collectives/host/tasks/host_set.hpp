@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +12,20 @@
 #include "base/shared_memory/control_block.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/host/arena/arena.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 
 namespace rueda::collectives {
+
+/// Whether the inputs of all members that are not absent travelled with their announcements.
+[[nodiscard]] inline bool all_travelled(std::span<const Location> locations) {
+    return std::all_of(locations.begin(), locations.end(),
+                       [](const Location& l) { return l.absent || l.payload != nullptr; });
+}
 
 /// What the tasks of one process set share: the arena, this rank's position in it, and how many chunks of all batches
 /// are done. Threads: the thread that drives progress.
 struct HostSet {
-    HostSet(std::shared_ptr<Arena> a, const NumaNodes& n)
-        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members), nodes(n) {}
+    explicit HostSet(std::shared_ptr<Arena> a)
+        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members) {}
 
     std::shared_ptr<Arena> arena;
     std::uint32_t rank;
@@ -28,18 +34,16 @@ struct HostSet {
     std::uint64_t resident_batches = 0;  ///< resident batches before the current one; the same on all members
     /// the number of chunks for which this rank knows that no rank needs its cells any more
     std::uint64_t free_chunks = 0;
-    NumaNodes nodes;  ///< the order in which the members' inputs are combined
 
-    /// Combines `sources`, one per member, into `destinations`, in the set's order. The sources of absent members are
-    /// left out; NUMA nodes then do not matter, and the order is by rank. For adasum, absent members count as zeros at
-    /// their places in the tree.
+    /// Combines `sources`, one per member, into `destinations`, in rank order. The sources of absent members are left
+    /// out. For adasum, absent members count as zeros at their places in the tree.
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
             return;  // this rank is absent and has nothing to write for others
         }
         if (segment.absent == 0) [[likely]] {
-            nodes.reduce(segment.reduction(members), sources, destinations, count);
+            ops::reduce(segment.reduction(members), sources, destinations, count);
             return;
         }
         std::array<const std::byte*, base::kMaxLocalRanks> present{};

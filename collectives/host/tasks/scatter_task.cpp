@@ -28,15 +28,13 @@ void ScatterTask::begin(const Batch& batch) {
         }
     }
     store_ = store_of_output(output_bytes);
-    bool all_travelled = true;
     somebody_stages_ = false;
     for (std::uint32_t member = 0; member < set_.members; ++member) {
-        all_travelled = all_travelled && batch.locations[member].payload != nullptr;
         somebody_stages_ = somebody_stages_ || is_staged(member);
     }
     const Location& mine = batch.locations[set_.rank];
     others_read_my_input_ = set_.members > 1 && mine.payload == nullptr && mine.input != nullptr;
-    if (all_travelled) {  // there is no rank to wait for
+    if (all_travelled(batch.locations_of(0, set_.members))) {  // there is no rank to wait for
         for (std::uint64_t index = 0; index < chunk_count_; ++index) {
             take(index);
         }
@@ -204,8 +202,8 @@ void ScatterTask::reduce(std::uint64_t index) {
         sources[member] = source(member, index);
     }
     std::byte* const destination = segment.output + (part.begin - from_[set_.rank].begin);
-    set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&destination, 1},
-                      part.bytes() / size_of(segment.dtype), store_);
+    ops::reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&destination, 1},
+                part.bytes() / size_of(segment.dtype), store_);
 }
 
 void ScatterTask::copy(std::uint64_t index) {

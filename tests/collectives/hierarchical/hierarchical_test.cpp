@@ -68,15 +68,23 @@ TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
+/// A batch holds only adasums, or none.
+void make_adasums(BatchPlan& plan) {
+    for (TensorPlan& tensor : plan.tensors) {
+        tensor.op = ReduceOp::adasum;
+        tensor.compression = Compression::none;
+        tensor.dtype = ops::is_floating_point(tensor.dtype) ? tensor.dtype : DType::float32;
+    }
+}
+
 BatchPlan any_allreduce(std::mt19937& random) {
     BatchPlan plan;
     for (auto tensors = 1 + random() % 5; tensors > 0; --tensors) {
         const std::uint64_t most = random() % 3 == 0 ? 2500 : 60;
         plan.tensors.push_back(random() % 4 == 0 ? any_compressed(random, most) : any_tensor(random, most));
-        TensorPlan& tensor = plan.tensors.back();
-        if (tensor.compression == Compression::none && ops::is_floating_point(tensor.dtype) && random() % 4 == 0) {
-            tensor.op = ReduceOp::adasum;
-        }
+    }
+    if (random() % 4 == 0) {
+        make_adasums(plan);
     }
     return plan;
 }
@@ -133,7 +141,7 @@ void check_operation(Operation operation) {
 
 TEST_CASE("an allreduce over several hosts", "[unit]") { check_operation(Operation::allreduce); }
 
-TEST_CASE("an allreduce by adasum over several hosts, alone and among others", "[unit]") {
+TEST_CASE("an allreduce by adasum over several hosts, alone and between other batches", "[unit]") {
     std::uint32_t seed = 100;
     for (const HostOf& layout : kLayouts) {
         for (const HostsShape& shape : shapes_of(layout)) {
@@ -141,10 +149,8 @@ TEST_CASE("an allreduce by adasum over several hosts, alone and among others", "
             std::vector<BatchPlan> batches;
             for (int i = 0; i < 6; ++i) {
                 batches.push_back(any_allreduce(random));
-                for (TensorPlan& tensor : batches.back().tensors) {
-                    if (i % 2 == 0 || random() % 2 == 0) {
-                        tensor = {DType::float32, ReduceOp::adasum, draw(random, 3000U), tensor.prescale, 1.5};
-                    }
+                if (i % 2 == 0 || random() % 2 == 0) {
+                    make_adasums(batches.back());
                 }
             }
             check(shape, batches, seed);
@@ -365,8 +371,8 @@ std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
     std::vector<collectives::Task*> tasks;
     for (std::size_t rank = 0; rank < 2; ++rank) {
         communicators.push_back(std::make_unique<collectives::HierarchicalCommunicator>(
-            arenas[rank], collectives::NumaNodes(), collectives::group_by_host(static_cast<int>(rank), facts),
-            *transports[rank], collectives::HierarchicalOptions{}));
+            arenas[rank], collectives::group_by_host(static_cast<int>(rank), facts), *transports[rank],
+            collectives::HierarchicalOptions{}));
         segments[rank].dtype = DType::uint64;
         segments[rank].count = 1;
         segments[rank].input = reinterpret_cast<const std::byte*>(input.data());
@@ -411,8 +417,7 @@ TEST_CASE("a step ends, however many rounds the others say that there are", "[un
     std::memcpy(arenas[1]->cell(0, 0) + 2 * sizeof kRounds, &kRounds, sizeof kRounds);
     const std::vector<collectives::RankFacts> facts{
         {"a", "", 0, 0, 0, 1}, {"a", "", 0, 0, 0, 2}, {"a", "", 0, 0, 0, 3}, {"b", "", 0, 0, 0, 4}};
-    collectives::HierarchicalCommunicator communicator(arenas[1], collectives::NumaNodes(),
-                                                       collectives::group_by_host(1, facts), *transports[1],
+    collectives::HierarchicalCommunicator communicator(arenas[1], collectives::group_by_host(1, facts), *transports[1],
                                                        collectives::HierarchicalOptions{});
     collectives::Segment segment;
     segment.count = 1;
@@ -435,8 +440,7 @@ std::vector<float> of_two(ReduceOp op, std::vector<float> a, std::vector<float> 
     std::vector<collectives::Task*> tasks;
     for (std::size_t rank = 0; rank < 2; ++rank) {
         communicators.push_back(std::make_unique<collectives::HierarchicalCommunicator>(
-            arenas_of(1, few({0, 1}))[0], collectives::NumaNodes(),
-            collectives::group_by_host(static_cast<int>(rank), facts), *transports[rank],
+            arenas_of(1, few({0, 1}))[0], collectives::group_by_host(static_cast<int>(rank), facts), *transports[rank],
             collectives::HierarchicalOptions{}));
         segments[rank].reduce_op = op;
         segments[rank].count = tensors[rank].size();

@@ -102,8 +102,8 @@ HostsOfThreads::HostsOfThreads(const HostsShape& shape, const std::vector<BatchP
             rank->transport =
                 std::make_unique<DelayedTransport>(std::move(transports[number]), shape.most_delay, seed + number);
             rank->communicator = std::make_unique<collectives::HierarchicalCommunicator>(
-                rank->arena, collectives::NumaNodes(), collectives::group_by_host(static_cast<int>(number), facts),
-                *rank->transport, shape.options);
+                rank->arena, collectives::group_by_host(static_cast<int>(number), facts), *rank->transport,
+                shape.options);
             ranks_[number] = std::move(rank);
         }
     }

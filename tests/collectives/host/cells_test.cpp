@@ -36,7 +36,7 @@ std::array<std::shared_ptr<Arena>, 2> arenas_of_two(std::uint32_t cells) {
 /// A member with its own mapping, its tensor, and room for two tensors.
 struct Member {
     explicit Member(const std::shared_ptr<Arena>& arena, std::size_t count)
-        : set(arena, NumaNodes()), allreduce(set), exchange(set), tensor(count), gathered(2 * count) {}
+        : set(arena), allreduce(set), exchange(set), tensor(count), gathered(2 * count) {}
 
     void begin_allreduce() {
         segment = {.count = tensor.size(), .input = bytes(tensor), .output = bytes(tensor)};
@@ -85,7 +85,7 @@ void run_both(Task& one, Task& other) {
 
 TEST_CASE("two members change cells each time round, and never have the same one", "[unit]") {
     const auto arenas = arenas_of_two(4);
-    const HostSet set(arenas[0], NumaNodes());
+    const HostSet set(arenas[0]);
     for (std::uint64_t number = 0; number < 32; ++number) {
         INFO("chunk " << number);
         CHECK(set.exchanged_cell(0, number) != set.exchanged_cell(1, number));

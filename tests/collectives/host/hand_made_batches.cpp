@@ -32,9 +32,9 @@ struct HandMadeJob::Member {
 };
 
 HandMadeJob::HandMadeJob(const Shape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed)
-    : node_of_member_(shape.node_of_member), batches_(batches) {
+    : batches_(batches) {
     collectives::ArenaPlan plan;
-    plan.members = static_cast<std::uint32_t>(node_of_member_.size());
+    plan.members = shape.members;
     plan.negotiation_bytes = 4096;
     plan.cell_bytes = shape.cell_bytes;
     plan.cells_per_rank = shape.cells;
@@ -49,8 +49,7 @@ HandMadeJob::HandMadeJob(const Shape& shape, const std::vector<BatchPlan>& batch
         }
         auto member = std::make_unique<Member>();
         member->arena = arena.value();
-        member->communicator =
-            std::make_unique<collectives::HostCommunicator>(arena.value(), collectives::NumaNodes(node_of_member_));
+        member->communicator = std::make_unique<collectives::HostCommunicator>(arena.value());
         members_.push_back(std::move(member));
     }
     std::mt19937_64 random(seed);
@@ -199,37 +198,13 @@ bool HandMadeJob::run(std::mt19937& random) {
     }
 }
 
-bool HandMadeJob::went_by_partials() const {
-    return members_[0]->arena->progress(0).combined.load(std::memory_order_seq_cst) > 0;
-}
-
 Bytes HandMadeJob::expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const {
     const BatchPlan& plan = batches_[batch];
     const TensorPlan& t = plan.tensors[tensor];
     if (t.op == ReduceOp::adasum) {
         return ops::test::expected_adasum(reduction(t), memory_[batch][tensor].inputs, t.count, members(), 1);
     }
-    // By node, in the order of the nodes' first members.
-    std::vector<std::int32_t> nodes;
-    for (const std::int32_t node : node_of_member_) {
-        if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) {
-            nodes.push_back(node);
-        }
-    }
-    std::vector<Bytes> sources;
-    ops::test::GroupSizes sizes;
-    for (const std::int32_t node : nodes) {
-        sizes.push_back(0);
-        for (std::uint32_t other = 0; other < members(); ++other) {
-            if (node_of_member_[other] == node) {
-                sources.push_back(memory_[batch][tensor].inputs[other]);
-                ++sizes.back();
-            }
-        }
-    }
-    const bool by_node = nodes.size() > 1 && nodes.size() < members();
-    const Bytes all = by_node ? ops::test::expected_in_groups(reduction(t), sources, sizes, t.count)
-                              : ops::test::expected(reduction(t), memory_[batch][tensor].inputs, t.count);
+    const Bytes all = ops::test::expected(reduction(t), memory_[batch][tensor].inputs, t.count);
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(output_begin(plan, t, member) * size_of(t.dtype));
     return {begin, begin + static_cast<std::ptrdiff_t>(output_count(plan, t, member) * size_of(t.dtype))};
 }

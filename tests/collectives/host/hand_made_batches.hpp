@@ -40,7 +40,7 @@ enum class Residency : std::uint8_t { none, all, mixed };
 class HandMadeJob {
 public:
     struct Shape {
-        std::vector<std::int32_t> node_of_member;
+        std::uint32_t members = 2;
         std::uint64_t cell_bytes = 4096;
         std::uint32_t cells = 4;
         Residency residency = Residency::none;
@@ -57,8 +57,6 @@ public:
     /// if all members waited for each other.
     [[nodiscard]] bool run(std::mt19937& random);
 
-    /// Whether any batch so far crossed between nodes as partial results.
-    [[nodiscard]] bool went_by_partials() const;
     /// A member's expected output and its actual output. For a member that only reads, both are its input, which must
     /// not change.
     [[nodiscard]] Bytes expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
@@ -88,7 +86,6 @@ private:
     void lay_out(std::uint32_t batch, Residency residency, std::mt19937_64& random);
     void make_batch(Member& member, std::uint32_t rank);
 
-    std::vector<std::int32_t> node_of_member_;
     std::vector<BatchPlan> batches_;
     std::vector<std::vector<TensorMemory>> memory_;  // by batch and tensor
     std::vector<std::unique_ptr<Member>> members_;

@@ -25,9 +25,7 @@ struct Reading : ExploredSet {
     std::uint64_t first = 0;
 };
 
-Entry allreduce_of(std::uint32_t slot) {
-    return {EntryKind::call, slot, 0, 0, static_cast<std::uint32_t>(collectives::Operation::allreduce), 4};
-}
+Entry allreduce_of(std::uint32_t slot) { return {EntryKind::call, slot, 0, 0, Fusion::allreduces, 4}; }
 
 void append(Reading& s, std::size_t appender, std::uint32_t slot,
             std::uint64_t begins_batch_at = Log<ExploredAtomics>::kNowhere) {

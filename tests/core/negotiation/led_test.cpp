@@ -90,7 +90,7 @@ TEST_CASE("on several hosts the root ends the joins") {
         REQUIRE(registrar.serve().is_ok());
         REQUIRE(superior.completed != kNoSlot);
         registrar.append_calls(
-            std::array{Registrar<base::StdAtomics>::Call{.slot = superior.completed, .bytes = 8, .uncounted = 3}});
+            std::array{Registrar<base::StdAtomics>::Call{.slot = superior.completed, .uncounted = 3}});
         CHECK(set.entries().back().kind == EntryKind::first_call);
         CHECK(set.entries().back().uncounted == 3);
         set.catch_up();

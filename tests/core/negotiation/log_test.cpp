@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/negotiation/batch_end.hpp"
 #include "tests/core/negotiation/members.hpp"
 
 namespace rueda::core::test {
@@ -16,15 +17,15 @@ TEST_CASE("entries come back as they were appended, in order") {
     Members set(kSmall);
     Log<Atomics> log(set.memory());
     CHECK_FALSE(log.is_published(0));
-    CHECK(log.append({EntryKind::call, 3, 0, 0, 2, 4096}) == 0);
-    CHECK(log.append({EntryKind::refused, kNoSlot, 1, 77, 0, 0}) == 1);
+    CHECK(log.append({EntryKind::call, 3, 0, 0, Fusion::adasums, 4096}) == 0);
+    CHECK(log.append({EntryKind::refused, kNoSlot, 1, 77}) == 1);
     CHECK(log.is_published(0));
     CHECK(log.is_published(1));
     CHECK_FALSE(log.is_published(2));
     const Entry call = log.read(0);
     CHECK(call.kind == EntryKind::call);
     CHECK(call.slot == 3);
-    CHECK(call.operation == 2);
+    CHECK(call.fusion == Fusion::adasums);
     CHECK(call.bytes == 4096);
     const Entry refused = log.read(1);
     CHECK(refused.kind == EntryKind::refused);
@@ -72,6 +73,34 @@ TEST_CASE("an appender that begins a batch can close it behind its entry") {
     CHECK(log.end_of_batch(0) == 1);
     CHECK(log.append({EntryKind::call, 2}, 5) == 1);  // a batch begins elsewhere
     CHECK(log.end_of_batch(1) == Log<Atomics>::kOpen);
+}
+
+TEST_CASE("a batch ends before an entry of another kind") {
+    Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 20, .slots = 20, .mailbox_records = 2});
+    Log<Atomics> log(set.memory());
+    const Metadata sum = allreduce_of({4});
+    Metadata average = sum;
+    average.reduce_op = static_cast<std::uint8_t>(ReduceOp::average);
+    Metadata adasum = sum;
+    adasum.reduce_op = static_cast<std::uint8_t>(ReduceOp::adasum);
+    Metadata broadcast = sum;
+    broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
+    std::uint32_t slot = 4;
+    for (const Metadata& metadata : {sum, average, adasum, adasum, sum, broadcast, broadcast, adasum}) {
+        log.append({EntryKind::call, slot++, 0, 0, fusion_of(metadata), 16});
+    }
+    log.append({EntryKind::mismatch, slot++});
+    log.append({EntryKind::call, slot++, 0, 0, fusion_of(adasum), 16});
+    std::vector<std::uint64_t> ends;
+    for (std::uint64_t begin = 0; begin < 8;) {
+        const BatchEnd proposed = propose_batch_end(log, begin, 1024);
+        CHECK(proposed.complete);
+        ends.push_back(proposed.end);
+        begin = proposed.end;
+    }
+    CHECK(ends == std::vector<std::uint64_t>{2, 4, 5, 6, 7, 8});
+    CHECK(propose_batch_end(log, 9, 1024).end == 10);
+    CHECK_FALSE(propose_batch_end(log, 9, 1024).complete);  // another adasum may follow
 }
 
 TEST_CASE("an invalid end is recognized") {

@@ -25,8 +25,8 @@ TEST_CASE("a name is called when all members have announced it in full, and then
     REQUIRE(set.entries().size() == 1);
     const Entry call = set.entries()[0];
     CHECK(call.kind == EntryKind::first_call);
-    CHECK(call.slot == 4);  // the first slot behind the unnamed ones
-    CHECK(call.operation == metadata.operation);
+    CHECK(call.slot == 4);  // the first behind the unnamed ones
+    CHECK(call.fusion == Fusion::allreduces);
     CHECK(call.bytes == 48);
     const SlotRecord& record = set.memory().record(4);
     CHECK(record.state == static_cast<std::uint32_t>(SlotState::bound));

@@ -427,6 +427,21 @@ TEST_CASE("small allreduces that are ready together are called together, up to t
     CHECK(batches_of(calls) == std::vector<int>{2, 1, 1, 1, 2});
 }
 
+TEST_CASE("sums and adasums are not called together") {
+    Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 1024, .batches_ahead = 100});
+    const Metadata sum = allreduce_of({4});
+    Metadata adasum = sum;
+    adasum.reduce_op = static_cast<std::uint8_t>(ReduceOp::adasum);
+    give_ids(leaders, {sum, sum, adasum, adasum, adasum, sum});
+    for (std::uint64_t id = 1; id <= 6; ++id) {
+        leaders.announce_everywhere(by_id(id));
+    }
+    leaders.run();
+    const std::vector<Decision> calls = leaders.decisions();
+    CHECK(ids_of(calls) == std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6});
+    CHECK(batches_of(calls) == std::vector<int>{2, 3, 1});
+}
+
 TEST_CASE("a threshold of 0 calls every tensor by itself, and a batch has an end whatever the threshold") {
     Leaders alone({.hosts = 2, .fusion_threshold_bytes = 0});
     alone.announce_everywhere(by_name("a"), allreduce_of({0}));

@@ -31,15 +31,6 @@ struct Circumstances {
     base::Config config = test_config();
 };
 
-/// Distributes the ranks over `nodes` NUMA nodes. The members of each node are combined first. With 1, ranks are
-/// combined in rank order.
-void set_nodes(base::Config& config, int nodes) {
-    if (nodes > 1) {
-        config.numa_first = true;
-        config.topology = "numa:" + std::to_string(nodes) + " core:2 pu:1";
-    }
-}
-
 Circumstances random_circumstances(std::uint32_t seed) {
     std::mt19937 random(seed);
     const auto one_of = [&](std::initializer_list<std::uint64_t> values) {
@@ -67,8 +58,9 @@ std::vector<float> inputs_of(int rank, int tensor) {
     return values;
 }
 
-/// The expected sum: node by node, in rank order within each node, rounded at each step.
-std::vector<float> sum_of(int size, int nodes, int tensor) {
+/// The definition: host by host, and in rank order within each, rounded at each step. The ranks are on `hosts` hosts of
+/// equal size, one host after the other.
+std::vector<float> sum_of(int size, int hosts, int tensor) {
     std::vector<float> sum;
     std::vector<float> partial;
     const auto add = [](std::vector<float>& to, const std::vector<float>& other) {
@@ -79,7 +71,7 @@ std::vector<float> sum_of(int size, int nodes, int tensor) {
     };
     for (int rank = 0; rank < size; ++rank) {
         add(partial, inputs_of(rank, tensor));
-        if (rank + 1 == size || (rank + 1) * nodes / size != rank * nodes / size) {
+        if (rank + 1 == size || (rank + 1) * hosts / size != rank * hosts / size) {
             add(sum, partial);
             partial.clear();
         }
@@ -158,9 +150,8 @@ void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
     }
 }
 
-/// `parts` is the number of equal, contiguous parts of the ranks that are combined first. 0 means that this test does
-/// not know it.
-void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int parts) {
+/// `hosts` is the number of equal hosts of sum_of(), or 0 if that is not the order of these ranks.
+void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int hosts) {
     std::mt19937 random(circumstances.seed * 64 + static_cast<unsigned>(client.rank()));
     const std::vector<std::unique_ptr<Buffer>> buffers = reduce_in_background(client, random);
     compare_with_foreground(client, random, buffers);
@@ -168,8 +159,8 @@ void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances
     for (int tensor = 0; tensor < kTensors; ++tensor) {
         const Buffer& buffer = *buffers[static_cast<std::size_t>(tensor)];
         buffer.check_margin("a tensor");
-        if (parts != 0 && kind_of(tensor).op == ReduceOp::sum) {
-            const std::vector<float> expected = sum_of(client.size(), parts, tensor);
+        if (hosts != 0 && kind_of(tensor).op == ReduceOp::sum) {
+            const std::vector<float> expected = sum_of(client.size(), hosts, tensor);
             RUEDA_RANK_CHECK(std::memcmp(expected.data(), buffer.tensor().data, buffer.tensor().bytes()) == 0);
         }
         all = digest(buffer.tensor().data, buffer.tensor().bytes(), all);
@@ -179,27 +170,24 @@ void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances
 
 struct Place {
     int size = 1;
-    int nodes = 1;
-    Layout layout;  ///< one letter for the host of each rank; "" means one host
+    Layout layout;  ///< of hosts; "" means one host
 
-    /// The number of parts of the ranks that are combined first. Three hosts' partial sums have no fixed order: the
-    /// exchange decides it by the size of the tensor.
-    [[nodiscard]] int parts() const { return layout.empty() ? nodes : layout == "ab" || layout == "aabb" ? 2 : 0; }
+    /// The number of equal hosts of sum_of(). Three hosts have no such order: their partial sums are combined in the
+    /// order of the exchange, and the size of the tensor decides which exchange that is.
+    [[nodiscard]] int equal_hosts() const { return layout.empty() ? 1 : layout == "ab" || layout == "aabb" ? 2 : 0; }
 };
 
 void check_bits(RanksAs as, const Place& place) {
     std::set<std::string> digests;
     for (std::uint32_t seed = 0; seed < 8; ++seed) {
         Circumstances circumstances = seed == 0 ? Circumstances{} : random_circumstances(seed);
-        set_nodes(circumstances.config, place.nodes);
         const RanksResult result = run_clients(
             place.size, circumstances.config,
             [&](RankContext& context, RuntimeClient& client) {
-                reduce_all(context, client, circumstances, place.parts());
+                reduce_all(context, client, circumstances, place.equal_hosts());
             },
             {.as = as}, place.layout);
-        INFO(place.size << " ranks, " << place.nodes << " nodes, hosts " << place.layout << ", seed " << seed << "\n"
-                        << result.text());
+        INFO(place.size << " ranks, hosts " << place.layout << ", seed " << seed << "\n" << result.text());
         REQUIRE(result.passed());
         for (const RankOutcome& rank : result.ranks) {
             digests.insert(rank.value("digest"));
@@ -210,10 +198,7 @@ void check_bits(RanksAs as, const Place& place) {
 
 void check_bits_on_one_host(RanksAs as) {
     const int size = GENERATE(1, 2, 3, 5);
-    const int nodes = GENERATE(1, 2);
-    if (nodes == 1 || size >= 3) {  // with fewer ranks, no members are combined first
-        check_bits(as, {.size = size, .nodes = nodes, .layout = {}});
-    }
+    check_bits(as, {.size = size, .layout = {}});
 }
 
 TEST_CASE("the same bits under all circumstances, as threads", "[threads]") {
@@ -226,7 +211,7 @@ TEST_CASE("the same bits under all circumstances, as processes", "[processes]") 
 
 TEST_CASE("the same bits under all circumstances, on several hosts", "[threads]") {
     const Layout layout = GENERATE("ab", "aabb", "abb", "abcc");
-    check_bits(RanksAs::threads, {.size = static_cast<int>(layout.size()), .nodes = 1, .layout = layout});
+    check_bits(RanksAs::threads, {.size = static_cast<int>(layout.size()), .layout = layout});
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ public:
             arena->control().ranks[rank].global_rank.store(static_cast<std::int32_t>(rank));
             arenas_.push_back(arena);
             sets_.push_back(std::make_unique<ProcessSet>(config, core::SetIdentity{0, {0, 1}}, arena, extent_of_host(),
-                                                         collectives::NumaNodes(), std::nullopt, pending_[rank]));
+                                                         std::nullopt, pending_[rank]));
         }
     }
 

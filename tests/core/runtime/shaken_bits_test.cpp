@@ -91,9 +91,9 @@ struct Member {
 };
 
 /// The job, and sets of some of its ranks.
-std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts, int nodes) {
+std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts) {
     std::vector<Member> members;
-    members.push_back({nullptr, &world, {hosts, nodes}});
+    members.push_back({nullptr, &world, {hosts}});
     if (world.size() < 2) {
         return members;
     }
@@ -111,7 +111,6 @@ std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts, i
         Member member;
         member.owned = expect_value(world.add_set(ranks), "a set");
         member.client = member.owned.get();
-        member.place.nodes = nodes;
         for (const int rank : ranks) {
             member.place.hosts += hosts[static_cast<std::size_t>(rank)];
         }
@@ -206,23 +205,14 @@ std::uint64_t digest(const Bytes& bytes) {
     return all;
 }
 
-struct Layouts {
-    std::string hosts;  ///< the host of each rank; "aaa" is one host
-    int nodes = 1;      ///< the number of NUMA nodes; the members of each node are combined first
-};
-
-RanksResult run(const Layouts& layout, RanksAs as, std::uint32_t seed) {
-    const int size = static_cast<int>(layout.hosts.size());
-    const bool one_host = layout.hosts.find_first_not_of('a') == std::string::npos;
-    base::Config config = shaken_config(seed);
-    if (layout.nodes > 1) {
-        config.numa_first = true;
-        config.topology = "numa:" + std::to_string(layout.nodes) + " core:2 pu:1";
-    }
+/// `hosts` names the host of each rank; "aaa" is one host.
+RanksResult run(const std::string& hosts, RanksAs as, std::uint32_t seed) {
+    const int size = static_cast<int>(hosts.size());
+    const bool one_host = hosts.find_first_not_of('a') == std::string::npos;
     return run_clients(
-        size, config,
+        size, shaken_config(seed),
         [&](RankContext& context, RuntimeClient& world) {
-            const std::vector<Member> members = members_of(world, layout.hosts, layout.nodes);
+            const std::vector<Member> members = members_of(world, hosts);
             const std::vector<Work> works = all_works(static_cast<int>(members.size()));
             const Results results = do_all(world, members, works, seed);
             context.phase("checks");
@@ -242,7 +232,7 @@ RanksResult run(const Layouts& layout, RanksAs as, std::uint32_t seed) {
                 context.report(work.name(), digest(result));
             }
         },
-        {.as = as, .deadline = std::chrono::seconds(300)}, one_host ? Layout() : layout.hosts);
+        {.as = as, .deadline = std::chrono::seconds(300)}, one_host ? Layout() : hosts);
 }
 
 /// Checks that a result which all members get is the same on all of them.
@@ -259,9 +249,9 @@ void check_members_alike(const RanksResult& result) {
     }
 }
 
-void check_bits(const Layouts& layout, RanksAs as) {
-    const RanksResult undisturbed = run(layout, as, kUndisturbed);
-    INFO(layout.hosts << ", " << layout.nodes << " nodes");
+void check_bits(const std::string& hosts, RanksAs as) {
+    const RanksResult undisturbed = run(hosts, as, kUndisturbed);
+    INFO(hosts);
     {
         INFO(undisturbed.text());
         REQUIRE(undisturbed.passed());
@@ -270,12 +260,12 @@ void check_bits(const Layouts& layout, RanksAs as) {
     for (std::uint32_t shake = 0; shake < shakes(); ++shake) {
         const std::uint32_t seed = first_shake() + shake;
         INFO("seed " << seed);
-        const RanksResult shaken = run(layout, as, seed);
+        const RanksResult shaken = run(hosts, as, seed);
         {
             INFO(shaken.text());
             REQUIRE(shaken.passed());
         }
-        for (std::size_t rank = 0; rank < layout.hosts.size(); ++rank) {
+        for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
             const auto& right = undisturbed.ranks[rank].values;
             REQUIRE(shaken.ranks[rank].values.size() == right.size());
             for (const auto& [work, bits] : shaken.ranks[rank].values) {
@@ -287,17 +277,17 @@ void check_bits(const Layouts& layout, RanksAs as) {
 }
 
 TEST_CASE("every operation has the same bits however it is shaken, as threads", "[threads]") {
-    const auto [hosts, nodes] = GENERATE(Layouts{"aa", 1}, Layouts{"aaa", 2});
-    check_bits({hosts, nodes}, RanksAs::threads);
+    const std::string hosts = GENERATE("aa", "aaa");
+    check_bits(hosts, RanksAs::threads);
 }
 
 TEST_CASE("every operation has the same bits however it is shaken, as processes", "[processes]") {
-    check_bits({"aaa", 1}, RanksAs::processes);
+    check_bits("aaa", RanksAs::processes);
 }
 
 TEST_CASE("every operation has the same bits however it is shaken, on several hosts", "[threads]") {
     const std::string hosts = GENERATE("aabb", "abcc");
-    check_bits({hosts, 1}, RanksAs::threads);
+    check_bits(hosts, RanksAs::threads);
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ public:
                                                                              : DType::bfloat16)) {
         const bool is_16_bits = size_of(work.dtype) == 2;
         step_ = rounding_of(is_16_bits ? DType::float32 : work.dtype).relative;
-        roundings_ = is_16_bits || travels_as_16_bits_ ? place.nodes * static_cast<long double>(hosts_.size()) + 1 : 0;
+        roundings_ = is_16_bits || travels_as_16_bits_ ? static_cast<long double>(hosts_.size()) + 1 : 0;
         if (is_float(work.dtype)) {
             for (const Bytes& input : inputs_) {
                 values_.push_back(ops::test::values_of(work.dtype, input));

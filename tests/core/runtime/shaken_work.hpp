@@ -35,8 +35,7 @@ enum class WorkKind : std::uint8_t {
 
 /// Where an operation runs: the job or a process set, on one host or several.
 struct Place {
-    std::string hosts;  ///< the host of each member: "aab" means two members on one host and one on another
-    int nodes = 1;      ///< NUMA nodes of a host whose members are combined first
+    std::string hosts;  ///< by member: "aab" are two members on one host and one on another
 
     [[nodiscard]] int size() const { return static_cast<int>(hosts.size()); }
     /// The members of each host. Hosts are in the order of their lowest members.

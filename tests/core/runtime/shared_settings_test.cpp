@@ -109,45 +109,44 @@ TEST_CASE("settings that are each rank's own stay so", "[threads]") {
 }
 
 TEST_CASE("one warning for all that rank 0 decides", "[threads]") {
-    const RanksResult result = share(settings_of({nullptr, [](base::Config& config) { config.cells_per_rank = 9; },
+    const RanksResult result = share(settings_of({nullptr, [](base::Config& config) { config.slots = 900; },
                                                   [](base::Config& config) {
-                                                      config.cells_per_rank = 8;
+                                                      config.slots = 800;
                                                       config.ring = true;
                                                   }}));
     INFO(result.text());
     REQUIRE(result.passed());
-    CHECK(result.ranks[0].value("said") ==
-          "RUEDA_CELLS is '4' on rank 0 and '8' on rank 2 and '9' on rank 1; RUEDA_RING is '0' on ranks 0, 1 and '1' "
-          "on rank 2: rank 0's counts; pass it to all, as ruedarun -x RUEDA_CELLS=VALUE -x RUEDA_RING=VALUE does");
+    CHECK(
+        result.ranks[0].value("said") ==
+        "RUEDA_RING is '0' on ranks 0, 1 and '1' on rank 2; RUEDA_SLOTS is '1024' on rank 0 and '800' on rank 2 and "
+        "'900' on rank 1: rank 0's counts; pass it to all, as ruedarun -x RUEDA_RING=VALUE -x RUEDA_SLOTS=VALUE does");
 }
 
 TEST_CASE("what decides results is refused on all ranks where it differs, with one line", "[threads]") {
-    const auto bf16 = [](base::Config& config) { config.compression = "bf16"; };
-    const RanksResult result =
-        share(settings_of({nullptr, nullptr, bf16, [](base::Config& config) { config.numa_first = true; }, bf16}));
+    const auto bf16 = [](base::Config& config) { config.compression = Compression::bf16; };
+    const RanksResult result = share(settings_of({nullptr, nullptr, bf16, nullptr, bf16}));
     INFO(result.text());
     REQUIRE(result.passed());
     for (const RankOutcome& rank : result.ranks) {
         CHECK(rank.value("code") == std::to_string(static_cast<int>(ErrorCode::invalid_argument)));
-        CHECK(
-            rank.value("said") ==
-            "RUEDA_NUMA_FIRST is '0' on ranks 0-2, 4 and '1' on rank 3; RUEDA_COMPRESSION is not set on ranks 0, 1, 3 "
-            "and 'bf16' on ranks 2, 4; expected the same on all ranks, as results depend on it: pass it to all, as "
-            "ruedarun -x RUEDA_NUMA_FIRST=VALUE -x RUEDA_COMPRESSION=VALUE does");
+        CHECK(rank.value("said") ==
+              "RUEDA_COMPRESSION is 'none' on ranks 0, 1, 3 and 'bf16' on ranks 2, 4; expected the same on all ranks, "
+              "as "
+              "results depend on it: pass it to all, as ruedarun -x RUEDA_COMPRESSION=VALUE does");
     }
 }
 
 TEST_CASE("the line stays readable where every rank has another value", "[threads]") {
     std::vector<base::Config> configs(8, test_config());
     for (std::size_t rank = 1; rank < configs.size(); ++rank) {
-        configs[rank].compression = fmt::format("bf16:>={}K", rank);
+        configs[rank].slots_max = 16384 + static_cast<std::uint32_t>(rank);
     }
     const RanksResult result = share(configs);
     INFO(result.text());
     REQUIRE(result.passed());
-    CHECK(result.ranks[5].value("said").starts_with(
-        "RUEDA_COMPRESSION is not set on rank 0 and 'bf16:>=1K' on rank 1 and 'bf16:>=2K' on rank 2 and 'bf16:>=3K' on "
-        "rank 3 and 'bf16:>=4K' on rank 4 and other values on ranks 5-7; expected"));
+    CHECK(result.ranks[0].value("said").starts_with(
+        "RUEDA_SLOTS_MAX is '16384' on rank 0 and '16385' on rank 1 and '16386' on rank 2 and '16387' on rank 3 and "
+        "'16388' on rank 4 and other values on ranks 5-7: rank 0's counts"));
 }
 
 namespace {
@@ -210,14 +209,14 @@ TEST_CASE("what rank 0 announces is checked before it is used", "[threads]") {
         return result.ranks[1].value("said");
     };
     CHECK(said(announcement()).empty());
-    CHECK(said(announcement("RUEDA_CELLS", "17")) ==
-          "rank 0 has '17' for RUEDA_CELLS; expected a whole number from 2 to 16");
+    CHECK(said(announcement("RUEDA_SLOTS", "7")) ==
+          "rank 0 has '7' for RUEDA_SLOTS; expected a whole number from 16 to 65536");
     CHECK(said(announcement("RUEDA_STALL_CHECK", "")) ==
           "rank 0 has '' for RUEDA_STALL_CHECK; expected 0, 1, true, false, yes, no, on or off");
     CHECK(said("") == fmt::format("rank 0 announced 0 settings where this rank has {}; expected the same version of "
                                   "Rueda on all ranks",
                                   std::ranges::count(announcement(), '\0')));
-    CHECK(said("RUEDA_CELLS=4") == "rank 0 announced its settings with 'RUEDA_CELLS=4', which has no end");
+    CHECK(said("RUEDA_SLOTS=64") == "rank 0 announced its settings with 'RUEDA_SLOTS=64', which has no end");
     CHECK(said(announcement() + std::string("RUEDA_SPEED=9\0", 14)) ==
           "rank 0 has the setting 'RUEDA_SPEED=9', which is not known here; expected the same version of Rueda on all "
           "ranks");
@@ -255,20 +254,15 @@ std::vector<base::Config> mixed() {
                         [](base::Config& config) {
                             config.fusion_threshold_bytes = 0;
                             config.hold_seconds = 0.01;
-                            config.chunk_bytes = 64 * base::kKiB;
-                            config.cells_per_rank = 16;
                             config.arena_limit_bytes = 8 * base::kMiB;
                             config.slots = 4096;
                             config.slots_max = 65536;
                             config.stall_check = false;
                         },
                         [](base::Config& config) {
-                            config.chunk_bytes = 64;
-                            config.cells_per_rank = 2;
                             config.resident_limit_bytes = 16 * base::kMiB;
                             config.slots = 16;
                             config.slots_max = 32;
-                            config.liveness_seconds = 10;
                         }});
 }
 
@@ -290,12 +284,13 @@ TEST_CASE("a job whose ranks have different settings, in processes", "[processes
 }
 
 TEST_CASE("what differs is refused in processes too", "[processes]") {
-    const RanksResult result = share(
-        settings_of({nullptr, [](base::Config& config) { config.compression = "fp16"; }, nullptr}), RanksAs::processes);
+    const RanksResult result =
+        share(settings_of({nullptr, [](base::Config& config) { config.compression = Compression::fp16; }, nullptr}),
+              RanksAs::processes);
     INFO(result.text());
     REQUIRE(result.passed());
     for (const RankOutcome& rank : result.ranks) {
-        CHECK(rank.value("said").starts_with("RUEDA_COMPRESSION is not set on ranks 0, 2 and 'fp16' on rank 1; "));
+        CHECK(rank.value("said").starts_with("RUEDA_COMPRESSION is 'none' on ranks 0, 2 and 'fp16' on rank 1; "));
     }
 }
 

@@ -42,23 +42,24 @@ class Termination(unittest.TestCase):
         line = rf"\[[^\n]*E rueda\] \[rank 0\]: rank 1 \(pid {pid}\) died: {record}\n"
         self.assertEqual(len(re.findall(line, errors)), 1, errors)
 
-    def test_before_the_background_thread_has_looked(self):
+    def test_a_rank_that_computes(self):
+        # mpirun sends SIGTERM after milliseconds, mostly before the background thread looks after the other rank.
         for _ in range(3):
-            errors, pid = run("silent", RUEDA_LIVENESS_INTERVAL="10")
+            errors, pid = run("silent")
             self.expect_line(errors, pid)
 
-    def test_whoever_is_first(self):
-        for interval in ("0.2", "0.01"):
-            errors, pid = run("waiting", RUEDA_LIVENESS_INTERVAL=interval)
+    def test_a_rank_that_waits_in_an_operation(self):
+        for _ in range(2):
+            errors, pid = run("waiting")
             self.expect_line(errors, pid)
 
     def test_the_programs_handler_runs_too(self):
-        errors, pid = run("handler", RUEDA_LIVENESS_INTERVAL="10")
+        errors, pid = run("handler")
         self.expect_line(errors, pid)
         self.assertEqual(errors.count("the program's handler\n"), 1, errors)
 
     def test_nothing_is_said_where_messages_are_off(self):
-        errors, _ = run("silent", RUEDA_LIVENESS_INTERVAL="10", RUEDA_LOG_LEVEL="off")
+        errors, _ = run("silent", RUEDA_LOG_LEVEL="off")
         self.assertNotIn("rueda]", errors)
 
 

@@ -2,10 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
 
 #include "ops/reduce.hpp"
 
@@ -24,17 +21,7 @@ struct Levels {
 /// well.
 ///
 /// Returns nothing for adasum, because its tree of pairs follows the ranks. Returns nothing for an average of integers
-/// either: it divides the exact sum, which a partial result of the dtype cannot hold. The order of the sources does not
-/// change that average, nor any other reduction of integers.
+/// either: it divides the exact sum, which a partial result of the dtype cannot hold.
 [[nodiscard]] std::optional<Levels> levels_of(const Reduction& reduction);
-
-/// Like reduce(), but in two levels. `sources` are ordered by group: group g has the next `group_sizes[g]` sources, at
-/// least 1. The bits are the same as if reduce() were called with levels_of() for one group after the other, wherever
-/// the range is cut. There may be at most kMostInGroups groups, sources and destinations.
-void reduce_in_groups(const Reduction& reduction, std::span<const std::byte* const> sources,
-                      std::span<const std::uint32_t> group_sizes, std::span<std::byte* const> destinations,
-                      std::size_t count, Store store = Store::cached);
-
-inline constexpr std::size_t kMostInGroups = 64;
 
 }  // namespace rueda::ops
