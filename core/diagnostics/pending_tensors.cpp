@@ -246,10 +246,10 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     return tensor;
 }
 
-/// Ranks that wait in join(), since something was last announced: as long as the others go on they wait for nothing
-/// that is late. Where all have joined, for those that have not ended what they did before; of several hosts, where all
-/// of this one have joined, for the others.
-std::optional<PendingTensor> look_at_joins(const Memory& memory) {
+/// The ranks that wait in join(). Their wait begins when something was last announced, because they wait for nothing
+/// that is late as long as the others go on. If all ranks of this host have joined, they wait for the other hosts. In a
+/// set without other hosts, they wait for the ranks that have not ended their earlier operations.
+std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other_hosts) {
     auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
     if (joined == 0) {
@@ -263,7 +263,7 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
     joins.since_ns = since;
     joins.last_ns = since;
     joins.ready_mask = joined & all;
-    if (joins.ready_mask == all && !memory.extent().is_led()) {
+    if (joins.ready_mask == all && !with_other_hosts) {
         joins.unfinished_mask = all & ~std::atomic_ref(header.settled_members).load(std::memory_order_acquire);
     }
     for (std::uint32_t member = 0; memory.extent().call_sites != 0 && member < memory.extent().members; ++member) {
@@ -276,7 +276,8 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
 /// What is pending, by name where it has one: its announcements may lie in a slot, in mailboxes, and before those.
 class Collection {
 public:
-    explicit Collection(const Memory& memory) : memory_(memory), hole_(find_hole(memory)), answers_(memory) {}
+    explicit Collection(const Memory& memory)
+        : memory_(memory), is_one_of_hosts_(memory.extent().has_leader()), hole_(find_hole(memory)), answers_(memory) {}
 
     void look_at_slots() {
         const std::uint32_t slots =
@@ -298,8 +299,8 @@ public:
     /// `with_other_hosts`: also what waits for other hosts only.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
         // Where all have joined and something is pending, that is what they wait for.
-        if (auto joins = look_at_joins(memory_);
-            joins && (pending_.empty() || memory_.extent().is_led() || !all_ready(memory_, *joins))) {
+        if (auto joins = look_at_joins(memory_, is_one_of_hosts_);
+            joins && (pending_.empty() || is_one_of_hosts_ || !all_ready(memory_, *joins))) {
             pending_.push_back(std::move(*joins));
         }
         for (PendingTensor& tensor : pending_) {
@@ -309,7 +310,7 @@ public:
         }
         // On several hosts, what all members of this one have announced waits for the others: the leader knows of it.
         std::erase_if(pending_, [this, with_other_hosts](const PendingTensor& tensor) {
-            return memory_.extent().is_led() && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
+            return is_one_of_hosts_ && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
                    (tensor.unfinished_mask | tensor.unread_mask) == 0;
         });
         // The end of the set is said even where all members of this host have announced it: any of them may hold it up.
@@ -407,7 +408,7 @@ private:
             tensor.since_ns = tensor.last_ns;
         }
         const bool waits_for_registrar = !tensor.name.empty() && waiting_records_.contains(tensor.name);
-        if (tensor.unfinished_mask != 0 || !(waits_for_registrar || (all && !memory_.extent().is_led()))) {
+        if (tensor.unfinished_mask != 0 || !(waits_for_registrar || (all && !is_one_of_hosts_))) {
             return;
         }
         Obstacles found = obstacles();
@@ -426,6 +427,7 @@ private:
     }
 
     const Memory& memory_;
+    const bool is_one_of_hosts_;  // the set has members on other hosts, for which this host may have to wait
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;

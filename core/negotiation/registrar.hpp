@@ -70,6 +70,7 @@ public:
           refusals_(memory),
           rank_(rank),
           environment_(std::move(environment)),
+          leader_serves_(memory.extent().has_leader()),
           no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
     /// A free record of this rank's mailbox, or null while it is full: try again once the log has moved; and where
@@ -121,6 +122,8 @@ public:
     void report_to(Superior& superior) { superior_ = &superior; }
     /// Something was posted. seq_cst: partner of request(); who sleeps looks at this last.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
+    /// Whether posts wait for the leader of the host, which has to be woken.
+    [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
     /// Does what was posted: in a led set nobody else does. As post().
     Result<std::uint64_t> serve() noexcept {
         appended_ = 0;
@@ -282,7 +285,7 @@ private:
     /// In the step kPosting, which ends here.
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
-        if (memory_.extent().is_led()) {
+        if (leader_serves_) {
             // Partner: has_requests(), of a leader about to sleep, whom the caller rings after this.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
         } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
@@ -435,7 +438,7 @@ private:
             memory_.site(slot, member, 0).write(request.site);  // before the stamp
         }
         memory_.place(slot, member, 0).write(request.place);
-        if (request.has_splits() && !memory_.extent().is_led()) {  // which has no such table
+        if (request.has_splits() && memory_.extent().has_splits()) {
             std::copy_n(request.splits.begin(), memory_.extent().members, memory_.splits(slot, member, 0));
         }
         if (std::popcount(page.arrived) == static_cast<int>(memory_.extent().members)) {
@@ -1012,6 +1015,7 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
+    bool leader_serves_;  // posts wait for the leader, instead of being served by the member that posts
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // of append_calls()
     Status no_memory_;                                 // made while there is some

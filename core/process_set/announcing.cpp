@@ -228,7 +228,7 @@ void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urge
         case Arrival::counted:
             return;
         case Arrival::last:
-            if (extent_.is_led() || anybody_has_joined() ||
+            if (leader_calls_ || anybody_has_joined() ||
                 (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
                 resolve(entry);
             } else {

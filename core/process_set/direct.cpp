@@ -30,10 +30,10 @@ std::array<std::int64_t, kInlineMembers> rows_of(const std::array<collectives::L
 
 }  // namespace
 
-/// Whether an announcement may be direct: its input must travel with it, and its metadata must be as agreed. The caller
+/// Whether an announcement whose input travels with it, and whose metadata are as agreed, may be direct. The caller
 /// itself must be about to look at the other members' places, because no other thread would. Under the enqueue lock.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
-    return urgency != Urgency::background && entry.request.count > 0 && !extent_.is_led() &&
+    return urgency != Urgency::background && entry.request.count > 0 &&
            direct_.load(std::memory_order_relaxed) == nullptr && !anybody_has_joined() &&
            !checks_;  // checks use the log, because all ranks must count the same operations
 }
@@ -90,7 +90,7 @@ bool ProcessSet::finish_at_once(int looks) {
 /// where it lies, and on its number of rows if ranks may have different ones.
 bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
     const auto operation = static_cast<Operation>(entry.agreed.operation);
-    return extent_.members <= kInlineMembers && !extent_.is_led() && operation != Operation::barrier &&
+    return extent_.inputs_travel() && operation != Operation::barrier &&
            (collectives::may_differ_in_rows(operation) ||
             memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
 }

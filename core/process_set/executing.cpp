@@ -42,9 +42,8 @@ Turn ProcessSet::start_batch(std::uint64_t position, bool urgent) {
 /// Returns false, and does nothing, if it is not such a batch.
 bool ProcessSet::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
-    TensorEntry* entry = called.kind == EntryKind::call && extent_.members <= kInlineMembers && !extent_.is_led()
-                             ? table_.at_slot(called.slot)
-                             : nullptr;
+    TensorEntry* entry =
+        called.kind == EntryKind::call && extent_.inputs_travel() ? table_.at_slot(called.slot) : nullptr;
     if (entry == nullptr || entry->slot == kNoSlot || !entry->pending.load(std::memory_order_relaxed)) {
         return false;
     }

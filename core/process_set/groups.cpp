@@ -129,7 +129,7 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
 /// because on one host either all announce the number in full, or all announce it in its slot. (On several hosts the
 /// job ends if there is no slot.)
 bool ProcessSet::holds_members_of(const TensorEntry& count) const {
-    return !extent_.is_led() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
+    return !leader_calls_ && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
 
 /// This function and the next run under the enqueue lock.
@@ -217,7 +217,7 @@ Status ProcessSet::end_groups(TensorEntry& entry, const RanksOfCount& ranks_of, 
     }
     // The members may have failed earlier, if the ranks together have more of them than there are slots.
     entry.completion->fail_foremost(mismatch);
-    if (in_full && !extent_.is_led()) {
+    if (in_full && !leader_calls_) {
         end_held(entry, mismatch);  // no rank has announced a member
         return {};
     }

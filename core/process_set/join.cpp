@@ -288,7 +288,7 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
         usable = counted.has_value();
         count = counted.value_or(0);
     }
-    if (!usable || (member == extent_.members && !extent_.is_led())) {
+    if (!usable) {
         return failure(
             ErrorCode::internal,
             "tensor '{}': the log calls it, but what the ranks that have not joined announced cannot be called",
@@ -299,9 +299,9 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
     return {};
 }
 
-/// Under the enqueue lock. The text is the same on every rank.
+/// Under the enqueue lock. The text is the same on every rank. On several hosts, the root has written it.
 void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachment) {
-    if (extent_.is_led()) {  // the root has written the text
+    if (attachment != 0) {
         handle_disagreement(slot, attachment, ErrorCode::invalid_argument);
         return;
     }

@@ -135,7 +135,7 @@ void ProcessSet::handle_failed(std::uint32_t slot) {
     if (entry == nullptr) {
         return;  // this rank announced nothing there
     }
-    if (extent_.is_led()) {
+    if (leader_calls_) {
         // What is complete and was not called fails as well: an entry whose resolve is not posted yet may go here.
         unposted_resolves_.clear();
     }

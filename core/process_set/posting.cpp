@@ -123,8 +123,8 @@ void ProcessSet::finish_post(const Result<std::uint64_t>& appended) {
     } else if (appended.value() > 0) {
         waking_.announced_more(Urgency::background);
     }
-    if (extent_.is_led() && rank_ != 0 && registrar_.has_requests()) {
-        waking_.wake(0);  // the leader, who is the registrar
+    if (rank_ != 0 && registrar_.waits_for_leader()) {
+        waking_.wake(0);
     }
     tell_joined_of_posts();
     if (registrar_.holds_announcements()) {

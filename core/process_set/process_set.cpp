@@ -31,6 +31,7 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
     : identity_(std::move(identity)),
       arena_(std::move(arena)),
       extent_(extent),
+      leader_calls_(extent.has_leader()),
       memory_(arena_->negotiation(), extent),
       log_(memory_, arena_->rank()),
       registrar_(

@@ -176,10 +176,10 @@ public:
     void release_memory();
 
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
-    /// In a set on several hosts, the leaders look for stalled tensors.
-    [[nodiscard]] bool is_led() const { return extent_.is_led(); }
-    [[nodiscard]] std::optional<StallMonitor::Finding> take_finding() {
-        return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
+    /// What stands still, found by `monitor` on this host. In a set on several hosts, the root finds it, and only the
+    /// leaders return it. The background thread calls this.
+    [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
+        return !leader_calls_ ? monitor.tick(now_ns) : leader_ != nullptr ? leader_->take_finding() : std::nullopt;
     }
     /// This rank's number in the job.
     [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
@@ -388,6 +388,7 @@ private:
     std::function<Status(const Status&)> explain_;  // may be empty
     std::shared_ptr<collectives::Arena> arena_;
     NegotiationExtent extent_;
+    bool leader_calls_;  // on several hosts: operations are called by the leader, never by the last rank to announce
     NegotiationMemory<Atomics> memory_;
     Log<Atomics> log_;
     Registrar<Atomics> registrar_;
