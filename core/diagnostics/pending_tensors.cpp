@@ -361,7 +361,7 @@ private:
                 add(name, member, announced_ns);
             }
         }
-        // The first one's name is published, below. Partner: ProcessSet::tell_deferred_count().
+        // The first one's name is published, below. Partner: Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }

@@ -356,7 +356,7 @@ struct Sleeping : ExploredSet {
     }
 };
 
-/// ProcessSet::announce_directly() and ring_direct_waiters(), against Engine::sleep_as_caller().
+/// DirectAnnouncements::announce() and ring_waiters(), against Engine::sleep_as_caller().
 TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[unit]") {
     constexpr std::uint32_t kDirect = Place<ExploredAtomics>::kDirect;
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {

@@ -40,7 +40,7 @@ struct Sleeping : ExploredSet {
     ExploredAtomics::Atomic<std::uint32_t> weak_rung;
 };
 
-/// ProcessSet::append_call() and announced_more().
+/// Announcer::append_call() and Waking::announced_more().
 void append_and_ring(Sleeping& s, std::uint32_t rank) {
     Log<ExploredAtomics>(s.memory, rank).append({EntryKind::call, 0});
     for (auto* attention : {&s.attention, &s.other_attention}) {
