@@ -178,16 +178,17 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
     if (is_awaited) {
-        ring_direct_waiters(entry);
+        waking_.ring_direct_waiters(entry.slot, entry.generation);
     }
     count_arrival(entry, changed, urgency);
 }
 
 /// After begin_arrival().
 void ProcessSet::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
-    const Arrival arrival = arrive(memory_, entry.slot, ++entry.counted, changed);
-    tell_joined(entry);
-    after_arrival(entry, arrival, urgency);
+    const Counted counted = count_announcement(
+        memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
+        /*arrived=*/[&] { tell_joined(entry); }, /*ready_call=*/[&] { return ready_call(entry, urgency); });
+    after_counting(entry, counted, urgency);
     end_arrival(memory_, rank_);
 }
 
@@ -222,28 +223,41 @@ void ProcessSet::start_unnamed(const Request& request, Completion& completion, U
     count_arrival(entry, /*changed=*/false, urgency);
 }
 
-void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency) {
+/// The call that completes the operation of `entry`, or nothing if the registrar has to compare the announcements.
+std::optional<ReadyCall<ProcessSet::Atomics>> ProcessSet::ready_call(const TensorEntry& entry, Urgency urgency) const {
     const bool unnamed = entry.slot < extent_.unnamed_slots;
-    switch (arrival) {
-        case Arrival::counted:
+    if (extent_.is_led() || anybody_has_joined() ||
+        (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
+        return std::nullopt;
+    }
+    // If a caller is about to drive progress, a batch that begins here need not stay open for other tensors.
+    const std::uint64_t begins_batch_at =
+        urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
+    return ReadyCall<Atomics>{
+        {EntryKind::call, entry.slot, 0, 0, entry.request.metadata.operation, entry.request.bytes()}, begins_batch_at};
+}
+
+void ProcessSet::after_counting(TensorEntry& entry, Counted counted, Urgency urgency) {
+    switch (counted) {
+        case Counted::waiting:
             return;
-        case Arrival::last:
-            if (extent_.is_led() || anybody_has_joined() ||
-                (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
-                resolve(entry);
-            } else {
-                append_call(entry, urgency);
-            }
+        case Counted::called:
+            waking_.announced_more(urgency);
             return;
-        case Arrival::last_changed:
+        case Counted::unresolved:
             resolve(entry);
             return;
-        case Arrival::retired:
-            if (unnamed) {  // unnamed slots are closed by a shutdown only
+        case Counted::log_full:
+            raise(ErrorCode::internal, fmt::format("tensor '{}': there is no room in the log to call it, which no "
+                                                   "working rank brings about",
+                                                   entry.name));
+            return;
+        case Counted::retired:
+            if (entry.slot < extent_.unnamed_slots) {  // unnamed slots are closed by a shutdown only
                 complete(entry, shut_down_status(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // Whoever announced it finds the same, and announces it in full; before that nobody knows the name. But
-                // for what another host has announced: here, nobody else would.
+                // The rank that announced the name finds the same, and announces it in full. Before that, this rank
+                // does not know the name. If another host asked for it, no other rank of this host would announce it.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {
@@ -262,26 +276,6 @@ bool ProcessSet::signatures_agree(std::uint32_t slot, std::uint64_t generation) 
         }
     }
     return true;
-}
-
-void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
-    const Metadata& metadata = entry.request.metadata;
-    // With a caller about to drive the engine, the entry need not stay open for others, if a batch begins here.
-    const std::uint64_t begins_batch_at =
-        urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
-    const std::uint64_t position =
-        log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation, entry.request.bytes()}, begins_batch_at);
-    if (position == Log<Atomics>::kNowhere) [[unlikely]] {
-        raise(ErrorCode::internal, fmt::format("tensor '{}': there is no room in the log to call it, which no working "
-                                               "rank brings about",
-                                               entry.name));
-        return;
-    }
-    auto& arrivals = memory_.arrivals(entry.slot);
-    arrivals.last_called.store(position, std::memory_order_relaxed);
-    // Partner: the registrar, which may retire the slot from here on.
-    arrivals.called.store(entry.counted * extent_.members, std::memory_order_release);
-    waking_.announced_more(urgency);
 }
 
 }  // namespace rueda::core

@@ -95,22 +95,6 @@ bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
             memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
 }
 
-/// Runs after this rank has counted its announcement. Members that announced the same operation directly then have to
-/// count theirs, so they are woken.
-void ProcessSet::ring_direct_waiters(const TensorEntry& entry) {
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        auto& attention = arena_->blocks().of(member).attention;
-        if (member == rank_ || attention.state() != base::AttentionState::blocked) {
-            continue;
-        }
-        const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
-        if (place.stamp.load(std::memory_order_acquire) == entry.generation + 1 &&
-            (copy_once(place.flags) & PlaceFlags::kDirect) != 0) {
-            attention.ring(base::AttentionState::blocked);
-        }
-    }
-}
-
 /// Looks whether the operation that was announced directly can go on. There must be one.
 DirectState ProcessSet::turn_direct(std::uint64_t last_position) {
     TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has checked that there is one
@@ -328,7 +312,8 @@ bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t s
 /// for such an announcement in vain are woken. If this rank has a direct announcement of its own, it may also need the
 /// others to read this entry.
 void ProcessSet::pass_and_tell(std::uint64_t position) {
-    advance_to(position + 1, std::memory_order_seq_cst);  // partner: look_at_direct()
+    next_.store(position + 1, std::memory_order_relaxed);
+    end_announcements(memory_, rank_, position + 1);
     waking_.announced_more(Urgency::background);
     if (direct_.load(std::memory_order_relaxed) != nullptr) {
         waking_.ring_behind(position + 1);

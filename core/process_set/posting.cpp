@@ -144,8 +144,9 @@ MailboxRecord<ProcessSet::Atomics>* ProcessSet::next_record() {
     return record;
 }
 
-/// What could not be posted or had to wait for its slot, in the order in which it came.
-void ProcessSet::retry_deferred() {
+/// Posts what found no room or had to wait for its slot, in the order in which it came. Returns whether operations have
+/// ended, for which other threads may wait.
+bool ProcessSet::retry_deferred() {
     const std::lock_guard lock(enqueue_mutex_);
     finish_post(registrar_.retry());
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
@@ -153,12 +154,14 @@ void ProcessSet::retry_deferred() {
     }
     // After a shutdown each would be refused by an entry of its own, and the log has room for a mailbox of those.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
+    bool ended = false;
     const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();
     while (!unposted_.empty() && (refused || try_post_full(unposted_.front()))) {
         TensorEntry& entry = unposted_.front();
         unposted_.pop_front();
         if (refused) {
             complete_and_forget(entry, shut_down_status(entry.name));
+            ended = true;
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
@@ -175,6 +178,7 @@ void ProcessSet::retry_deferred() {
     deferred_.store(shut_down_waits || !unposted_.empty() || !unposted_resolves_.empty() || !unnamed_waiting_.empty() ||
                         registrar_.holds_announcements(),
                     std::memory_order_seq_cst);
+    return ended;
 }
 
 }  // namespace rueda::core

@@ -28,6 +28,7 @@
 #include "core/diagnostics/stall_report.hpp"
 #include "core/hosts/leader.hpp"
 #include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/calling.hpp"
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
@@ -249,9 +250,9 @@ private:
     void announce_unnamed(const Request& request, Completion& completion, Urgency urgency);
     void start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept;
     [[nodiscard]] TensorEntry& next_unnamed();
-    void after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency);
+    [[nodiscard]] std::optional<ReadyCall<Atomics>> ready_call(const TensorEntry& entry, Urgency urgency) const;
+    void after_counting(TensorEntry& entry, Counted counted, Urgency urgency);
     [[nodiscard]] bool signatures_agree(std::uint32_t slot, std::uint64_t generation) const;
-    void append_call(const TensorEntry& entry, Urgency urgency);
 
     // Requests to the registrar: posting.cpp.
     void announce_in_full(TensorEntry& entry);
@@ -261,7 +262,7 @@ private:
     MailboxRecord<Atomics>* next_record();
     [[nodiscard]] bool try_post_shutdown();
     void finish_post(const Result<std::uint64_t>& appended);
-    void retry_deferred();
+    bool retry_deferred();
     void tell_deferred();
     void tell_deferred_count();
 
@@ -269,7 +270,6 @@ private:
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
     [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
     void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    void ring_direct_waiters(const TensorEntry& entry);
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
     void withdraw_direct(TensorEntry& entry);
     void finish_direct(TensorEntry& entry);
@@ -345,7 +345,7 @@ private:
     Turn turn_task();
     Turn take_log_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
-    void advance_to(std::uint64_t position, std::memory_order order = std::memory_order_release);
+    void advance_to(std::uint64_t position);
 
     // What is called: executing.cpp.
     Turn start_batch(std::uint64_t position, bool urgent);

@@ -28,9 +28,7 @@ Turn ProcessSet::step(bool urgent, bool asks_others) noexcept {
 }
 
 Turn ProcessSet::take_turn(bool urgent, bool asks_others) {
-    if (deferred_.load(std::memory_order_relaxed)) {
-        retry_deferred();
-    }
+    const bool ended = deferred_.load(std::memory_order_relaxed) && retry_deferred();
     const bool joined = joins_.load(std::memory_order_acquire) && turn_join();
     const bool led = leader_ != nullptr && (asks_others || leader_->has_work()) && turn_leader();
     if (asks_others && transport_ != nullptr && leader_ == nullptr && task_ == nullptr) {
@@ -41,7 +39,7 @@ Turn ProcessSet::take_turn(bool urgent, bool asks_others) {
     // The log is read even after a direct operation advanced. Otherwise a rank that does one direct operation after the
     // other would never read the log.
     const Turn turn = take_log_turn(urgent);
-    return moved ? Turn::advanced : turn;
+    return moved || ended ? Turn::advanced : turn;
 }
 
 Turn ProcessSet::turn_task() {
@@ -147,10 +145,9 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
     return Turn::advanced;
 }
 
-/// Partner of the cursor: the registrar, which reuses a slot when all members have read past its retirement.
-void ProcessSet::advance_to(std::uint64_t position, std::memory_order order) {
+void ProcessSet::advance_to(std::uint64_t position) {
     next_.store(position, std::memory_order_relaxed);
-    memory_.cursor(rank_).position.store(position, order);
+    advance_cursor(memory_, rank_, position);
 }
 
 }  // namespace rueda::core
