@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "core/negotiation/calling.hpp"
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/impossible.hpp"
 #include "core/negotiation/layout.hpp"
@@ -574,10 +575,9 @@ private:
         const bool callable = can_be_called(agreed.value());
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
-            append_call(EntryKind::call, slot, *agreed.value());
-            // As the last arriver does who appends his call himself; here somebody has joined, or the tensor is
-            // unnamed.
-            memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
+            // The last arriver did not append the call itself, because a member has joined or the tensor is unnamed.
+            ++appended_;
+            core::append_call(memory_, log_, call_entry(EntryKind::call, slot, *agreed.value()), arrivals);
             return {};
         }
         const std::uint64_t position = lacks      ? append({EntryKind::lacks_joined, slot})
@@ -689,8 +689,12 @@ private:
         answered_before_ = position + 1;
         return position;
     }
+    [[nodiscard]] static typename Log<Atomics>::Entry call_entry(EntryKind kind, std::uint32_t slot,
+                                                                 const Metadata& metadata) {
+        return {kind, slot, 0, 0, metadata.operation, bytes_of(metadata)};
+    }
     std::uint64_t append_call(EntryKind kind, std::uint32_t slot, const Metadata& metadata) {
-        const std::uint64_t position = append({kind, slot, 0, 0, metadata.operation, bytes_of(metadata)});
+        const std::uint64_t position = append(call_entry(kind, slot, metadata));
         memory_.arrivals(slot).last_called.store(position, std::memory_order_relaxed);
         return position;
     }

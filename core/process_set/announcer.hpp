@@ -15,7 +15,7 @@
 #include "base/settings/compression_rules.hpp"
 #include "base/settings/config.hpp"
 #include "core/diagnostics/stall_report.hpp"
-#include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/calling.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
 #include "core/pending/completion.hpp"
@@ -137,8 +137,8 @@ public:
     /// Posts that nothing of this rank is pending. Returns false if the mailbox is full.
     [[nodiscard]] bool try_post_settle();
     /// Without the lock: posts what found the mailbox full, and starts what waited for its slot, in the order in which
-    /// it came.
-    void retry_deferred();
+    /// it came. Returns whether operations have ended, for which other threads may wait.
+    bool retry_deferred();
     /// Without the lock: the leader's turn has done something. The leader is the registrar, and serves posts in its
     /// turn. If it keeps announcements until all members have read that numbers are free, retry_deferred() takes them
     /// up.
@@ -178,9 +178,9 @@ private:
     void count_arrival(TensorEntry& entry, bool changed, Urgency urgency);
     void announce_unnamed(const Request& request, Completion& completion, Urgency urgency);
     void start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept;
-    void after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency);
+    [[nodiscard]] std::optional<ReadyCall<Atomics>> ready_call(const TensorEntry& entry, Urgency urgency) const;
+    void after_counting(TensorEntry& entry, Counted counted, Urgency urgency);
     [[nodiscard]] bool signatures_agree(std::uint32_t slot, std::uint64_t generation) const;
-    void append_call(const TensorEntry& entry, Urgency urgency);
 
     // posting.cpp
     void announce_in_full(TensorEntry& entry);

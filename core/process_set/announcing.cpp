@@ -202,7 +202,7 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
     if (is_awaited) {
-        direct_.ring_waiters(entry);
+        waking_.ring_direct_waiters(entry.slot, entry.generation);
     }
     count_arrival(entry, changed, urgency);
 }
@@ -220,9 +220,10 @@ DirectState Announcer::turn_direct(std::uint64_t last_position) {
 
 /// After begin_arrival().
 void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
-    const Arrival arrival = arrive(memory_, entry.slot, ++entry.counted, changed);
-    joined_.tell(entry);
-    after_arrival(entry, arrival, urgency);
+    const Counted counted = count_announcement(
+        memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
+        /*arrived=*/[&] { joined_.tell(entry); }, /*ready_call=*/[&] { return ready_call(entry, urgency); });
+    after_counting(entry, counted, urgency);
     end_arrival(memory_, view_.rank);
 }
 
@@ -259,28 +260,41 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     count_arrival(entry, /*changed=*/false, urgency);
 }
 
-void Announcer::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency) {
+/// The call that completes the operation of `entry`, or nothing if the registrar has to compare the announcements.
+std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorEntry& entry, Urgency urgency) const {
     const bool unnamed = entry.slot < memory_.extent().unnamed_slots;
-    switch (arrival) {
-        case Arrival::counted:
+    if (caller_ == Caller::leader || joined_.any() ||
+        (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
+        return std::nullopt;
+    }
+    // If a caller is about to drive progress, a batch that begins here need not stay open for other tensors.
+    const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
+    return ReadyCall<Atomics>{
+        {EntryKind::call, entry.slot, 0, 0, entry.request.metadata.operation, entry.request.bytes()}, begins_batch_at};
+}
+
+void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urgency) {
+    switch (counted) {
+        case Counted::waiting:
             return;
-        case Arrival::last:
-            if (caller_ == Caller::leader || joined_.any() ||
-                (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
-                resolve(entry);
-            } else {
-                append_call(entry, urgency);
-            }
+        case Counted::called:
+            waking_.announced_more(urgency);
             return;
-        case Arrival::last_changed:
+        case Counted::unresolved:
             resolve(entry);
             return;
-        case Arrival::retired:
-            if (unnamed) {  // unnamed slots are closed by a shutdown only
+        case Counted::log_full:
+            ends_.raise(ErrorCode::internal,
+                        fmt::format("tensor '{}': there is no room in the log to call it, which no "
+                                    "working rank brings about",
+                                    entry.name));
+            return;
+        case Counted::retired:
+            if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed by a shutdown only
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // The rank that has announced it finds the same, and announces it in full. Before that, no rank knows
-                // the name. If another host has announced it (asked_for), no other rank of this host would do so.
+                // The rank that announced the name finds the same, and announces it in full. Before that, this rank
+                // does not know the name. If another host asked for it, no other rank of this host would announce it.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {
@@ -299,26 +313,6 @@ bool Announcer::signatures_agree(std::uint32_t slot, std::uint64_t generation) c
         }
     }
     return true;
-}
-
-void Announcer::append_call(const TensorEntry& entry, Urgency urgency) {
-    const Metadata& metadata = entry.request.metadata;
-    // If a caller is about to drive the engine and a batch begins here, the batch need not stay open for others.
-    const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
-    const std::uint64_t position =
-        log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation, entry.request.bytes()}, begins_batch_at);
-    if (position == Log<Atomics>::kNowhere) [[unlikely]] {
-        ends_.raise(ErrorCode::internal,
-                    fmt::format("tensor '{}': there is no room in the log to call it, which no working "
-                                "rank brings about",
-                                entry.name));
-        return;
-    }
-    auto& arrivals = memory_.arrivals(entry.slot);
-    arrivals.last_called.store(position, std::memory_order_relaxed);
-    // Partner: the registrar, which may retire the slot from here on.
-    arrivals.called.store(entry.counted * memory_.extent().members, std::memory_order_release);
-    waking_.announced_more(urgency);
 }
 
 }  // namespace rueda::core

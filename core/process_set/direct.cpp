@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "collectives/operation.hpp"
-#include "core/negotiation/foreign.hpp"
 #include "core/process_set/announcement_writer.hpp"
 #include "core/process_set/direct_announcements.hpp"
 
@@ -56,20 +55,6 @@ bool DirectAnnouncements::others_may_use(const TensorEntry& entry) const {
     return memory_.extent().inputs_travel() && operation != Operation::barrier &&
            (collectives::may_differ_in_rows(operation) ||
             memory_.payload(entry.slot, view_.rank, entry.generation, bytes_of(entry.agreed)) != nullptr);
-}
-
-void DirectAnnouncements::ring_waiters(const TensorEntry& entry) const {
-    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        auto& attention = view_.arena.blocks().of(member).attention;
-        if (member == view_.rank || attention.state() != base::AttentionState::blocked) {
-            continue;
-        }
-        const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
-        if (place.stamp.load(std::memory_order_acquire) == entry.generation + 1 &&
-            (copy_once(place.flags) & Place<Atomics>::kDirect) != 0) {
-            attention.ring(base::AttentionState::blocked);
-        }
-    }
 }
 
 TensorEntry& DirectAnnouncements::withdraw() {

@@ -53,9 +53,6 @@ public:
     /// Whether another member might have announced directly what this rank counts. Whether an input travels depends on
     /// where it lies, and on its number of rows if ranks may have different ones.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
-    /// Wakes members that announced the same operation directly, after this rank has counted its announcement: they
-    /// then have to count theirs.
-    void ring_waiters(const TensorEntry& entry) const;
     /// Removes the operation, which the caller counts or ends in another way.
     TensorEntry& withdraw();
     void forget() { direct_.store(nullptr, std::memory_order_relaxed); }

@@ -38,7 +38,7 @@ bool LogAnswers::take(const Entry& entry) {
     if (!follow(entry)) {
         return false;
     }
-    if (entry.kind == EntryKind::retire || entry.kind == EntryKind::closing) {
+    if (ends_announcements(entry.kind)) {
         pass_and_tell(position);
     } else {
         cursor_.advance_to(position + 1);
@@ -124,7 +124,7 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
 /// for such an announcement in vain are woken. If this rank has a direct announcement of its own, it may also need the
 /// others to read this entry.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
-    cursor_.advance_to(position + 1, std::memory_order_seq_cst);  // partner: look_at_direct()
+    cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
     if (direct_.any()) {
         waking_.ring_behind(position + 1);

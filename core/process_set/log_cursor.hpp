@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/negotiation/calling.hpp"
 #include "core/process_set/set_view.hpp"
 
 namespace rueda::core {
@@ -14,19 +15,23 @@ namespace rueda::core {
 /// Threads: the thread that drives progress advances the cursor. Any thread may read it, as a hint.
 class LogCursor {
 public:
-    explicit LogCursor(const SetView& view) : published_(view.memory.cursor(view.rank).position) {}
+    explicit LogCursor(const SetView& view) : memory_(view.memory), rank_(view.rank) {}
 
     /// The position of the next entry.
     [[nodiscard]] std::uint64_t position() const { return next_.load(std::memory_order_relaxed); }
-    /// Partner of the published position: the registrar, which reuses a slot when all members have read past its
-    /// retirement.
-    void advance_to(std::uint64_t position, std::memory_order order = std::memory_order_release) {
+    void advance_to(std::uint64_t position) {
         next_.store(position, std::memory_order_relaxed);
-        published_.store(position, order);
+        advance_cursor(memory_, rank_, position);
+    }
+    /// Moves behind an entry after which this rank announces nothing more: see end_announcements().
+    void advance_behind_end(std::uint64_t position) {
+        next_.store(position, std::memory_order_relaxed);
+        end_announcements(memory_, rank_, position);
     }
 
 private:
-    base::StdAtomics::Atomic<std::uint64_t>& published_;  // in the arena
+    const NegotiationMemory<base::StdAtomics>& memory_;
+    std::uint32_t rank_;
     std::atomic<std::uint64_t> next_{0};
 };
 

@@ -163,7 +163,7 @@ void Announcer::retry_numbers_later() {
     }
 }
 
-void Announcer::retry_deferred() {
+bool Announcer::retry_deferred() {
     const std::lock_guard lock(enqueue_mutex_);
     finish_post(registrar_.retry());
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
@@ -172,12 +172,14 @@ void Announcer::retry_deferred() {
     // After a shutdown, the registrar would refuse each of them by an entry of its own, and the log has room for one
     // mailbox of such entries.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
+    bool ended = false;
     const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();
     while (!unposted_.empty() && (refused || try_post_full(unposted_.front()))) {
         TensorEntry& entry = unposted_.front();
         unposted_.pop_front();
         if (refused) {
             complete_and_forget(entry, reasons_.shut_down(entry.name));
+            ended = true;
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
@@ -194,6 +196,7 @@ void Announcer::retry_deferred() {
     deferred_.store(shut_down_waits || !unposted_.empty() || !unposted_resolves_.empty() || !unnamed_waiting_.empty() ||
                         registrar_.holds_announcements(),
                     std::memory_order_seq_cst);
+    return ended;
 }
 
 }  // namespace rueda::core

@@ -49,16 +49,14 @@ Turn BatchRunner::step(bool urgent, bool asks_others) noexcept {
 }
 
 Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
-    if (announcer_.may_have_deferred()) {
-        announcer_.retry_deferred();
-    }
+    const bool ended = announcer_.may_have_deferred() && announcer_.retry_deferred();
     const bool joined = join_.is_on() && join_.turn();
     const bool crossed = hosts_.turn(asks_others, has_batch());
     const bool moved = (direct_.any() && announcer_.turn_direct() != DirectState::waiting) || crossed || joined;
     // The log is read even after a direct operation advanced. Otherwise a rank that does one direct operation after the
     // other would never read the log.
     const Turn turn = take_log_turn(urgent);
-    return moved ? Turn::advanced : turn;
+    return moved || ended ? Turn::advanced : turn;
 }
 
 Turn BatchRunner::turn_task() {
