@@ -59,6 +59,19 @@ public:
         Atomics::futex_wait(background_.rings, ticket, timeout);
     }
 
+    /// A caller that drives progress says that it is blocked, looks once more, and sleeps if `nothing_new()`. It
+    /// returns after a ring, after `timeout`, or for no reason. A thread that publishes after the state was
+    /// written rings; what was published before is seen by the look.
+    template <class NothingNew>
+    void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
+        const std::uint32_t ticket = caller_ticket();
+        set(AttentionState::blocked);
+        if (nothing_new()) {
+            Atomics::futex_wait(caller_.rings, ticket, timeout);
+        }
+        set(AttentionState::awake);
+    }
+
     /// Wakes the thread that `state`, as just read, says is asleep. It makes a system call, unless the bell was rung
     /// since that thread last looked.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }

@@ -248,10 +248,10 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     return tensor;
 }
 
-/// Ranks that wait in join() since something was last announced. As long as the other ranks go on, they do not wait for
-/// anything late. If all ranks have joined, they wait for those whose earlier operations have not ended. On several
-/// hosts, if all ranks of this host have joined, they wait for the other hosts.
-std::optional<PendingTensor> look_at_joins(const Memory& memory) {
+/// The ranks that wait in join(). Their wait begins when something was last announced, because they wait for nothing
+/// that is late as long as the others go on. If all ranks of this host have joined, they wait for the other hosts. In a
+/// set without other hosts, they wait for the ranks that have not ended their earlier operations.
+std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other_hosts) {
     auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
     if (joined == 0) {
@@ -265,7 +265,7 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
     joins.since_ns = since;
     joins.last_ns = since;
     joins.ready_mask = joined & all;
-    if (joins.ready_mask == all && !memory.extent().is_led()) {
+    if (joins.ready_mask == all && !with_other_hosts) {
         joins.unfinished_mask = all & ~std::atomic_ref(header.settled_members).load(std::memory_order_acquire);
     }
     for (std::uint32_t member = 0; memory.extent().call_sites != 0 && member < memory.extent().members; ++member) {
@@ -279,7 +279,8 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
 /// in private memory before a full mailbox.
 class Collection {
 public:
-    explicit Collection(const Memory& memory) : memory_(memory), hole_(find_hole(memory)), answers_(memory) {}
+    explicit Collection(const Memory& memory)
+        : memory_(memory), is_one_of_hosts_(memory.extent().has_leader()), hole_(find_hole(memory)), answers_(memory) {}
 
     void look_at_slots() {
         const std::uint32_t slots =
@@ -301,8 +302,8 @@ public:
     /// `with_other_hosts`: also returns what waits only for other hosts.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
         // If all have joined and something is pending, this is what they wait for.
-        if (auto joins = look_at_joins(memory_);
-            joins && (pending_.empty() || memory_.extent().is_led() || !all_ready(memory_, *joins))) {
+        if (auto joins = look_at_joins(memory_, is_one_of_hosts_);
+            joins && (pending_.empty() || is_one_of_hosts_ || !all_ready(memory_, *joins))) {
             pending_.push_back(std::move(*joins));
         }
         for (PendingTensor& tensor : pending_) {
@@ -313,7 +314,7 @@ public:
         // On several hosts, operations that all members of this host have announced wait for other hosts; the leader
         // knows of them.
         std::erase_if(pending_, [this, with_other_hosts](const PendingTensor& tensor) {
-            return memory_.extent().is_led() && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
+            return is_one_of_hosts_ && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
                    (tensor.unfinished_mask | tensor.unread_mask) == 0;
         });
         // The end of the set is returned even if all members of this host have announced it, because any of them may
@@ -366,7 +367,7 @@ private:
                 add(name, member, announced_ns);
             }
         }
-        // The name of the first one is published, see below. Partner: ProcessSet::tell_deferred_count().
+        // The name of the first one is published, see below. Partner: Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }
@@ -413,7 +414,7 @@ private:
             tensor.since_ns = tensor.last_ns;
         }
         const bool waits_for_registrar = !tensor.name.empty() && waiting_records_.contains(tensor.name);
-        if (tensor.unfinished_mask != 0 || !(waits_for_registrar || (all && !memory_.extent().is_led()))) {
+        if (tensor.unfinished_mask != 0 || !(waits_for_registrar || (all && !is_one_of_hosts_))) {
             return;
         }
         Obstacles found = obstacles();
@@ -432,6 +433,7 @@ private:
     }
 
     const Memory& memory_;
+    const bool is_one_of_hosts_;  // the set has members on other hosts, for which this host may have to wait
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;

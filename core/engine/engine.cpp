@@ -389,9 +389,10 @@ bool Engine::may_write(std::uint32_t member) const {
     return !process_has_ended(other);
 }
 
-/// Drives progress until `done`, until a deadline, or without a limit. The caller holds the progress lock.
+/// Drives progress until `done`, until a deadline, or without a limit. A thread without haste leaves when another
+/// caller waits, or when nothing moves. The caller holds the progress lock.
 template <class Done>
-void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
+void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(caller_policy_);
@@ -399,10 +400,16 @@ void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
         if (deadline && Clock::now() >= *deadline) {
             return;
         }
-        const Turn found = turn(/*urgent=*/true);
+        if (haste == Haste::none && waiters_.load(std::memory_order_seq_cst) > 0) {
+            return;
+        }
+        const Turn found = turn(/*urgent=*/haste == Haste::urgent);
         if (found == Turn::advanced) {
             backoff.reset();
         } else if (!done() && ((found == Turn::polling && short_of_cores_) || !backoff.pause())) {
+            if (haste == Haste::none) {
+                return;
+            }
             sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
                 backoff.reset();  // it was probably rung; a rank that polls keeps its pauses until something moves
@@ -542,11 +549,13 @@ void Engine::end_messages() {
 }
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
+    const auto done = [&completion] { return completion.done(); };
     if (completion.is_join) [[unlikely]] {
-        wait_for_join(completion, deadline_in(timeout_seconds));
-        attend();
+        joining_.fetch_add(1, std::memory_order_relaxed);
+        static_cast<void>(wait_for(done, timeout_seconds, Haste::none));
+        joining_.fetch_sub(1, std::memory_order_relaxed);
     } else {
-        static_cast<void>(wait_for([&] { return completion.done(); }, timeout_seconds));
+        static_cast<void>(wait_for(done, timeout_seconds));
     }
     return ended_or_timed_out(completion, timeout_seconds);
 }
@@ -611,8 +620,9 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
     return false;
 }
 
-/// If the mailbox is full, the thread that drives posts the announcement in one of its turns: retry_deferred(). A rank
-/// that reads the log late makes the room and rings no thread, so the looks are kDeferredSlice apart.
+/// If the mailbox is full, the thread that drives posts the announcement in one of its turns:
+/// Announcer::retry_deferred(). A rank that reads the log late makes the room and rings no thread, so the looks are
+/// kDeferredSlice apart.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
     if (!aborted()) {  // after a death the state of the registrar is unknown
@@ -642,54 +652,28 @@ Status Engine::wait_until_closed(ProcessSet& set) {
     return waited;
 }
 
-/// A rank in join() takes part in the operations of the others and is in no hurry. It leaves their batches open as long
-/// as its background thread would, and the background thread continues for it while nothing moves. If it slept as a
-/// blocked caller, it would be rung for every tensor that the others announce.
-void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline) {
+/// Sleeps until something has moved, or has ended. The thread that drives progress then wakes this one. If it dies, so
+/// does this process.
+template <class Done>
+void Engine::await_movement(Done&& done, std::optional<Clock::time_point> deadline) {
     const NoCancellation no_cancellation;
-    const auto done = [&join] { return join.done(); };
-    joining_.fetch_add(1, std::memory_order_relaxed);
-    while (!join.done() && (!deadline || Clock::now() < *deadline)) {
-        if (ProgressLock held(*this); held) {
-            drive_for_others(join, deadline);
-        } else {
-            wait_for_progress_lock(done);
-            continue;
-        }
-        std::chrono::nanoseconds slice = kSlice;
-        if (deadline) {
-            slice = std::clamp<std::chrono::nanoseconds>(*deadline - Clock::now(), std::chrono::nanoseconds(0), slice);
-        }
-        // Woken by the thread that drives progress when something has moved; the end of the join is such an event. If
-        // that thread dies, so does this process.
-        // process.
-        moved_.wait(done, slice);
+    std::chrono::nanoseconds slice = kSlice;
+    if (deadline) {
+        slice = std::clamp<std::chrono::nanoseconds>(*deadline - Clock::now(), std::chrono::nanoseconds(0), slice);
     }
-    joining_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-/// Runs as long as something moves, so that blocked ranks need not wake a thread here. The caller holds the progress
-/// lock.
-void Engine::drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline) {
-    const base::DefaultFloatingPoint default_floating_point;
-    block_.attention.set(base::AttentionState::awake);
-    Backoff backoff(caller_policy_);
-    while (!join.done() && waiters_.load(std::memory_order_seq_cst) == 0 && (!deadline || Clock::now() < *deadline)) {
-        const Turn found = turn(/*urgent=*/false);
-        if (found == Turn::advanced) {
-            backoff.reset();
-        } else if ((found == Turn::polling && short_of_cores_) || !backoff.pause()) {
-            return;
-        }
-    }
+    moved_.wait(done, slice);
 }
 
 template <class Done>
-Status Engine::wait_for(Done&& done, double timeout_seconds) {
+Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
     const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
     while (!done()) {
         if (ProgressLock held(*this); held) {
-            drive(done, deadline);
+            drive(done, deadline, haste);
+            if (haste == Haste::none) {
+                held.leave();
+                await_movement(done, deadline);
+            }
         } else {
             wait_for_progress_lock(done);
         }

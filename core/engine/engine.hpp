@@ -152,11 +152,19 @@ private:
     [[nodiscard]] bool try_lock_progress() noexcept;
     void unlock_progress() noexcept;
     void fail_pending(const Status& reason) noexcept;
+    /// How a thread that waits drives progress.
+    enum class Haste : std::uint8_t {
+        urgent,  ///< it closes open batches, because it waits for what is in them
+        /// A rank in join() has a part in what the others do, and waits for nothing of its own. It leaves the others'
+        /// batches open as long as the background thread would, and leaves progress to that thread while nothing moves.
+        /// If it slept as a caller, every tensor that the others announce would wake it.
+        none,
+    };
     template <class Done>
-    void drive(Done&& done, std::optional<Clock::time_point> deadline);
+    void drive(Done&& done, std::optional<Clock::time_point> deadline, Haste haste = Haste::urgent);
     [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion) noexcept;
     template <class Done>
-    Status wait_for(Done&& done, double timeout_seconds);
+    Status wait_for(Done&& done, double timeout_seconds, Haste haste = Haste::urgent);
     [[nodiscard]] Turn turn(bool urgent, bool asks_others = true) noexcept;
     void end_job_of_failure(ErrorCode code, std::string_view text) noexcept;
     [[nodiscard]] bool has_to_poll(Turn last) const {
@@ -179,8 +187,8 @@ private:
     template <class Done>
     void sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline);
     [[nodiscard]] Status ended_or_timed_out(const Completion& completion, double seconds) const;
-    void wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline);
-    void drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline);
+    template <class Done>
+    void await_movement(Done&& done, std::optional<Clock::time_point> deadline);
     void tell_waiters();
 
     void run_background() noexcept;

@@ -197,7 +197,7 @@ void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Findi
     ProcessSet& set = *attended.set;
     const std::string title = set.title();
     attended.stall_monitor->date_last_finished(now_ns);
-    if (auto found = set.is_led() ? set.take_finding() : attended.stall_monitor->tick(now_ns)) {
+    if (auto found = set.find_stall(*attended.stall_monitor, now_ns)) {
         if (!found->report_before.empty()) {
             findings.push_back(titled(title, std::move(found->report_before), false));
         }

@@ -42,15 +42,21 @@ struct NegotiationExtent {
     /// This many slots, from the first on, have room beside their places for a payload.
     std::uint32_t payload_slots = 0;
     std::uint32_t payload_bytes = 0;  ///< of this many bytes, in whole cache lines
-    std::uint32_t attachments = 0;    ///< of log entries; only in a set on several hosts, which is led (below)
+    std::uint32_t attachments = 0;    ///< to log entries; not 0 only in a set on several hosts
     std::uint32_t attachment_bytes = 0;
     std::uint32_t call_sites = 0;  ///< 1: announcements say where their calls stand (SiteLine)
 
-    /// In a set on several hosts, member 0 is the leader. It is the only registrar and the only member that appends
-    /// (docs/design/0002-several-hosts.md).
-    [[nodiscard]] bool is_led() const { return attachments != 0; }
+    /// Whether member 0, the leader, is the only registrar and the only member that appends to the log. This is so in a
+    /// set on several hosts (docs/design/0002-several-hosts.md). Ask it where something is made; what is done later is
+    /// chosen by then (core/process_set/hosts.hpp).
+    [[nodiscard]] bool has_leader() const { return attachments != 0; }
+    /// Whether inputs may travel with their announcements: in small sets on one host.
+    [[nodiscard]] bool inputs_travel() const { return members <= kInlineMembers && attachments == 0; }
+    /// Whether there is a table for the splits of an alltoall or a scatter. In a set on several hosts, splits go
+    /// directly from rank to rank.
+    [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
-        const std::uint32_t of_joins = is_led() ? attachments + 1 : 0;  // *wanted*, and *all joined*
+        const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;  // *wanted*, and *all joined*
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
     /// How many of the first `all` slots are for names. Settings and messages use this number.
@@ -483,7 +489,7 @@ public:
     [[nodiscard]] static std::size_t bytes(const NegotiationExtent& extent) { return offsets(extent).end; }
     /// The part of bytes() that is the table of splits.
     [[nodiscard]] static std::size_t splits_bytes(const NegotiationExtent& extent) {
-        return extent.is_led() ? 0 : splits_row_bytes(extent) * extent.slots * extent.members * 2;
+        return extent.has_splits() ? splits_row_bytes(extent) * extent.slots * extent.members * 2 : 0;
     }
 
     /// Lays out zeroed memory. Call it once, before any other rank attaches.

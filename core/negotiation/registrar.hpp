@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "core/negotiation/calling.hpp"
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/impossible.hpp"
 #include "core/negotiation/layout.hpp"
@@ -72,6 +73,7 @@ public:
           refusals_(memory),
           rank_(rank),
           environment_(std::move(environment)),
+          leader_serves_(memory.extent().has_leader()),
           no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
     /// Returns a free record of this rank's mailbox. Returns null if the mailbox is full: try again once the log has
@@ -125,6 +127,8 @@ public:
     void report_to(Superior& superior) { superior_ = &superior; }
     /// Whether something was posted. seq_cst: partner of request(); a leader that goes to sleep looks at this last.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
+    /// Whether posts wait for the leader of the host, which has to be woken.
+    [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
     /// Handles what was posted; in a led set no other rank does. Results are as for post().
     Result<std::uint64_t> serve() noexcept {
         appended_ = 0;
@@ -288,7 +292,7 @@ private:
     /// Called in the step kPosting, which ends here.
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
-        if (memory_.extent().is_led()) {
+        if (leader_serves_) {
             // Partner: has_requests() of a leader that is about to sleep; the caller rings it after this.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
         } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
@@ -442,7 +446,7 @@ private:
             memory_.site(slot, member, 0).write(request.site);  // before the stamp
         }
         memory_.place(slot, member, 0).write(request.place);
-        if (request.has_splits() && !memory_.extent().is_led()) {  // a led set has no such table
+        if (request.has_splits() && memory_.extent().has_splits()) {
             std::copy_n(request.splits.begin(), memory_.extent().members, memory_.splits(slot, member, 0));
         }
         if (std::popcount(page.arrived) == static_cast<int>(memory_.extent().members)) {
@@ -580,10 +584,9 @@ private:
         const bool callable = can_be_called(agreed.value());
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
-            append_call(EntryKind::call, slot, *agreed.value());
-            // The last arriver does the same when it appends its call itself. Here some member has joined, or the
-            // tensor is unnamed.
-            memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
+            // The last arriver did not append the call itself, because a member has joined or the tensor is unnamed.
+            ++appended_;
+            core::append_call(memory_, log_, call_entry(EntryKind::call, slot, *agreed.value()), arrivals);
             return {};
         }
         const std::uint64_t position = lacks      ? append({EntryKind::lacks_joined, slot})
@@ -695,8 +698,12 @@ private:
         answered_before_ = position + 1;
         return position;
     }
+    [[nodiscard]] static typename Log<Atomics>::Entry call_entry(EntryKind kind, std::uint32_t slot,
+                                                                 const Metadata& metadata) {
+        return {kind, slot, 0, 0, fusion_of(metadata), bytes_of(metadata)};
+    }
     std::uint64_t append_call(EntryKind kind, std::uint32_t slot, const Metadata& metadata) {
-        const std::uint64_t position = append({kind, slot, 0, 0, fusion_of(metadata), bytes_of(metadata)});
+        const std::uint64_t position = append(call_entry(kind, slot, metadata));
         memory_.arrivals(slot).last_called.store(position, std::memory_order_relaxed);
         return position;
     }
@@ -1024,6 +1031,7 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
+    bool leader_serves_;  // posts wait for the leader, instead of being served by the member that posts
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // used by append_calls()
     Status no_memory_;                                 // made in advance

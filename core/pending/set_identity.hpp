@@ -19,6 +19,8 @@ struct SetIdentity {
     [[nodiscard]] std::optional<int> member_of(int job_rank) const;
     /// For example "process set 2 (ranks 0, 3)".
     [[nodiscard]] std::string describe() const;
+    /// The beginning of a message about this set: "" for the world.
+    [[nodiscard]] std::string title() const { return is_world() ? "" : describe() + ": "; }
 };
 
 }  // namespace rueda::core

@@ -64,10 +64,10 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
         return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
                view_.arena.resident_offset(request.output, input_bytes).has_value();
     };
-    std::byte* const payload = view_.extent().members <= kInlineMembers && !view_.extent().is_led() &&
-                                       (input_bytes <= kResidentPayloadBytes || !is_resident())
-                                   ? payload_room(place, entry, generation, input_bytes)
-                                   : nullptr;
+    std::byte* const payload =
+        view_.extent().inputs_travel() && (input_bytes <= kResidentPayloadBytes || !is_resident())
+            ? payload_room(place, entry, generation, input_bytes)
+            : nullptr;
     if (payload != nullptr && contributes) {
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);

@@ -28,7 +28,7 @@ public:
     /// Writes the splits. Call it before the arrival is counted, like fill(). Operations other than alltoall and
     /// scatter have no splits, and in sets on several hosts splits go directly from rank to rank.
     void fill_splits(std::int64_t* splits, const Request& request) const {
-        if (!request.splits.empty() && !view_.extent().is_led()) [[unlikely]] {
+        if (!request.splits.empty() && view_.extent().has_splits()) [[unlikely]] {
             std::copy(request.splits.begin(), request.splits.end(), splits);
         }
     }

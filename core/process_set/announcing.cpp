@@ -6,17 +6,18 @@
 #include "collectives/operation.hpp"
 #include "collectives/rows.hpp"
 #include "core/negotiation/claims.hpp"
+#include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
-#include "core/process_set/process_set.hpp"
+#include "core/process_set/announcer.hpp"
 #include "core/termination/memory_guard.hpp"
 
 namespace rueda::core {
 
-Status ProcessSet::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
+Status Announcer::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
-            // The others have ended, and this rank makes a call more: which one it would have been.
+            // The others have ended, and this rank makes one call more. The error says which call it would have been.
             return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
                        ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
                                  open.message())
@@ -34,7 +35,7 @@ Status ProcessSet::submit(std::string_view name, const Request& request, Complet
     });
 }
 
-Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
+Status Announcer::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_open(entry.name));
@@ -45,9 +46,9 @@ Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion
     });
 }
 
-Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, const rueda_tensor& in,
-                                    const rueda_tensor& out, const rueda_options& options, Completion& completion,
-                                    Urgency urgency) {
+Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, const rueda_tensor& in,
+                                   const rueda_tensor& out, const rueda_options& options, Completion& completion,
+                                   Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
@@ -73,7 +74,7 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
         } else {
             entry.of_group = false;  // as it may have been asked for before
         }
-        if (extent_.call_sites != 0) [[unlikely]] {
+        if (memory_.extent().call_sites != 0) [[unlikely]] {
             entry.request.source_file = options.source_file;
             entry.request.source_line = options.source_line;
         }
@@ -82,8 +83,20 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
     });
 }
 
-/// A name means one thing at a time: a group's its members, until the last of them has ended.
-Status ProcessSet::check_free(const TensorEntry& entry) {
+bool Announcer::has_pending_members(const TensorEntry& entry) {
+    const Request& last = entry.request;
+    for (std::int64_t i = 0; is_size_of_group(last.metadata) && i < last.first_dimension; ++i) {
+        const TensorEntry* const member = table_.find(
+            name_of_member(entry.name, static_cast<std::size_t>(i), static_cast<std::size_t>(last.first_dimension)));
+        if (member != nullptr && member->of_group && member->pending.load(std::memory_order_acquire)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// A name means one thing at a time. The name of a group means its members until the last of them has ended.
+Status Announcer::check_free(const TensorEntry& entry) {
     if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
         return {};
     }
@@ -93,7 +106,7 @@ Status ProcessSet::check_free(const TensorEntry& entry) {
 }
 
 /// If the caller asks for no compression, the setting decides.
-void ProcessSet::ask_for(TensorEntry& entry, const Request& request) const {
+void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
     entry.ask_for(request);
     Metadata& metadata = entry.request.metadata;
     if (compression_ != Compression::none && request.asked_compression == RUEDA_COMPRESSION_NONE &&
@@ -102,62 +115,74 @@ void ProcessSet::ask_for(TensorEntry& entry, const Request& request) const {
     }
 }
 
-void ProcessSet::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
+void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // Who holds the progress lock may count afterwards, as nobody else completes anything meanwhile.
+    // A thread that holds the progress lock may count afterwards, because no other thread completes anything meanwhile.
     if (urgency != Urgency::driving) {
-        pending_.fetch_add(1, std::memory_order_seq_cst);
+        ends_.count_one();
     }
     announce(entry, urgency);
-    if (urgency == Urgency::driving && at_once_ == nullptr) {
-        pending_.fetch_add(1, std::memory_order_seq_cst);
+    if (urgency == Urgency::driving && !direct_.is_at_once()) {
+        ends_.count_one();
     }
 }
 
-void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
+void Announcer::hold(TensorEntry& entry, Completion& completion) noexcept {
+    begin_pending(entry, completion);
+    ends_.count_one();
+    entry.is_held = true;
+    entry.next = nullptr;
+}
+
+void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
     entry.completion = &completion;
     entry.stands_in = false;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
     if (notes_memory()) [[unlikely]] {
-        const Request& request = entry.request;
-        const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
-        const bool variable_rows = collectives::has_variable_rows(operation);
-        std::int64_t written = request.output_rows.value_or(variable_rows ? 0 : 1);
-        if (operation == collectives::Operation::reducescatter) {
-            const auto members = static_cast<std::uint32_t>(identity_.ranks.size());
-            const auto own = static_cast<std::uint32_t>(set_rank());
-            written = collectives::rows_of_member(request.first_dimension, own, members).count;
-        }
-        note_pending(entry, variable_rows ? static_cast<std::uint64_t>(request.first_dimension) : 1,
-                     static_cast<std::uint64_t>(written));
+        note_memory(entry);
     }
-    if (checks_) [[unlikely]] {
-        inspect_input(entry);
+    if (inspects_) [[unlikely]] {
+        inspection_.inspect(entry);
     }
 }
 
-/// The lines that an announcement writes, and those of the others that will be read, were last in other cores: asking
-/// for all of them at once, before the checks, takes one wait instead of several.
-void ProcessSet::prefetch(const TensorEntry& entry) const {
+/// Notes which memory belongs to Rueda until the operation has ended.
+void Announcer::note_memory(const TensorEntry& entry) const {
+    const Request& request = entry.request;
+    const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
+    const bool variable_rows = collectives::has_variable_rows(operation);
+    std::int64_t written = request.output_rows.value_or(variable_rows ? 0 : 1);
+    if (operation == collectives::Operation::reducescatter) {
+        written = collectives::rows_of_member(request.first_dimension, view_.set_rank, view_.set_size).count;
+    }
+    note_pending(entry, variable_rows ? static_cast<std::uint64_t>(request.first_dimension) : 1,
+                 static_cast<std::uint64_t>(written));
+}
+
+/// Asks for the cache lines that the announcement will write, and for those of the other ranks that will be read. They
+/// were last in other cores. Asking for all of them at once, before the checks, takes one wait instead of several.
+void Announcer::prefetch(const TensorEntry& entry) const {
     if (entry.slot == kNoSlot) {
         return;
     }
     const std::uint64_t generation = entry.generation + 1;
-    // What goes directly has no use for it, and would take it from the others' caches. As the last time, it is likely.
-    const bool directly = (memory_.place(entry.slot, rank_, entry.generation).flags & PlaceFlags::kDirect) != 0;
+    // A direct announcement does not use the arrivals, and would take them from the other cores' caches. It is likely
+    // that this announcement is direct if the last one was.
+    const bool directly =
+        (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
     if (!directly) {
         base::prefetch_to_write(&memory_.arrivals(entry.slot));
     }
-    base::prefetch_to_write(&memory_.place(entry.slot, rank_, generation));
-    if (!directly && extent_.members <= kInlineMembers) {
-        for (std::uint32_t member = 0; member < extent_.members; ++member) {
+    base::prefetch_to_write(&memory_.place(entry.slot, view_.rank, generation));
+    if (!directly && memory_.extent().members <= kInlineMembers) {
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
             __builtin_prefetch(&memory_.place(entry.slot, member, generation), 0);
         }
     }
 }
 
-void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
+void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     if (entry.slot == kNoSlot) {
         announce_in_full(entry);
         return;
@@ -165,37 +190,49 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     entry.known_to_agree = entry.known_to_agree || agree(entry.agreed, entry.request.metadata);
     const bool changed = !entry.known_to_agree;
     ++entry.generation;
-    Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
+    Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
     const bool travels = writer_.fill(place, entry, entry.generation, changed);
-    writer_.fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
+    writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);
     writer_.write_site(entry);
-    if (travels && !changed && may_go_direct(entry, urgency)) {
-        announce_directly(entry, place, urgency);
+    if (travels && !changed && direct_.may_begin(entry, urgency)) {
+        direct_.announce(entry, place, urgency);
         return;
     }
-    begin_arrival(memory_, rank_, entry.slot);
-    // Where others may have announced directly, this is a word to them.
-    const bool is_awaited = others_may_go_direct(entry);
+    begin_arrival(memory_, view_.rank, entry.slot);
+    // If other members may have announced directly, they wait for this.
+    const bool is_awaited = direct_.others_may_use(entry);
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
     if (is_awaited) {
-        ring_direct_waiters(entry);
+        waking_.ring_direct_waiters(entry.slot, entry.generation);
     }
     count_arrival(entry, changed, urgency);
 }
 
-/// After begin_arrival().
-void ProcessSet::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
-    const Arrival arrival = arrive(memory_, entry.slot, ++entry.counted, changed);
-    tell_joined(entry);
-    after_arrival(entry, arrival, urgency);
-    end_arrival(memory_, rank_);
+DirectState Announcer::turn_direct(std::uint64_t last_position) {
+    const DirectState found = direct_.turn(last_position);
+    if (found == DirectState::withdrawn) {
+        const std::lock_guard lock(enqueue_mutex_);
+        TensorEntry& entry = direct_.withdraw();
+        begin_arrival(memory_, view_.rank, entry.slot);
+        count_arrival(entry, /*changed=*/false, Urgency::background);
+    }
+    return found;
 }
 
-void ProcessSet::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
+/// After begin_arrival().
+void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
+    const Counted counted = count_announcement(
+        memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
+        /*arrived=*/[&] { joined_.tell(entry); }, /*ready_call=*/[&] { return ready_call(entry, urgency); });
+    after_counting(entry, counted, urgency);
+    end_arrival(memory_, view_.rank);
+}
+
+void Announcer::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
     if (!unnamed_waiting_.empty() || next_unnamed().pending.load(std::memory_order_acquire)) {
         unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // or throws
-        pending_.fetch_add(1, std::memory_order_seq_cst);
+        ends_.count_one();
         deferred_.store(true, std::memory_order_seq_cst);
         return;
     }
@@ -203,48 +240,63 @@ void ProcessSet::announce_unnamed(const Request& request, Completion& completion
     start_unnamed(request, completion, urgency);
 }
 
-TensorEntry& ProcessSet::next_unnamed() {
-    return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots));
+TensorEntry& Announcer::take_next_unnamed() {
+    TensorEntry& entry = next_unnamed();
+    entry.generation = unnamed_calls_++ / memory_.extent().unnamed_slots;
+    return entry;
 }
 
 /// The entry has room for the request's splits.
-void ProcessSet::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
+void Announcer::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
     TensorEntry& entry = next_unnamed();
     ask_for(entry, request);
     begin_pending(entry, completion);
-    pending_.fetch_add(1, std::memory_order_seq_cst);
-    entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
-    Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
+    ends_.count_one();
+    entry.generation = unnamed_calls_++ / memory_.extent().unnamed_slots + 1;
+    Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
     static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));
-    writer_.fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
+    writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);
     writer_.write_site(entry);
-    begin_arrival(memory_, rank_, entry.slot);
+    begin_arrival(memory_, view_.rank, entry.slot);
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_release);
     count_arrival(entry, /*changed=*/false, urgency);
 }
 
-void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency) {
-    const bool unnamed = entry.slot < extent_.unnamed_slots;
-    switch (arrival) {
-        case Arrival::counted:
+/// The call that completes the operation of `entry`, or nothing if the registrar has to compare the announcements.
+std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorEntry& entry, Urgency urgency) const {
+    const bool unnamed = entry.slot < memory_.extent().unnamed_slots;
+    if (caller_ == Caller::leader || joined_.any() ||
+        (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
+        return std::nullopt;
+    }
+    // If a caller is about to drive progress, a batch that begins here need not stay open for other tensors.
+    const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
+    return ReadyCall<Atomics>{
+        {EntryKind::call, entry.slot, 0, 0, fusion_of(entry.request.metadata), entry.request.bytes()}, begins_batch_at};
+}
+
+void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urgency) {
+    switch (counted) {
+        case Counted::waiting:
             return;
-        case Arrival::last:
-            if (extent_.is_led() || anybody_has_joined() ||
-                (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
-                resolve(entry);
-            } else {
-                append_call(entry, urgency);
-            }
+        case Counted::called:
+            waking_.announced_more(urgency);
             return;
-        case Arrival::last_changed:
+        case Counted::unresolved:
             resolve(entry);
             return;
-        case Arrival::retired:
-            if (unnamed) {  // unnamed slots are closed by a shutdown only
-                complete(entry, shut_down_status(entry.name));
+        case Counted::log_full:
+            ends_.raise(ErrorCode::internal,
+                        fmt::format("tensor '{}': there is no room in the log to call it, which no "
+                                    "working rank brings about",
+                                    entry.name));
+            return;
+        case Counted::retired:
+            if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed by a shutdown only
+                ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // Whoever announced it finds the same, and announces it in full; before that nobody knows the name. But
-                // for what another host has announced: here, nobody else would.
+                // The rank that announced the name finds the same, and announces it in full. Before that, this rank
+                // does not know the name. If another host asked for it, no other rank of this host would announce it.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {
@@ -255,34 +307,14 @@ void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urge
     }
 }
 
-bool ProcessSet::signatures_agree(std::uint32_t slot, std::uint64_t generation) const {
-    const std::uint64_t mine = memory_.place(slot, rank_, generation).signature;
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+bool Announcer::signatures_agree(std::uint32_t slot, std::uint64_t generation) const {
+    const std::uint64_t mine = memory_.place(slot, view_.rank, generation).signature;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (memory_.place(slot, member, generation).signature != mine) {
             return false;
         }
     }
     return true;
-}
-
-void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
-    const Metadata& metadata = entry.request.metadata;
-    // With a caller about to drive the engine, the entry need not stay open for others, if a batch begins here.
-    const std::uint64_t begins_batch_at =
-        urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
-    const std::uint64_t position =
-        log_.append({EntryKind::call, entry.slot, 0, 0, fusion_of(metadata), entry.request.bytes()}, begins_batch_at);
-    if (position == Log<Atomics>::kNowhere) [[unlikely]] {
-        raise(ErrorCode::internal, fmt::format("tensor '{}': there is no room in the log to call it, which no working "
-                                               "rank brings about",
-                                               entry.name));
-        return;
-    }
-    auto& arrivals = memory_.arrivals(entry.slot);
-    arrivals.last_called.store(position, std::memory_order_relaxed);
-    // Partner: the registrar, which may retire the slot from here on.
-    arrivals.called.store(entry.counted * extent_.members, std::memory_order_release);
-    waking_.announced_more(urgency);
 }
 
 }  // namespace rueda::core

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "collectives/rows.hpp"
-#include "core/negotiation/tree_messages.hpp"
 
 namespace rueda::core {
 
@@ -60,12 +59,11 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
             segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
         }
     }
-    if (view_.extent().is_led()) {
-        segments_.back().uncounted = called.uncounted;  // the number of all hosts' ranks, counted by the root
-    }
+    // The root has counted the ranks of all hosts, those of this host among them. On one host there is no root, and the
+    // call has the number 0.
+    segments_.back().uncounted = std::max(segments_.back().uncounted, called.uncounted);
     if (const std::uint32_t absent = segments_.back().absent;
-        (absent == view_.extent().members && !view_.extent().is_led()) ||
-        segments_.back().uncounted >= view_.set_size ||
+        absent >= view_.set_size || segments_.back().uncounted >= view_.set_size ||
         (absent > 0 && !collectives::goes_on_without_joined(static_cast<Operation>(metadata.operation)))) {
         return failure(ErrorCode::internal, "tensor '{}': the log calls its {} with {} of {} ranks joined", entry.name,
                        collectives::name_of(static_cast<Operation>(metadata.operation)), absent,
@@ -74,7 +72,7 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
     return has_variable_rows(static_cast<Operation>(metadata.operation)) ? prepare_output(entry, slot) : Status();
 }
 
-/// For a set on several hosts: reads the first dimensions of all ranks, which the root has sent with the call.
+/// Reads the first dimensions of all ranks, if they came with the call. In a set on several hosts, the root sends them.
 Status CalledBatch::read_rows(std::uint32_t attachment) {
     rows_.clear();
     if (attachment == 0) {
@@ -90,27 +88,35 @@ Status CalledBatch::read_rows(std::uint32_t attachment) {
     return {};
 }
 
-/// For operations of variable size: finds where the result goes. A batch holds one such operation.
-Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
-    if (!view_.extent().is_led()) {
-        rows_.clear();
+/// Makes `rows_` the first dimensions of all members. If the call came without them, the members of this host are all
+/// members of the set, and have announced them here.
+Status CalledBatch::complete_rows(const TensorEntry& entry) {
+    if (rows_.empty()) {
         for (const Location& location : locations_) {
-            rows_.push_back(location.first_dimension);
+            rows_.push_back(location.absent ? kJoinedRows : location.first_dimension);
         }
-    } else if (rows_.size() != view_.set_size) {
+    }
+    if (rows_.size() != view_.set_size) {
         return failure(ErrorCode::internal, "tensor '{}': the log calls it without the first dimensions of its ranks",
                        entry.name);
-    } else {
+    }
+    if (!entry.stands_in) {
         // from the caller's request, not from memory that other ranks can change
         rows_[view_.set_rank] = entry.request.first_dimension;
     }
+    return {};
+}
+
+/// For operations of variable size: finds where the result goes. A batch holds one such operation.
+Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
+    RUEDA_RETURN_IF_FAILED(complete_rows(entry));
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
         case Operation::gather:
             return prepare_gather(entry);
         case Operation::alltoall:
         case Operation::scatter:
-            // with several hosts, begin_splits() does this
-            return view_.extent().is_led() ? Status() : prepare_alltoall(entry, slot);
+            // If splits are not announced, the ranks exchange them first: begin_splits().
+            return view_.extent().has_splits() ? prepare_alltoall(entry, slot) : Status();
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
         case Operation::group:
@@ -135,7 +141,7 @@ Status CalledBatch::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
 /// Every rank computes the splits itself: all rows are for the root.
 Status CalledBatch::prepare_gather(TensorEntry& entry) {
     const auto root = static_cast<std::size_t>(entry.request.metadata.root);
-    if (!view_.extent().is_led()) {
+    if (view_.extent().has_splits()) {
         splits_.assign(rows_.size() * rows_.size(), 0);
         for (std::size_t member = 0; member < rows_.size(); ++member) {
             splits_[member * rows_.size() + root] = rows_[member];
@@ -157,11 +163,6 @@ Status CalledBatch::set_output(Result<std::byte*> output) {
     RUEDA_RETURN_IF_FAILED(output.status());
     segments_.back().output = output.value();
     return {};
-}
-
-std::optional<std::int64_t> CalledBatch::rows_of(std::size_t member) const {
-    const bool has_joined = view_.extent().is_led() ? rows_[member] == kJoinedRows : locations_[member].absent;
-    return has_joined ? std::nullopt : std::optional(rows_[member]);
 }
 
 CalledBatch::Splits CalledBatch::begin_splits() {

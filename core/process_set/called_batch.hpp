@@ -10,6 +10,7 @@
 #include "base/status.hpp"
 #include "collectives/communicator.hpp"
 #include "core/negotiation/log.hpp"
+#include "core/negotiation/tree_messages.hpp"
 #include "core/pending/tensor_table.hpp"
 #include "core/process_set/announced.hpp"
 #include "core/process_set/row_outputs.hpp"
@@ -43,14 +44,15 @@ public:
     }
     /// The batch for the communicator. Valid until the next begin().
     [[nodiscard]] collectives::Batch for_communicator() const {
-        const std::span<const std::int64_t> rows(rows_);
-        return {operation(), segments_, locations_, splits_, view_.extent().is_led() ? rows : rows.first(0)};
+        return {operation(), segments_, locations_, splits_, rows_};
     }
 
     /// For an operation of variable size: the number of members, on all hosts, that have announced their rows.
     [[nodiscard]] std::size_t members() const { return rows_.size(); }
     /// The first dimension that the member announced; nothing if it has joined.
-    [[nodiscard]] std::optional<std::int64_t> rows_of(std::size_t member) const;
+    [[nodiscard]] std::optional<std::int64_t> rows_of(std::size_t member) const {
+        return rows_[member] == kJoinedRows ? std::nullopt : std::optional(rows_[member]);
+    }
 
     /// For an alltoall or a scatter on several hosts: before the data is sent, every rank tells every other rank how
     /// many rows it gets.
@@ -68,6 +70,7 @@ public:
 private:
     [[nodiscard]] Status add_segment(TensorEntry& entry, const Call& called);
     [[nodiscard]] Status read_rows(std::uint32_t attachment);
+    [[nodiscard]] Status complete_rows(const TensorEntry& entry);
     [[nodiscard]] Status prepare_output(TensorEntry& entry, std::uint32_t slot);
     [[nodiscard]] Status prepare_allgather(TensorEntry& entry);
     [[nodiscard]] Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);

@@ -2,49 +2,50 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Executes what the log calls: directly if all inputs travelled with the announcements, else as a task of a
 // communicator.
-#include <array>
-#include <cstring>
-
 #include "base/system/clock.hpp"
 #include "core/negotiation/batch_end.hpp"
-#include "core/process_set/process_set.hpp"
-#include "ops/reduce.hpp"
+#include "core/process_set/batch_runner.hpp"
 
 namespace rueda::core {
 
 using collectives::Operation;
 
-Turn ProcessSet::start_batch(std::uint64_t position, bool urgent) {
+Turn BatchRunner::start_batch(std::uint64_t position, bool urgent) {
     std::uint64_t end = log_.end_of_batch(position);
     if (end == Log<Atomics>::kOpen) {
         const BatchEnd proposed = propose_batch_end(log_, position, fusion_threshold_bytes_);
-        if (!urgent && !proposed.complete && hold_ns_ > 0) {
-            const std::int64_t now = base::monotonic_ns();
-            if (open_since_position_ != position) {
-                open_since_position_ = position;
-                hold_until_ns_ = now + hold_ns_;
-            }
-            if (now < hold_until_ns_) {
-                return Turn::holding;
-            }
+        if (!urgent && !proposed.complete && may_still_grow(position)) {
+            return Turn::holding;
         }
         end = log_.close_batch(position, proposed.end);
     }
     if (!log_.is_plausible_end(position, end)) {
-        raise(ErrorCode::internal, fmt::format("the batch at {} of the log ends at {}", position, end));
+        ends_.raise(ErrorCode::internal, fmt::format("the batch at {} of the log ends at {}", position, end));
         return Turn::idle;
     }
     return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
 }
 
+/// Whether the hold time of the batch at `position` is not over. It begins with the first look.
+bool BatchRunner::may_still_grow(std::uint64_t position) {
+    if (hold_ns_ <= 0) {
+        return false;
+    }
+    const std::int64_t now = base::monotonic_ns();
+    if (open_since_position_ != position) {
+        open_since_position_ = position;
+        hold_until_ns_ = now + hold_ns_;
+    }
+    return now < hold_until_ns_;
+}
+
 /// The shortest path, for the smallest tensors. A batch of one allreduce whose inputs all travelled with the
 /// announcements needs no task and no other rank. Other ranks that sleep have to be woken so that they execute it too.
 /// Returns false, and does nothing, if it is not such a batch.
-bool ProcessSet::run_inline(std::uint64_t position) {
+bool BatchRunner::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
-    TensorEntry* entry = called.kind == EntryKind::call && extent_.members <= kInlineMembers && !extent_.is_led()
-                             ? table_.at_slot(called.slot)
-                             : nullptr;
+    TensorEntry* entry =
+        called.kind == EntryKind::call && memory_.extent().inputs_travel() ? table_.at_slot(called.slot) : nullptr;
     if (entry == nullptr || entry->slot == kNoSlot || !entry->pending.load(std::memory_order_relaxed)) {
         return false;
     }
@@ -54,41 +55,34 @@ bool ProcessSet::run_inline(std::uint64_t position) {
         return false;
     }
     Payloads payloads{};
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         const Place<Atomics>& place = memory_.place(called.slot, member, entry->generation);
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
-        if ((place.flags & PlaceFlags::kPayload) == 0 || place.payload_bytes != bytes || payloads[member] == nullptr) {
+        if ((place.flags & Place<Atomics>::kPayload) == 0 || place.payload_bytes != bytes ||
+            payloads[member] == nullptr) {
             return false;  // the batch takes another path, or run_batch() reports what is wrong with it
         }
     }
     waking_.wake_others();
     // the announced copy is the same; reading the input leaves the copy's cache lines with the ranks that read them
-    payloads[rank_] = request.input;
+    payloads[view_.rank] = request.input;
     if (checks_) [[unlikely]] {
-        inspect_again(*entry);
+        inspection_.inspect_again(*entry);
     }
-    reduce_payloads(request, payloads, request.output, request.count);
-    advance_to(position + 1);
-    if (checks_ && begin_check(*entry)) [[unlikely]] {
+    reduction_.reduce(request, payloads, request.output, request.count);
+    cursor_.advance_to(position + 1);
+    if (checks_ && verification_.begin(*entry)) [[unlikely]] {
         return true;
     }
-    complete(*entry, {});
+    ends_.complete(*entry, {});
     return true;
 }
 
-/// Combines `count` elements in rank order.
-void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
-                                 std::uint64_t count) const {
-    ops::Reduction reduction = reduction_of(request.metadata);
-    reduction.divisor = static_cast<int>(extent_.members);
-    ops::reduce(reduction, {payloads.data(), extent_.members}, {&output, 1}, count);
-}
-
-Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
+Turn BatchRunner::run_batch(std::uint64_t begin, std::uint64_t end) {
     batch_.begin(begin, end);
     for (std::uint64_t position = begin; position < end; ++position) {
         if (const Status added = add_to_batch(position); !added.is_ok()) {
-            raise(added.code(), added.message());
+            ends_.raise(added);
             return Turn::idle;
         }
     }
@@ -97,7 +91,7 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
     const Operation operation = batch_.operation();
     if (operation == Operation::group) {
         if (const Status settled = settle_numbers(batch_.first(), log_.read(begin).kind); !settled.is_ok()) {
-            raise(settled.code(), settled.message());
+            ends_.raise(settled);
             return Turn::idle;
         }
     }
@@ -109,110 +103,89 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
     return Turn::advanced;
 }
 
-Status ProcessSet::add_to_batch(std::uint64_t position) {
+Status BatchRunner::add_to_batch(std::uint64_t position) {
     const auto called = log_.read(position);
     TensorEntry* const entry = called_entry(called);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
         return failure(ErrorCode::internal, "entry {} of the log calls slot {}, where rank {} has nothing pending",
-                       position, called.slot, own_job_rank());
+                       position, called.slot, view_.own_job_rank());
     }
     if (entry->stands_in) [[unlikely]] {
-        RUEDA_RETURN_IF_FAILED(take_called(*entry, called.slot, entry->generation));
+        RUEDA_RETURN_IF_FAILED(join_.take_called(*entry, called.slot, entry->generation));
     }
     if (checks_) [[unlikely]] {
-        inspect_again(*entry);
+        inspection_.inspect_again(*entry);
     }
     return batch_.add(*entry, called, position);
 }
 
 /// Ends an operation that only exchanges numbers and moves no data: the findings of the ranks, or the sizes of their
 /// groups.
-Status ProcessSet::settle_numbers(TensorEntry& entry, EntryKind kind) {
-    return entry.checks != nullptr ? settle_check(entry) : settle_group(entry, kind == EntryKind::first_call);
+Status BatchRunner::settle_numbers(TensorEntry& entry, EntryKind kind) {
+    return entry.checks != nullptr ? verification_.settle(entry, batch_)
+                                   : groups_.settle(entry, batch_, kind == EntryKind::first_call);
 }
 
-void ProcessSet::start_task() {
-    if (collectives::has_splits(batch_.operation()) && communicator_->exchanges_splits()) {
-        const CalledBatch::Splits splits = batch_.begin_splits();
-        task_ = &communicator_->start_splits(splits.to, splits.from);
-        task_is_splits_ = true;
-    } else {
-        task_ = &communicator_->start(batch_.for_communicator());
+void BatchRunner::start_task() {
+    task_ = hosts_.exchange_splits(batch_);
+    task_is_splits_ = task_ != nullptr;
+    if (!task_is_splits_) {
+        task_ = &communicator_.start(batch_.for_communicator());
     }
     turn_task();
 }
 
 /// The splits of an alltoall or a scatter on several hosts have arrived; the data follows.
-void ProcessSet::take_splits() {
+void BatchRunner::take_splits() {
     task_is_splits_ = false;
     if (const Status taken = batch_.take_splits(); !taken.is_ok()) {
-        raise(taken.code(), taken.message());
+        ends_.raise(taken);
         return;
     }
     collectives::Batch batch = batch_.for_communicator();
     batch.operation = Operation::alltoall;
-    task_ = &communicator_->start(batch);
+    task_ = &communicator_.start(batch);
 }
 
-TensorEntry* ProcessSet::called_entry(const Log<Atomics>::Entry& called) {
-    if (called.slot >= extent_.slots) {
+TensorEntry* BatchRunner::called_entry(const Called& called) {
+    if (called.slot >= memory_.extent().slots) {
         return nullptr;
     }
     if (called.kind == EntryKind::call) {
         return table_.at_slot(called.slot);
     }
-    const std::lock_guard lock(enqueue_mutex_);
-    TensorEntry* entry = entry_of_slot(called.slot);
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    TensorEntry* entry = announcer_.entry_of_slot(called.slot);
     if (entry == nullptr) {
         return nullptr;
     }
     if (called.kind == EntryKind::first_call) {
         entry->in_full = false;
-        if (entry->stands_in && !take_called(*entry, called.slot, 0).is_ok()) {
+        if (entry->stands_in && !join_.take_called(*entry, called.slot, 0).is_ok()) {
             return nullptr;
         }
-        table_.bind(*entry, called.slot, entry->request.metadata);  // all ranks agree on this metadata
+        announcer_.table().bind(*entry, called.slot, entry->request.metadata);  // all ranks agree on this metadata
     } else {
-        table_.unbind(*entry);  // the operation is pending, so the entry stays
+        announcer_.table().unbind(*entry);  // the operation is pending, so the entry stays
     }
     return entry;
 }
 
-/// The entry that is bound to the slot, or whose name this rank has announced in full. Under the enqueue lock.
-TensorEntry* ProcessSet::entry_of_slot(std::uint32_t slot) {
-    if (slot >= extent_.slots) {
-        return nullptr;
-    }
-    if (TensorEntry* bound = table_.at_slot(slot)) {
-        return bound;
-    }
-    const SlotRecord& record = memory_.record(slot);
-    const std::uint32_t name_bytes = copy_once(record.name_bytes);
-    if (name_bytes == 0 || name_bytes > RUEDA_MAX_NAME) {
-        return nullptr;
-    }
-    std::array<char, RUEDA_MAX_NAME> name;
-    std::memcpy(name.data(), record.name, name_bytes);
-    TensorEntry* entry = table_.find(std::string_view(name.data(), name_bytes));
-    return entry != nullptr && entry->slot == kNoSlot && entry->in_full ? entry : nullptr;
-}
-
-void ProcessSet::finish_batch() {
-    constexpr std::int64_t kSendingNs = 1'000'000'000;
-    if (transport_ != nullptr && task_ != nullptr) {
-        sending_until_ns_.store(base::coarse_monotonic_ns() + kSendingNs, std::memory_order_relaxed);
+void BatchRunner::finish_batch() {
+    if (has_batch()) {
+        hosts_.note_batch();
     }
     task_ = nullptr;
-    advance_to(task_end_);
+    cursor_.advance_to(task_end_);
     for (TensorEntry* entry : batch_.entries()) {
-        if (checks_ && begin_check(*entry)) [[unlikely]] {
+        if (checks_ && verification_.begin(*entry)) [[unlikely]] {
             continue;
         }
         if (entry->slot == kNoSlot) {
-            const std::lock_guard lock(enqueue_mutex_);
-            complete_and_forget(*entry, {});
+            const std::lock_guard lock(announcer_.enqueue_mutex());
+            announcer_.complete_and_forget(*entry, {});
         } else {
-            complete(*entry, {});
+            ends_.complete(*entry, {});
         }
     }
 }

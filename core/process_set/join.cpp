@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, but contribute nothing.
+#include "core/process_set/join.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -12,7 +13,7 @@
 #include "core/negotiation/claims.hpp"
 #include "core/negotiation/impossible.hpp"
 #include "core/negotiation/joining.hpp"
-#include "core/process_set/process_set.hpp"
+#include "core/process_set/verification.hpp"
 #include "rueda/types.hpp"
 
 namespace rueda::core {
@@ -32,65 +33,37 @@ Status about_join(const Status& status) noexcept {
 
 }  // namespace
 
-// ---- those who have not joined --------------------------------------------------------------------------------------
-
-/// Tells joined members that this rank has announced something of its own.
-void ProcessSet::tell_joined(const TensorEntry& entry) {
-    const std::uint64_t joined = joined_to_tell(memory_);
-    if (joined != 0 && !entry.stands_in) [[unlikely]] {
-        wake_joined(joined);
-    }
-}
-
-/// Tells joined members of what the registrar did for this rank or for others.
-void ProcessSet::tell_joined_of_posts() {
-    if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
-        wake_joined(joined);
-    }
-}
-
-void ProcessSet::wake_joined(std::uint64_t joined) {
-    memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-    // Partner: turn_join(), which a sleeper calls after it has said that it sleeps.
-    memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        if (member != rank_ && (joined >> member & 1) != 0) {
-            waking_.wake(member);
-        }
-    }
-}
-
 // ---- joining --------------------------------------------------------------------------------------------------------
 
-Status ProcessSet::announce_join(Completion& completion, bool counted) {
-    const std::lock_guard lock(enqueue_mutex_);
-    RUEDA_RETURN_IF_FAILED(check_open(""));
-    joining_ = true;
-    join_is_counted_ = counted;
+Status Join::announce(Completion& completion, bool counted) {
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    RUEDA_RETURN_IF_FAILED(announcer_.check_open(""));
+    announcer_.set_joining(true);
+    is_counted_ = counted;
     has_joined_ = false;
     has_settled_ = false;
-    join_ = &completion;
+    completion_ = &completion;
     looked_at_ = kNeverLooked;
-    pending_.fetch_add(1, std::memory_order_seq_cst);
+    ends_.count_one();
     joins_soon_.store(true, std::memory_order_seq_cst);
-    joins_.store(true, std::memory_order_release);  // partner: take_turn()
+    joins_.store(true, std::memory_order_release);  // partner: is_on()
     if (may_join()) {
         become_joined();
     }
-    waking_.wake(rank_);  // the thread that drives this rank's progress may be asleep; Engine::attend() does the rest
+    // The thread that drives this rank's progress may be asleep. Engine::attend() does the rest.
+    waking_.wake(view_.rank);
     return {};
 }
 
-void ProcessSet::note_join_site(const char* file, std::int32_t line) {
-    if (extent_.call_sites != 0) {
-        memory_.join_site(rank_).write(site_text(file, line));
+void Join::note_site(const char* file, std::int32_t line) const {
+    if (view_.extent().call_sites != 0) {
+        view_.memory.join_site(view_.rank).write(site_text(file, line));
     }
 }
 
-/// Returns true if something advanced.
-bool ProcessSet::turn_join() {
-    const std::lock_guard lock(enqueue_mutex_);
-    if (!joining_) {
+bool Join::turn() {
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    if (completion_ == nullptr) {
         return false;
     }
     if (!has_joined_) {
@@ -100,8 +73,8 @@ bool ProcessSet::turn_join() {
         become_joined();
     }
     // Operations that have ended since the last look make room for others that were announced before.
-    const std::uint64_t position = next_.load(std::memory_order_relaxed);
-    const std::uint64_t announced = memory_.header().announced.load(std::memory_order_seq_cst);
+    const std::uint64_t position = cursor_.position();
+    const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
         // The first look also finds direct announcements of members that did not see this rank join.
@@ -115,77 +88,68 @@ bool ProcessSet::turn_join() {
 
 /// Whether this rank may join now: everything that it has submitted must be announced. An operation that another thread
 /// announced directly must end first, because the other members may have seen it as direct.
-bool ProcessSet::may_join() const {
-    return unposted_.empty() && unposted_resolves_.empty() && unnamed_waiting_.empty() &&
-           direct_.load(std::memory_order_seq_cst) == nullptr;
-}
+bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
-void ProcessSet::become_joined() {
-    memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-    const std::uint64_t joined = set_joined(memory_, rank_);
+void Join::become_joined() {
+    view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    const std::uint64_t joined = set_joined(view_.memory, view_.rank);
     has_joined_ = true;
-    wake_joined(joined);  // the others wait for the last rank to join
+    joined_members_.wake(joined);  // the others wait for the last rank to join
 }
 
-bool ProcessSet::is_away() const { return core::is_away(memory_, rank_); }
+bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
 /// Says that all members have joined and nothing is pending on this rank. A rank with an operation of its own pending
 /// does not say so. What this rank stands in for is also pending on such a rank.
-bool ProcessSet::settle() {
-    if (has_settled_ || memory_.header().joined.load(std::memory_order_acquire) != all_members(extent_.members) ||
+bool Join::settle() {
+    if (has_settled_ ||
+        view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
         !has_nothing_pending()) {
         return false;
     }
-    MailboxRecord<Atomics>* record = next_record();
-    if (record == nullptr) {
-        return false;  // another turn tries again; the mailbox is emptied as the log is read
-    }
-    has_settled_ = true;
-    record->set_kind(RequestKind::settle);
-    finish_post(registrar_.post());
-    return true;
+    // If the mailbox is full, another turn tries again. The mailbox is emptied as the log is read.
+    has_settled_ = announcer_.try_post_settle();
+    return has_settled_;
 }
 
-bool ProcessSet::has_nothing_pending() {
+bool Join::has_nothing_pending() {
     bool nothing = true;
-    table_.for_each(
+    announcer_.table().for_each(
         [&](const TensorEntry& entry) { nothing = nothing && !entry.pending.load(std::memory_order_acquire); });
-    return nothing && unnamed_waiting_.empty();
+    return nothing && announcer_.has_announced_all();
 }
 
 // ---- standing in ----------------------------------------------------------------------------------------------------
 
 /// Announces what others have announced and this rank has not. Returns true if there was something.
-bool ProcessSet::stand_in_for_new(bool look_at_places) {
+bool Join::stand_in_for_new(bool look_at_places) {
     bool any = stand_in_for_unnamed();
     const std::uint32_t high =
-        std::min(memory_.header().high_slot.load(std::memory_order_acquire), memory_.extent().slots);
-    for (std::uint32_t slot = extent_.unnamed_slots; slot < high; ++slot) {
+        std::min(view_.memory.header().high_slot.load(std::memory_order_acquire), view_.memory.extent().slots);
+    for (std::uint32_t slot = view_.extent().unnamed_slots; slot < high; ++slot) {
         any = stand_in_for_slot(slot, look_at_places) || any;
     }
     return stand_in_for_direct() || any;
 }
 
 /// Operations without names match by the order of the calls, so this rank makes these calls as well.
-bool ProcessSet::stand_in_for_unnamed() {
+bool Join::stand_in_for_unnamed() {
     bool any = false;
-    while (!next_unnamed().pending.load(std::memory_order_acquire) &&
-           was_announced(next_unnamed(), /*look_at_places=*/false) && is_away()) {
-        TensorEntry& entry = next_unnamed();
-        entry.generation = unnamed_calls_++ / extent_.unnamed_slots;
-        stand_in(entry);
+    while (!announcer_.next_unnamed().pending.load(std::memory_order_acquire) &&
+           was_announced(announcer_.next_unnamed(), /*look_at_places=*/false) && is_away()) {
+        stand_in(announcer_.take_next_unnamed());
         any = true;
     }
     return any;
 }
 
-bool ProcessSet::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
-    TensorEntry* entry = table_.at_slot(slot);
+bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
+    TensorEntry* entry = announcer_.table().at_slot(slot);
     if (entry == nullptr) {
         return stand_in_for_new_name(slot);
     }
     if (entry->pending.load(std::memory_order_acquire) || !was_announced(*entry, look_at_places) || !is_away() ||
-        (checks_ && will_announce(entry->name))) {
+        (inspects_ && will_announce(entry->name))) {
         return false;
     }
     stand_in(*entry);
@@ -194,8 +158,8 @@ bool ProcessSet::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
 
 /// Handles a name for which this rank has no slot. If this rank has another slot for the name, or its own announcement
 /// of it, the log has further entries about it that come first.
-bool ProcessSet::stand_in_for_new_name(std::uint32_t slot) {
-    const auto& label = memory_.label(slot);
+bool Join::stand_in_for_new_name(std::uint32_t slot) {
+    const auto& label = view_.memory.label(slot);
     const auto state = label.state();
     if (state.state != SlotState::first_sight) {
         return false;
@@ -204,25 +168,25 @@ bool ProcessSet::stand_in_for_new_name(std::uint32_t slot) {
     if (name.empty()) {
         return false;  // the slot has moved on, and the rank that did this tells the joined members
     }
-    const TensorEntry* known = table_.find(name);
+    const TensorEntry* known = announcer_.table().find(name);
     if (known != nullptr &&
         (known->slot != kNoSlot || known->in_full || known->pending.load(std::memory_order_acquire))) {
         return false;
     }
     // The slot stays in this state until this rank has announced the name, or until a shutdown fails it.
-    if (!is_away() || (checks_ && will_announce(name))) {
+    if (!is_away() || (inspects_ && will_announce(name))) {
         return false;
     }
-    stand_in(table_.entry(name));
+    stand_in(announcer_.table().entry(name));
     return true;
 }
 
 /// Each member has at most one direct announcement at a time, in the slot that its cursor names.
-bool ProcessSet::stand_in_for_direct() {
+bool Join::stand_in_for_direct() {
     bool any = false;
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        const std::uint32_t slot = memory_.cursor(member).direct.load(std::memory_order_acquire);
-        TensorEntry* entry = member != rank_ && slot != 0 ? table_.at_slot(slot - 1) : nullptr;
+    for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
+        const std::uint32_t slot = view_.memory.cursor(member).direct.load(std::memory_order_acquire);
+        TensorEntry* entry = member != view_.rank && slot != 0 ? announcer_.table().at_slot(slot - 1) : nullptr;
         if (entry != nullptr && !entry->pending.load(std::memory_order_acquire) && was_announced_by(*entry, member) &&
             is_away()) {
             stand_in(*entry);
@@ -233,49 +197,60 @@ bool ProcessSet::stand_in_for_direct() {
 }
 
 /// Whether others announced the generation after the last one that this rank announced. The slot must be bound here.
-bool ProcessSet::was_announced(const TensorEntry& entry, bool look_at_places) const {
-    if (has_new_arrivals(memory_, entry.slot, entry.counted)) {
+bool Join::was_announced(const TensorEntry& entry, bool look_at_places) const {
+    if (has_new_arrivals(view_.memory, entry.slot, entry.counted)) {
         return true;
     }
-    for (std::uint32_t member = 0; look_at_places && member < extent_.members; ++member) {
-        if (member != rank_ && was_announced_by(entry, member)) {
+    for (std::uint32_t member = 0; look_at_places && member < view_.extent().members; ++member) {
+        if (member != view_.rank && was_announced_by(entry, member)) {
             return true;
         }
     }
     return false;
 }
 
-bool ProcessSet::was_announced_by(const TensorEntry& entry, std::uint32_t member) const {
-    return has_stamped(memory_, entry.slot, member, entry.generation + 1);
+bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) const {
+    return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
+}
+
+/// Whether `name` is the comparison that this rank will announce after one of its own operations, which was pending
+/// when it joined. This rank has a finding to announce, so no rank may stand in for that comparison.
+bool Join::will_announce(std::string_view name) {
+    bool found = false;
+    announcer_.table().for_each([&](const TensorEntry& entry) {
+        found = found || (entry.pending.load(std::memory_order_acquire) && !entry.stands_in &&
+                          Verification::name_of_check_of(entry) == name);
+    });
+    return found;
 }
 
 /// Announces an operation without knowing what it is. This rank learns that when the operation is called:
 /// take_called().
-void ProcessSet::stand_in(TensorEntry& entry, bool asked_for) {
+void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
     entry.known_to_agree = true;  // otherwise it would be announced as a change of metadata
     entry.completion = nullptr;
     entry.stands_in = true;
-    entry.is_counted = join_is_counted_;
+    entry.is_counted = is_counted_;
     entry.asked_for = asked_for;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
-    pending_.fetch_add(1, std::memory_order_seq_cst);
-    announce(entry, Urgency::background);
+    ends_.count_one();
+    announcer_.announce(entry, Urgency::background);
 }
 
 // ---- what is called -------------------------------------------------------------------------------------------------
 
 /// Takes over the metadata of an operation that this rank stands in for. All other members mean the same, or it would
 /// not have been called. If no rank of this host takes part, the leader has written the metadata down.
-Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
+Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
     std::uint32_t member = 0;
-    while (member < extent_.members && announced_.stood_in(slot, member, generation)) {
+    while (member < view_.extent().members && announced_.stood_in(slot, member, generation)) {
         ++member;
     }
-    const Metadata metadata = member < extent_.members
-                                  ? Registrar<Atomics>::announced_metadata(memory_, slot, member, generation)
-                                  : copy_once(memory_.record(slot).metadata);
+    const Metadata metadata = member < view_.extent().members ? Registrar<Announcer::Atomics>::announced_metadata(
+                                                                    view_.memory, slot, member, generation)
+                                                              : copy_once(view_.memory.record(slot).metadata);
     const auto operation = static_cast<Operation>(metadata.operation);
     // as the request holds it
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
@@ -288,7 +263,7 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
         usable = counted.has_value();
         count = counted.value_or(0);
     }
-    if (!usable || (member == extent_.members && !extent_.is_led())) {
+    if (!usable) {
         return failure(
             ErrorCode::internal,
             "tensor '{}': the log calls it, but what the ranks that have not joined announced cannot be called",
@@ -299,93 +274,49 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
     return {};
 }
 
-/// Under the enqueue lock. The text is the same on every rank.
-void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachment) {
-    if (extent_.is_led()) {  // the root has written the text
-        handle_disagreement(slot, attachment, ErrorCode::invalid_argument);
-        return;
-    }
-    TensorEntry* entry = entry_of_slot(slot);
-    if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
-        raise(ErrorCode::internal, fmt::format("the log says that the operation in slot {} needs ranks that have "
-                                               "joined, but rank {} has nothing pending in it",
-                                               slot, own_job_rank()));
-        return;
-    }
-    const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
-    std::vector<std::int32_t> joined;
-    Metadata metadata;
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        if (announced_.stood_in(slot, member, generation)) {
-            joined.push_back(identity_.ranks[member]);
-        } else {
-            metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
-        }
-    }
-    const std::uint64_t call = entry->name.empty() ? call_of_unnamed(slot, generation) : 0;
-    end_disagreed(*entry, slot, lacks_joined(entry->name, static_cast<Operation>(metadata.operation), joined, call));
-}
+// ---- entries of the log ---------------------------------------------------------------------------------------------
 
-/// Handles a log entry that names an operation of other hosts, while all ranks of this host have joined. Every rank of
-/// the host reads the entry at the same position of the log. If the operation is already pending on a rank, this rank
-/// has announced it: before it joined, or because another rank of its host did.
-void ProcessSet::handle_wanted(std::uint32_t slot, std::uint32_t attachment) {
-    if (attachment == 0 || attachment > extent_.attachments || !has_joined_) {
-        raise(ErrorCode::internal,
-              fmt::format(
-                  "the log has an operation that other hosts wait for, with attachment {}, and rank {} has{} joined",
-                  attachment, own_job_rank(), has_joined_ ? "" : " not"));
-        return;
-    }
-    memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-    if (slot != kNoSlot) {
-        std::uint64_t last = 0;
-        std::memcpy(&last, memory_.attachment(attachment - 1), sizeof(last));
-        stand_in_for_calls(last);
-        return;
-    }
-    TensorEntry& entry = table_.entry(text_of_attachment(attachment));
+void Join::stand_in_for_name(std::string_view name) {
+    view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    TensorEntry& entry = announcer_.table().entry(name);
     if (!entry.pending.load(std::memory_order_acquire)) {
         stand_in(entry, /*asked_for=*/true);
     }
 }
 
-/// A rank that has made call `last` has also made all earlier calls.
-void ProcessSet::stand_in_for_calls(std::uint64_t last) {
-    while (unnamed_calls_ <= last) {
-        if (next_unnamed().pending.load(std::memory_order_acquire)) {
-            raise(ErrorCode::internal,
-                  fmt::format("the log has call {} without a name, for which other hosts wait, and "
-                              "rank {} waits for call {}",
-                              last, own_job_rank(), unnamed_calls_));
+void Join::stand_in_for_calls(std::uint64_t last) {
+    view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    while (announcer_.unnamed_calls() <= last) {
+        if (announcer_.next_unnamed().pending.load(std::memory_order_acquire)) {
+            ends_.raise(ErrorCode::internal,
+                        fmt::format("the log has call {} without a name, for which other hosts wait, and "
+                                    "rank {} waits for call {}",
+                                    last, view_.own_job_rank(), announcer_.unnamed_calls()));
             return;
         }
-        TensorEntry& entry = next_unnamed();
-        entry.generation = unnamed_calls_++ / extent_.unnamed_slots;
-        stand_in(entry, /*asked_for=*/true);
+        stand_in(announcer_.take_next_unnamed(), /*asked_for=*/true);
     }
 }
 
-void ProcessSet::handle_all_joined(std::uint32_t last) {
-    if (join_ == nullptr || last >= set_size_) {
-        raise(ErrorCode::internal, fmt::format("the log says that all ranks have joined, member {} of {} as the last, "
-                                               "and rank {} has not",
-                                               last, set_size_, own_job_rank()));
+void Join::end_of_all(std::uint32_t last) {
+    if (completion_ == nullptr || last >= view_.set_size) {
+        ends_.raise(ErrorCode::internal, fmt::format("the log says that all ranks have joined, member {} of {} as the "
+                                                     "last, and rank {} has not",
+                                                     last, view_.set_size, view_.own_job_rank()));
         return;
     }
-    if (identity_.is_world()) {
-        join_->joined_last = identity_.ranks[last];
+    if (view_.identity.is_world()) {
+        completion_->joined_last = view_.identity.ranks[last];
     }
-    end_join({});
+    end({});
 }
 
-/// Under the enqueue lock. Does nothing if no join is in progress.
-void ProcessSet::end_join(const Status& status) {
-    joining_ = false;
+void Join::end(const Status& status) {
+    announcer_.set_joining(false);
     joins_.store(false, std::memory_order_relaxed);
     joins_soon_.store(false, std::memory_order_relaxed);
-    if (Completion* completion = std::exchange(join_, nullptr)) {
-        pending_.fetch_sub(1, std::memory_order_seq_cst);
+    if (Completion* completion = std::exchange(completion_, nullptr)) {
+        ends_.uncount_one();
         completion->complete_one(about_join(status));
     }
 }

@@ -11,20 +11,26 @@
 
 namespace rueda::core {
 
-/// What the parts of a process set know of it: which of its members this rank is, and where those of this host
-/// announce. Copied; what it refers to outlives it, and stays the same.
+/// What all parts of a process set know about it: which of its members this rank is, and where the members of this host
+/// announce. It is copied. What it refers to outlives it and stays the same.
 struct SetView {
     const SetIdentity& identity;
     const collectives::Arena& arena;
     const NegotiationMemory<base::StdAtomics>& memory;
-    std::uint32_t rank = 0;      ///< among the members on this host
-    std::uint32_t set_rank = 0;  ///< among those on all hosts
-    std::uint32_t set_size = 0;
+    std::uint32_t rank = 0;      ///< this rank's position among the members on this host
+    std::uint32_t set_rank = 0;  ///< its position among the members on all hosts
+    std::uint32_t set_size = 0;  ///< the number of members on all hosts
 
     [[nodiscard]] const NegotiationExtent& extent() const { return memory.extent(); }
-    /// For messages: people know ranks of the job. Of a member on this host.
+    /// This rank's number in the job.
+    [[nodiscard]] std::int32_t own_job_rank() const { return identity.ranks[set_rank]; }
+    /// The number in the job of a member on this host, for messages.
     [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const {
         return arena.blocks().of(member).global_rank.load(std::memory_order_relaxed);
+    }
+    /// The number, counted from 1, of the operation without a name that used `slot` in `generation`.
+    [[nodiscard]] std::uint64_t call_of_unnamed(std::uint32_t slot, std::uint64_t generation) const {
+        return (generation - 1) * extent().unnamed_slots + slot + 1;
     }
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/negotiation/ringing.hpp"
 #include "core/process_set/set_view.hpp"
 #include "core/process_set/urgency.hpp"
 
@@ -18,12 +19,7 @@ public:
     explicit Waking(const SetView& view)
         : blocks_(view.arena.blocks()), memory_(view.memory), members_(view.extent().members), rank_(view.rank) {}
 
-    void wake(std::uint32_t member) const {
-        auto& attention = blocks_.of(member).attention;
-        if (const auto state = attention.state(); state != base::AttentionState::awake) {
-            attention.ring(state);
-        }
-    }
+    void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
     /// Members that are awake take part as soon as they look. Sleeping members are woken here, once per batch, because
     /// the rank that appended did not wake them.
@@ -35,34 +31,32 @@ public:
         }
     }
 
-    /// Wakes the threads that must look at the log now: blocked callers, and this rank's background thread if no other
-    /// thread of this rank is going to look. Sleeping background threads of other ranks are woken by the rank that
-    /// starts the batch.
+    /// Wakes the threads that must look at the log now, because this rank has appended to it.
     void announced_more(Urgency urgency) const {
-        for (std::uint32_t member = 0; member < members_; ++member) {
-            auto& attention = blocks_.of(member).attention;
-            const base::AttentionState state = attention.state();
-            const bool own_background =
-                member == rank_ && state == base::AttentionState::asleep && urgency == Urgency::background;
-            if (state == base::AttentionState::blocked || own_background) {
-                attention.ring(state);
-            }
-        }
+        ring_readers_of_log(
+            members_, rank_, /*own_background=*/urgency == Urgency::background, [this](std::uint32_t member) -> auto& {
+                return attention_of(member);
+            });
+    }
+
+    /// Wakes the members that announced the same generation directly, because this rank counts its announcement.
+    void ring_direct_waiters(std::uint32_t slot, std::uint64_t generation) const {
+        core::ring_direct_waiters(
+            memory_, rank_, slot, generation, [this](std::uint32_t member) -> auto& { return attention_of(member); });
     }
 
     /// Rings the members that have not read the log up to `position`.
     void ring_behind(std::uint64_t position) const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
-                auto& attention = blocks_.of(member).attention;
-                attention.ring(attention.state());
+                attention_of(member).ring(attention_of(member).state());
             }
         }
     }
 
     /// Rings the members that have not read the log up to `position`, for which the registrar waits: a rank with
-    /// nothing pending reads the log only a few times per second. It rings once. If that ring comes while a thread of
-    /// the rank drives progress, the periodic reading makes up for it. Under the enqueue lock.
+    /// nothing pending reads the log only a few times per second. It rings once: a thread that drives progress then
+    /// looks for unread entries before it leaves (ProgressLock::leave()). Under the enqueue lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;
@@ -73,11 +67,15 @@ public:
     /// Wakes every member, however it sleeps, because the job ends.
     void ring_all() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
-            blocks_.of(member).attention.ring_all();
+            attention_of(member).ring_all();
         }
     }
 
 private:
+    [[nodiscard]] base::Attention<base::StdAtomics>& attention_of(std::uint32_t member) const {
+        return blocks_.of(member).attention;
+    }
+
     const base::HostBlocks& blocks_;
     const NegotiationMemory<base::StdAtomics>& memory_;
     std::uint32_t members_;

@@ -137,7 +137,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     extent.slots = extent.unnamed_slots + std::max(config.slots_max, 1U);
     extent.initial_slots = std::min(extent.unnamed_slots + std::max(config.slots, 1U), extent.slots);
     extent.call_sites = config.call_sites ? 1 : 0;
-    if (job_size > members) {
+    const bool has_other_hosts = job_size > members;
+    if (has_other_hosts) {
         extent.attachments = kAttachments;
         extent.mailbox_records = kMailboxRecords;
         const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
@@ -161,8 +162,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     // member. An element has up to 16 bytes: between hosts, an average of int64 is carried in 16 bytes, and a double
     // that crosses as 16 bits is staged four times as long. Cells have the same size on all hosts, however many members
     // each host has.
-    const std::uint64_t piece_bytes = extent.is_led() ? 64 : 8;
-    const std::uint64_t pieces = extent.is_led() ? base::kMaxLocalRanks : members;
+    const std::uint64_t piece_bytes = has_other_hosts ? 64 : 8;
+    const std::uint64_t pieces = has_other_hosts ? base::kMaxLocalRanks : members;
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;
     plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;
     const auto total = [&] {

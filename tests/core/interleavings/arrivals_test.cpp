@@ -36,9 +36,13 @@ Exploration announce(std::uint64_t generations, std::uint64_t parity_mask, const
             Log<ExploredAtomics> log(s.memory, rank);
             for (std::uint64_t generation = 1; generation <= generations; ++generation) {
                 s.place[rank][generation & parity_mask].write(100 * generation + rank);
-                if (arrive(s.memory, 0, generation, false) == Arrival::last) {
+                const auto call = [generation] {
+                    return std::optional(ReadyCall<ExploredAtomics>{
+                        .entry = {EntryKind::call, 0, 0, static_cast<std::uint32_t>(generation)}});
+                };
+                if (count_announcement(
+                        s.memory, log, {.slot = 0, .counted = generation}, [] {}, call) == Counted::called) {
                     ++s.called_by_last[generation];
-                    log.append({EntryKind::call, 0, 0, static_cast<std::uint32_t>(generation)});
                 }
                 while (!s.log.is_published(generation - 1)) {
                     ExploredAtomics::pause();

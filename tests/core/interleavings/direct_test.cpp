@@ -3,13 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include "base/shared_memory/attention.hpp"
+#include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
 /// Direct announcements, which nothing counts: all members complete them, or none does, whatever else happens.
 namespace rueda::core::test {
 namespace {
-
-using base::AttentionState;
 
 enum : std::size_t { a, b, c, d };
 
@@ -346,7 +345,10 @@ TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdow
 
 struct Sleeping : ExploredSet {
     Sleeping() : ExploredSet({.members = 2, .unnamed_slots = 0, .slots = 1, .mailbox_records = 1}) {}
-    base::Attention<ExploredAtomics> attention;
+    base::Attention<ExploredAtomics> attentions[2];
+    [[nodiscard]] auto attention_of() {
+        return [this](std::uint32_t member) -> auto& { return attentions[member]; };
+    }
 
     static constexpr std::uint64_t kGeneration = 1;
     void announce(std::uint32_t rank, std::uint32_t flags) const {
@@ -354,9 +356,19 @@ struct Sleeping : ExploredSet {
         place.flags = flags;
         place.stamp.store(kGeneration + 1, std::memory_order_seq_cst);
     }
+    /// Rank 0 announces directly, and sleeps as a caller while it does not know how the operation goes on.
+    void announce_and_wait(std::uint64_t last_position = kNoLastPosition) {
+        announce(0, Place<ExploredAtomics>::kDirect);
+        const auto waiting = [&] {
+            return look_at_direct(memory, 0, 0, kGeneration, last_position) == DirectState::waiting;
+        };
+        while (waiting()) {
+            attentions[0].sleep_as_caller_while(waiting, std::chrono::seconds(1));
+        }
+    }
 };
 
-/// ProcessSet::announce_directly() and ring_direct_waiters(), against Engine::sleep_as_caller().
+/// DirectAnnouncements::announce() and Announcer::announce(), against a caller that sleeps.
 TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[unit]") {
     constexpr std::uint32_t kDirect = Place<ExploredAtomics>::kDirect;
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
@@ -365,27 +377,13 @@ TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[
                 [](Sleeping&) {},
                 {[=](Sleeping& s) {
                      s.announce(1, flags);
-                     const Place<ExploredAtomics>& place = s.memory.place(0, 0, Sleeping::kGeneration);
-                     if (s.attention.state() == AttentionState::blocked &&
-                         (flags == kDirect ||
-                          place.stamp.load(std::memory_order_acquire) == Sleeping::kGeneration + 1)) {
-                         s.attention.ring(AttentionState::blocked);
+                     if (flags == kDirect) {
+                         ring_readers_of_log(2, 1, /*own_background=*/false, s.attention_of());
+                     } else {
+                         ring_direct_waiters(s.memory, 1, 0, Sleeping::kGeneration, s.attention_of());
                      }
                  },
-                 [](Sleeping& s) {
-                     s.announce(0, kDirect);
-                     const auto waiting = [&] {
-                         return look_at_direct(s.memory, 0, 0, Sleeping::kGeneration) == DirectState::waiting;
-                     };
-                     while (waiting()) {
-                         const std::uint32_t ticket = s.attention.caller_ticket();
-                         s.attention.set(AttentionState::blocked);
-                         if (waiting()) {
-                             s.attention.sleep_as_caller(ticket, std::chrono::seconds(1));
-                         }
-                         s.attention.set(AttentionState::awake);
-                     }
-                 }},
+                 [](Sleeping& s) { s.announce_and_wait(); }},
                 [=](Sleeping& s) {
                     RUEDA_EXPLORER_REQUIRE(look_at_direct(s.memory, 0, 0, Sleeping::kGeneration) ==
                                            (flags == kDirect ? DirectState::complete : DirectState::withdrawn));
@@ -396,6 +394,33 @@ TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[
             REQUIRE(result.exhausted);
         }
     }
+}
+
+/// LogAnswers::pass_and_tell() of an entry at position 0, against a caller that sleeps.
+Exploration end_announcements_beside_a_sleeper(const Steps& steps, Orders memory) {
+    return explore<Sleeping>(
+        [=](Sleeping& s) { s.steps = steps; },
+        {[](Sleeping& s) {
+             end_announcements(s.memory, 1, 1, s.steps);
+             ring_readers_of_log(2, 1, /*own_background=*/true, s.attention_of());
+         },
+         [](Sleeping& s) { s.announce_and_wait(/*last_position=*/0); }},
+        [](Sleeping& s) {
+            RUEDA_EXPLORER_REQUIRE(look_at_direct(s.memory, 0, 0, Sleeping::kGeneration, 0) == DirectState::withdrawn);
+        },
+        {.memory = memory});
+}
+
+TEST_CASE("who sleeps on a direct announcement is rung by a member that will not announce any more", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result = end_announcements_beside_a_sleeper({}, memory);
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+    const auto weak =
+        end_announcements_beside_a_sleeper({.end_of_announcements = std::memory_order_release}, Orders::store_buffers);
+    CHECK(weak.failure == Failure::deadlock);
 }
 
 }  // namespace

@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/calling.hpp"
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/joining.hpp"
 #include "core/negotiation/log.hpp"
@@ -40,6 +42,12 @@ inline Metadata vector_of(std::int64_t elements) {
     metadata.shape[0] = elements;
     return metadata;
 }
+
+/// ShippedSteps as values, so that a test can set a wrong order.
+struct Steps {
+    bool called_before_append = ShippedSteps::called_before_append;
+    std::memory_order end_of_announcements = ShippedSteps::end_of_announcements;
+};
 
 /// The memory of one set, fresh for every schedule.
 class ExploredSet {
@@ -102,6 +110,7 @@ public:
     std::array<std::array<std::array<ExploredPlain<std::uint32_t>, 2>, kMostMembers>, kNames.size()> mailed;
     /// Of tests in which nobody does, the look at who has joined is left out: it would only make the search longer.
     bool somebody_joins = false;
+    Steps steps;
     /// In place of the registrar's tables: touched whenever they grow.
     ExploredPlain<std::uint32_t> tables;
 };
@@ -152,7 +161,7 @@ public:
         set_.placed(tensor.slot, rank_, tensor.generation).write(value_of(name, rank_, tensor.operations - 1));
         fill(set_.memory.place(tensor.slot, rank_, tensor.generation), tensor, tensor.generation, false,
              Place<ExploredAtomics>::kJoined);
-        after_arrival(name, arrive(set_.memory, tensor.slot, ++tensor.counted, /*changed=*/false));
+        count(name, /*changed=*/false);
         return true;
     }
 
@@ -182,7 +191,11 @@ public:
         }
         handle(entry);
         ++next_;
-        set_.memory.cursor(rank_).position.store(next_, std::memory_order_release);
+        if (ends_announcements(entry.kind)) {
+            end_announcements(set_.memory, rank_, next_, set_.steps);
+        } else {
+            advance_cursor(set_.memory, rank_, next_);
+        }
         return true;
     }
     template <class Done>
@@ -248,7 +261,7 @@ private:
             return true;
         }
         fill(place, tensor, tensor.generation, changed);
-        after_arrival(name, arrive(set_.memory, tensor.slot, ++tensor.counted, changed));
+        count(name, changed);
         return true;
     }
 
@@ -256,10 +269,12 @@ private:
         return static_cast<std::uint32_t>(name + 1) * 10000 + rank * 100 + operation;
     }
     static void fill(Place<ExploredAtomics>& place, const Tensor& tensor, std::uint64_t generation, bool with_metadata,
-                     std::uint32_t flags = 0) {
+                     std::uint32_t flags = 0, std::memory_order order = std::memory_order_seq_cst) {
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
-        place.stamp.store(generation + 1, std::memory_order_seq_cst);
+        // As AnnouncementWriter::publish(): seq_cst where members may have announced directly, which look for it and
+        // sleep.
+        place.stamp.store(generation + 1, order);
     }
 
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition) {
@@ -274,35 +289,36 @@ private:
         } else if (found == DirectState::withdrawn) {
             direct_ = kNone;
             ++withdrawn;
-            after_arrival(name, arrive(set_.memory, tensor.slot, ++tensor.counted, /*changed=*/false));
+            count(name, /*changed=*/false);
         }
         return found;
     }
 
-    void after_arrival(std::size_t name, Arrival arrival) {
+    void count(std::size_t name, bool changed) {
         Tensor& tensor = tensors_[name];
-        switch (arrival) {
-            case Arrival::counted:
-                return;
-            case Arrival::last: {
-                if (set_.somebody_joins && set_.memory.header().joined.load(std::memory_order_acquire) != 0) {
-                    post_resolve(tensor);
-                    return;
-                }
-                const std::uint64_t position = log_.append({EntryKind::call, tensor.slot});
-                auto& arrivals = set_.memory.arrivals(tensor.slot);
-                arrivals.last_called.store(position, std::memory_order_relaxed);
-                arrivals.called.store(tensor.counted * set_.memory.extent().members, std::memory_order_release);
-                return;
+        const auto ready_call = [&]() -> std::optional<ReadyCall<ExploredAtomics>> {
+            if (set_.somebody_joins && set_.memory.header().joined.load(std::memory_order_acquire) != 0) {
+                return std::nullopt;
             }
-            case Arrival::last_changed:
+            return ReadyCall<ExploredAtomics>{.entry = {EntryKind::call, tensor.slot}};
+        };
+        const Counted counted = count_announcement(
+            set_.memory, log_, {.slot = tensor.slot, .counted = ++tensor.counted, .changed = changed},
+            /*arrived=*/[] {}, ready_call, set_.steps);
+        switch (counted) {
+            case Counted::waiting:
+            case Counted::called:
+                return;
+            case Counted::unresolved:
                 post_resolve(tensor);
                 return;
-            case Arrival::retired:
+            case Counted::retired:
                 ++sent_away;
                 tensor.slot = kNoSlot;
                 announce_in_full(name);
                 return;
+            case Counted::log_full:
+                explorer::explorer_fail("the log is full");
         }
     }
 
@@ -331,7 +347,7 @@ private:
         record.name_bytes = static_cast<std::uint32_t>(kNames[name].size());
         record.name_hash = name;
         std::memcpy(record.name, kNames[name].data(), kNames[name].size());
-        fill(record.place, tensor, 0, /*with_metadata=*/true);
+        fill(record.place, tensor, 0, /*with_metadata=*/true, 0, std::memory_order_release);
         post();
     }
 

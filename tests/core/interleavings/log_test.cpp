@@ -33,7 +33,7 @@ void append(Reading& s, std::size_t appender, std::uint32_t slot,
     s.appenders[appender].append(allreduce_of(slot), begins_batch_at);
 }
 
-/// As ProcessSet::start_batch() does it.
+/// As BatchRunner::start_batch() does it.
 std::uint64_t agreed_end(Reading& s, std::uint64_t begin) {
     const std::uint64_t end = s.log.end_of_batch(begin);
     return end != Log<ExploredAtomics>::kOpen ? end

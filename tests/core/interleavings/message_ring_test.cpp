@@ -57,16 +57,11 @@ void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t 
     }
 }
 
-/// Engine::sleep_as_caller() of a rank whose turns look at its door first.
+/// The sleep of a caller that drives progress on a rank whose turns look at its door first.
 template <class Look>
 void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& has_done) {
     while (!has_done(/*knocked=*/door.anybody() && door.take() != 0)) {
-        const std::uint32_t ticket = attention.caller_ticket();
-        attention.set(AttentionState::blocked);
-        if (!door.anybody()) {
-            attention.sleep_as_caller(ticket, std::chrono::seconds(1));
-        }
-        attention.set(AttentionState::awake);
+        attention.sleep_as_caller_while([&] { return !door.anybody(); }, std::chrono::seconds(1));
     }
 }
 
@@ -180,29 +175,24 @@ TEST_CASE("two ranks that knock at one door are both heard", "[unit]") {
                 }
             };
         };
-        const Exploration result =
-            explore<Door>([](Door&) {},
-                          {knocker(0), knocker(1),
-                           [](Door& d) {
-                               std::array<std::uint32_t, 2> seen{};
-                               while (seen[0] + seen[1] < 4) {
-                                   if (const std::uint64_t knocks = d.door.anybody() ? d.door.take() : 0; knocks != 0) {
-                                       for (std::uint32_t who = 0; who < 2; ++who) {
-                                           if ((knocks >> who & 1) != 0) {
-                                               seen[who] = d.letters[who].load(std::memory_order_seq_cst);
-                                           }
-                                       }
-                                       continue;
-                                   }
-                                   const std::uint32_t ticket = d.attention.caller_ticket();
-                                   d.attention.set(AttentionState::blocked);
-                                   if (!d.door.anybody()) {
-                                       d.attention.sleep_as_caller(ticket, std::chrono::seconds(1));
-                                   }
-                                   d.attention.set(AttentionState::awake);
-                               }
-                           }},
-                          [](Door&) {}, {.memory = memory, .preemptions = 3});
+        const Exploration result = explore<Door>(
+            [](Door&) {},
+            {knocker(0), knocker(1),
+             [](Door& d) {
+                 std::array<std::uint32_t, 2> seen{};
+                 while (seen[0] + seen[1] < 4) {
+                     if (const std::uint64_t knocks = d.door.anybody() ? d.door.take() : 0; knocks != 0) {
+                         for (std::uint32_t who = 0; who < 2; ++who) {
+                             if ((knocks >> who & 1) != 0) {
+                                 seen[who] = d.letters[who].load(std::memory_order_seq_cst);
+                             }
+                         }
+                         continue;
+                     }
+                     d.attention.sleep_as_caller_while([&] { return !d.door.anybody(); }, std::chrono::seconds(1));
+                 }
+             }},
+            [](Door&) {}, {.memory = memory, .preemptions = 3});
         INFO(result.report);
         CHECK(result.passed());
     }

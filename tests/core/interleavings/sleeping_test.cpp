@@ -4,6 +4,7 @@
 
 #include "base/shared_memory/attention.hpp"
 #include "base/shared_memory/local_event.hpp"
+#include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
 /// Who sleeps until the log goes on, and who publishes. Futexes have no timeout here: a lost wake-up is a deadlock.
@@ -31,8 +32,10 @@ struct Sleeping : ExploredSet {
         explorer::label(&weak_rings, "weak_rings");
         explorer::label(&weak_rung, "weak_rung");
     }
-    base::Attention<ExploredAtomics> attention;
-    base::Attention<ExploredAtomics> other_attention;
+    base::Attention<ExploredAtomics> attentions[2];
+    [[nodiscard]] auto attention_of() {
+        return [this](std::uint32_t member) -> auto& { return attentions[member]; };
+    }
 
     ExploredAtomics::Atomic<std::uint64_t> weak_sequence;
     ExploredAtomics::Atomic<std::uint32_t> weak_state;
@@ -40,26 +43,17 @@ struct Sleeping : ExploredSet {
     ExploredAtomics::Atomic<std::uint32_t> weak_rung;
 };
 
-/// ProcessSet::append_call() and announced_more().
+/// Appends to the log as ProcessSet does after an arrival.
 void append_and_ring(Sleeping& s, std::uint32_t rank) {
     Log<ExploredAtomics>(s.memory, rank).append({EntryKind::call, 0});
-    for (auto* attention : {&s.attention, &s.other_attention}) {
-        if (const AttentionState state = attention->state(); state == AttentionState::blocked) {
-            attention->ring(state);
-        }
-    }
+    ring_readers_of_log(2, rank, /*own_background=*/false, s.attention_of());
 }
 
-/// Engine::sleep_as_caller() until `entries` are there.
+/// Sleeps as a caller until `entries` are there.
 void wait_as_caller(Sleeping& s, base::Attention<ExploredAtomics>& attention, std::uint64_t entries) {
     for (std::uint64_t next = 0; next < entries; ++next) {
         while (!s.log.is_published(next)) {
-            const std::uint32_t ticket = attention.caller_ticket();
-            attention.set(AttentionState::blocked);
-            if (!s.log.is_published(next)) {
-                attention.sleep_as_caller(ticket, std::chrono::seconds(1));
-            }
-            attention.set(AttentionState::awake);
+            attention.sleep_as_caller_while([&] { return !s.log.is_published(next); }, std::chrono::seconds(1));
         }
     }
 }
@@ -69,7 +63,7 @@ TEST_CASE("a caller who sleeps is woken by whoever publishes", "[unit]") {
         const auto result =
             explore<Sleeping>([](Sleeping&) {},
                               {[](Sleeping& s) { append_and_ring(s, 0); }, [](Sleeping& s) { append_and_ring(s, 1); },
-                               [](Sleeping& s) { wait_as_caller(s, s.attention, 2); }},
+                               [](Sleeping& s) { wait_as_caller(s, s.attentions[0], 2); }},
                               [](Sleeping&) {}, {.memory = memory});
         INFO(result.report);
         CHECK(result.passed());
@@ -81,8 +75,8 @@ TEST_CASE("two ranks that sleep are both woken", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
         const auto result = explore<Sleeping>(
             [](Sleeping&) {},
-            {[](Sleeping& s) { append_and_ring(s, 0); }, [](Sleeping& s) { wait_as_caller(s, s.attention, 1); },
-             [](Sleeping& s) { wait_as_caller(s, s.other_attention, 1); }},
+            {[](Sleeping& s) { append_and_ring(s, 0); }, [](Sleeping& s) { wait_as_caller(s, s.attentions[0], 1); },
+             [](Sleeping& s) { wait_as_caller(s, s.attentions[1], 1); }},
             [](Sleeping&) {}, {.memory = memory});
         INFO(result.report);
         CHECK(result.passed());
@@ -174,11 +168,10 @@ TEST_CASE("a background thread is woken however many ring, by one system call", 
     std::uint32_t most = 0;
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
         std::vector<std::uint32_t> looks(1);
-        const auto announce = [](Sleeping& s, std::uint32_t rank) {
-            Log<ExploredAtomics>(s.memory, rank).append({EntryKind::call, 0});
-            if (const AttentionState state = s.attention.state(); state == AttentionState::asleep) {
-                s.attention.ring(state);
-            }
+        // Both are threads of rank 0; they have logs of their own, as the enqueue lock is left out here.
+        const auto announce = [](Sleeping& s, std::uint32_t appender) {
+            Log<ExploredAtomics>(s.memory, appender).append({EntryKind::call, 0});
+            ring_readers_of_log(1, 0, /*own_background=*/true, s.attention_of());
         };
         const auto result =
             explore<Sleeping>([&](Sleeping&) { looks[0] = 0; },
@@ -186,18 +179,18 @@ TEST_CASE("a background thread is woken however many ring, by one system call", 
                                [&](Sleeping& s) {
                                    for (std::uint64_t next = 0; next < 2; ++next) {
                                        while (!s.log.is_published(next)) {
-                                           const std::uint32_t ticket = s.attention.background_ticket();
+                                           const std::uint32_t ticket = s.attentions[0].background_ticket();
                                            ++looks[0];
-                                           s.attention.set(AttentionState::asleep);
+                                           s.attentions[0].set(AttentionState::asleep);
                                            if (!s.log.is_published(next)) {
-                                               s.attention.sleep_as_background(ticket, std::chrono::seconds(1));
+                                               s.attentions[0].sleep_as_background(ticket, std::chrono::seconds(1));
                                            }
                                        }
                                    }
                                }},
                               [&](Sleeping& s) {
-                                  RUEDA_EXPLORER_REQUIRE(s.attention.background_rings() <= looks[0]);
-                                  most = std::max(most, s.attention.background_rings());
+                                  RUEDA_EXPLORER_REQUIRE(s.attentions[0].background_rings() <= looks[0]);
+                                  most = std::max(most, s.attentions[0].background_rings());
                               },
                               {.memory = memory});
         INFO(result.report);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/calling.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
 
@@ -146,9 +147,8 @@ public:
     }
     /// Does what the last member to arrive does.
     void append_call(std::uint32_t slot, std::uint64_t generation) {
-        const std::uint64_t position = Log<Atomics>(memory()).append({EntryKind::call, slot});
-        memory().arrivals(slot).last_called.store(position);
-        memory().arrivals(slot).called.store(generation * extent().members);
+        Log<Atomics> log(memory());
+        core::append_call(memory(), log, {EntryKind::call, slot}, generation * extent().members);
     }
     /// After this, `member` has read and done everything in the log.
     void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/layout.hpp"
+#include "core/negotiation/log.hpp"
+
+/// How a counted announcement becomes a call in the log, and how a rank records what it has read of the log
+/// (docs/design/0001-negotiation.md). Threads: the functions that count or append run under the rank's enqueue lock;
+/// advance_cursor() and end_announcements() run in the thread that drives progress.
+namespace rueda::core {
+
+/// The order of the steps in the product. A test of interleavings passes another type with the same members, to show
+/// that it notices a wrong order.
+struct ShippedSteps {
+    static constexpr bool called_before_append = false;
+    static constexpr std::memory_order end_of_announcements = std::memory_order_seq_cst;
+};
+
+/// Appends the call of a complete slot, and then marks the slot's arrivals as called. Returns the position of the call,
+/// or Log::kNowhere. `arrivals` counts all arrivals of the slot, those of this call included.
+///
+/// The mark must come after the append: from the mark on, the registrar may retire the slot, and the members must read
+/// the call before the retirement.
+template <class Atomics, class Steps = ShippedSteps>
+std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
+                          const typename Log<Atomics>::Entry& call, std::uint64_t arrivals,
+                          std::uint64_t begins_batch_at = Log<Atomics>::kNowhere, const Steps& steps = {}) {
+    ArrivalWord<Atomics>& word = memory.arrivals(call.slot);
+    // release; partner: Registrar::close_to_arrivals().
+    const auto mark_as_called = [&] { word.called.store(arrivals, std::memory_order_release); };
+    if (steps.called_before_append) {
+        mark_as_called();
+    }
+    const std::uint64_t position = log.append(call, begins_batch_at);
+    if (position == Log<Atomics>::kNowhere) [[unlikely]] {
+        return position;
+    }
+    word.last_called.store(position, std::memory_order_relaxed);
+    if (!steps.called_before_append) {
+        mark_as_called();
+    }
+    return position;
+}
+
+/// A rank's announcement in a slot, to be counted.
+struct Counting {
+    std::uint32_t slot = kNoSlot;
+    std::uint64_t counted = 0;  ///< how many of the slot's generations are counted, with this one (≥ 1)
+    bool changed = false;       ///< this rank's metadata differs from what the slot is bound to
+};
+
+/// What follows from a counted announcement.
+enum class Counted {
+    waiting,     ///< other members have not arrived yet
+    called,      ///< this rank came last and has appended the call
+    unresolved,  ///< this rank came last, and the registrar has to compare the announcements: post a resolve
+    retired,     ///< not counted, because the slot was taken from its name: announce in full
+    log_full,    ///< no entry of the log was free, which cannot happen if all ranks are correct
+};
+
+/// A call that may be appended at once.
+template <class Atomics>
+struct ReadyCall {
+    typename Log<Atomics>::Entry entry;
+    std::uint64_t begins_batch_at = Log<Atomics>::kNowhere;  ///< as Log::append()
+};
+
+/// Counts this rank's announcement, whose place must be written. The last arriver also appends the call, unless members
+/// must be compared first.
+///
+/// `arrived()` runs between the two steps: it tells members that have joined. `ready_call()` runs for the last arriver
+/// only. It returns an optional ReadyCall, which is empty if the registrar has to compare the announcements.
+template <class Atomics, class Arrived, class MakeReadyCall, class Steps = ShippedSteps>
+[[nodiscard]] Counted count_announcement(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
+                                         const Counting& counting, Arrived&& arrived, MakeReadyCall&& ready_call,
+                                         const Steps& steps = {}) {
+    const Arrival arrival = arrive(memory, counting.slot, counting.counted, counting.changed);
+    arrived();
+    switch (arrival) {
+        case Arrival::counted:
+            return Counted::waiting;
+        case Arrival::last_changed:
+            return Counted::unresolved;
+        case Arrival::retired:
+            return Counted::retired;
+        case Arrival::last:
+            break;
+    }
+    const std::optional<ReadyCall<Atomics>> ready = ready_call();
+    if (!ready) {
+        return Counted::unresolved;
+    }
+    const std::uint64_t arrivals = counting.counted * memory.extent().members;
+    const std::uint64_t position = append_call(memory, log, ready->entry, arrivals, ready->begins_batch_at, steps);
+    return position == Log<Atomics>::kNowhere ? Counted::log_full : Counted::called;
+}
+
+/// Records that `rank` has read the log up to `position`. release; partner: the registrar, which uses a slot's number
+/// again when all members have read past the slot's retirement.
+template <class Atomics>
+void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position) {
+    memory.cursor(rank).position.store(position, std::memory_order_release);
+}
+
+/// Whether a rank that has read such an entry announces nothing more: in the entry's slot, or in any slot.
+[[nodiscard]] constexpr bool ends_announcements(EntryKind kind) {
+    return kind == EntryKind::retire || kind == EntryKind::closing;
+}
+
+/// As advance_cursor(), behind an entry that ends_announcements(). Afterwards the caller rings the members that sleep,
+/// because they may wait for an announcement that does not come. seq_cst; partner: look_at_direct() of such a member,
+/// which first says that it sleeps and then looks at this cursor.
+template <class Atomics, class Steps = ShippedSteps>
+void end_announcements(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position,
+                       const Steps& steps = {}) {
+    memory.cursor(rank).position.store(position, steps.end_of_announcements);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "base/settings/config.hpp"
+#include "base/status.hpp"
+#include "collectives/communicator.hpp"
+#include "core/negotiation/log.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/process_set/announced.hpp"
+#include "core/process_set/announcer.hpp"
+#include "core/process_set/called_batch.hpp"
+#include "core/process_set/direct_announcements.hpp"
+#include "core/process_set/groups.hpp"
+#include "core/process_set/hosts.hpp"
+#include "core/process_set/input_inspection.hpp"
+#include "core/process_set/join.hpp"
+#include "core/process_set/log_answers.hpp"
+#include "core/process_set/log_cursor.hpp"
+#include "core/process_set/operation_ends.hpp"
+#include "core/process_set/payload_reduction.hpp"
+#include "core/process_set/row_outputs.hpp"
+#include "core/process_set/set_view.hpp"
+#include "core/process_set/verification.hpp"
+#include "core/process_set/waking.hpp"
+
+namespace rueda::core {
+
+/// The result of one turn of the engine on a set.
+enum class Turn {
+    idle,      ///< nothing is called
+    advanced,  ///< something was done
+    waiting,   ///< a batch is in progress and waits for another rank of this host
+    polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
+    holding,   ///< a batch is open and may still grow
+};
+
+/// Reads the log of a set and runs what it calls: an operation whose inputs travelled with the announcements at once,
+/// all others as a task of the communicator.
+///
+/// Threads: the thread that drives progress. has_unread(), any.
+class BatchRunner {
+public:
+    using Atomics = base::StdAtomics;
+
+    /// The parts of the set that it uses. They outlive it.
+    struct Parts {
+        Announcer& announcer;
+        DirectAnnouncements& direct;
+        Groups& groups;
+        const InputInspection& inspection;
+        Verification& verification;
+        Join& join;
+        LogAnswers& answers;
+        Hosts& hosts;
+        const PayloadReduction& reduction;
+        const Announced& announced;
+        const RowOutputs& outputs;
+        OperationEnds& ends;
+        const Waking& waking;
+        LogCursor& cursor;
+    };
+    BatchRunner(const base::Config& config, const SetView& view, const Parts& parts);
+
+    /// As ProcessSet::step().
+    Turn step(bool urgent, bool asks_others) noexcept;
+    /// Whether a batch is in progress.
+    [[nodiscard]] bool has_batch() const { return task_ != nullptr; }
+    /// Whether the log has entries that this rank has not read.
+    [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
+    /// Until when an open batch may grow.
+    [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
+    /// The job has ended: leaves the batch in progress as it is.
+    void abandon() { task_ = nullptr; }
+    /// Frees the memory that only batches need, when none will be run any more.
+    void release_memory() { batch_.release(); }
+
+private:
+    using Called = Log<Atomics>::Entry;
+
+    // progress.cpp
+    Turn take_turn(bool urgent, bool asks_others);
+    Turn turn_task();
+    Turn take_log_turn(bool urgent);
+
+    // executing.cpp
+    Turn start_batch(std::uint64_t position, bool urgent);
+    [[nodiscard]] bool may_still_grow(std::uint64_t position);
+    bool run_inline(std::uint64_t position);
+    Turn run_batch(std::uint64_t begin, std::uint64_t end);
+    [[nodiscard]] Status add_to_batch(std::uint64_t position);
+    [[nodiscard]] TensorEntry* called_entry(const Called& called);
+    [[nodiscard]] Status settle_numbers(TensorEntry& entry, EntryKind kind);
+    void start_task();
+    void take_splits();
+    void finish_batch();
+
+    SetView view_;
+    NegotiationMemory<Atomics> memory_;  // a copy, which is read for every operation
+    Announcer& announcer_;
+    DirectAnnouncements& direct_;
+    Groups& groups_;
+    const InputInspection& inspection_;
+    Verification& verification_;
+    Join& join_;
+    LogAnswers& answers_;
+    Hosts& hosts_;
+    collectives::Communicator& communicator_;
+    const PayloadReduction& reduction_;
+    OperationEnds& ends_;
+    const Waking& waking_;
+    LogCursor& cursor_;
+    const TensorTable& table_;  // for slots that an entry of the log has called
+    Log<Atomics> log_;          // to read
+    std::uint64_t fusion_threshold_bytes_;
+    std::int64_t hold_ns_;
+    bool checks_;  // whether operations are compared
+
+    CalledBatch batch_;
+    collectives::Task* task_ = nullptr;
+    bool task_is_splits_ = false;  // the task exchanges splits; the data comes later
+    std::uint64_t task_end_ = 0;   // the log position after the batch
+    std::uint64_t open_since_position_ = ~std::uint64_t{0};
+    std::int64_t hold_until_ns_ = 0;
+};
+
+}  // namespace rueda::core

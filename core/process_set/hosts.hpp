@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/selection/make_communicator.hpp"
+#include "core/diagnostics/stall_monitor.hpp"
+#include "core/process_set/several_hosts.hpp"
+
+namespace rueda::core {
+
+/// A set on one host: its ranks append to the log themselves, and there is nobody else to deal with. The functions do
+/// what the functions of Hosts with the same names do.
+class OneHost {
+public:
+    [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }
+    void look_at_communicator() const {}
+    void note_batch() const {}
+    bool turn(bool /*asks_others*/, bool /*is_executing*/) const { return false; }
+    [[nodiscard]] bool has_work() const { return false; }
+    [[nodiscard]] bool has_to_poll() const { return false; }
+    [[nodiscard]] bool have_left() const { return true; }
+    [[nodiscard]] std::int64_t sending_until_ns() const { return 0; }
+    void send_until(std::int64_t /*time_ns*/) const {}
+    void take_back_receives() const {}
+    void leave(const Status& /*reason*/) const noexcept {}
+    [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) const {
+        return monitor.tick(now_ns);
+    }
+    [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const { return {}; }
+    void explain_failures_with(const std::function<Status(const Status& failure)>& /*explain*/) const {}
+};
+
+/// How a set deals with other hosts, and how its batches cross. It is made for one host or for several, and nobody who
+/// uses it asks which. It is a variant and not an abstract class because the shortest path of an operation comes
+/// through here, and calls no virtual function (docs/design/0014-process-set.md).
+///
+/// Threads: the thread that drives progress, unless a comment says otherwise.
+class Hosts {
+    // Before its uses, because its type is deduced.
+    template <class F>
+    decltype(auto) ask(F&& f) {
+        SeveralHosts* several = std::get_if<SeveralHosts>(&hosts_);
+        return several != nullptr ? f(*several) : f(*std::get_if<OneHost>(&hosts_));
+    }
+    template <class F>
+    decltype(auto) ask(F&& f) const {
+        const SeveralHosts* several = std::get_if<SeveralHosts>(&hosts_);
+        return several != nullptr ? f(*several) : f(*std::get_if<OneHost>(&hosts_));
+    }
+
+public:
+    /// An empty `others` means that all members are on this host.
+    Hosts(const base::Config& config, const std::shared_ptr<collectives::Arena>& arena,
+          const std::optional<OtherHosts>& others, const SetView& view, const PartsForHosts& parts)
+        : communicator_(collectives::make_communicator(arena, others)) {
+        if (others) {
+            hosts_.emplace<SeveralHosts>(config, arena, *communicator_, *others, view, parts);
+        } else {
+            hosts_.emplace<OneHost>();
+        }
+    }
+
+    // ---- batches ----------------------------------------------------------------------------------------------------
+
+    [[nodiscard]] collectives::Communicator& communicator() { return *communicator_; }
+    /// If the ranks have to tell each other how many rows they send before the data of `batch` can be sent: the task
+    /// that does so. Else null.
+    [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch) {
+        return ask([&](auto& hosts) { return hosts.exchange_splits(batch); });
+    }
+    /// A task makes no progress. If its communicator has failed, the job ends.
+    void look_at_communicator() {
+        ask([](auto& hosts) { hosts.look_at_communicator(); });
+    }
+    /// A task has ended. What it has sent may still lie in the transport for a while.
+    void note_batch() {
+        ask([](auto& hosts) { hosts.note_batch(); });
+    }
+
+    // ---- turns ------------------------------------------------------------------------------------------------------
+
+    /// Does what can be done now. With `is_executing`, a task is in progress, and takes care of its messages itself.
+    /// Without `asks_others`, only what this host has reported is passed on. Returns true if something came from other
+    /// hosts, or went there.
+    bool turn(bool asks_others, bool is_executing) {
+        return ask([&](auto& hosts) { return hosts.turn(asks_others, is_executing); });
+    }
+    /// Whether something was posted on this host for the other hosts. Any thread.
+    [[nodiscard]] bool has_work() const {
+        return ask([](const auto& hosts) { return hosts.has_work(); });
+    }
+    /// Whether this rank must look now and then, because messages from other hosts wake no thread. Any thread.
+    [[nodiscard]] bool has_to_poll() const {
+        return ask([](const auto& hosts) { return hosts.has_to_poll(); });
+    }
+    /// Of a closed set: whether no other host needs this rank any more.
+    [[nodiscard]] bool have_left() const {
+        return ask([](const auto& hosts) { return hosts.have_left(); });
+    }
+    /// Takes care of the messages that the removed set `other` has sent, for as long as that set would have.
+    void look_after_messages_of(const Hosts& other) {
+        const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
+        ask([until](auto& hosts) { hosts.send_until(until); });
+    }
+    /// For a set that is removed before the job ends, after have_left().
+    void take_back_receives() {
+        ask([](auto& hosts) { hosts.take_back_receives(); });
+    }
+    /// After an abort: tells the other hosts, and sends and receives nothing afterwards.
+    void leave(const Status& reason) noexcept {
+        ask([&](auto& hosts) { hosts.leave(reason); });
+    }
+
+    // ---- reports ----------------------------------------------------------------------------------------------------
+
+    /// What stands still, as `monitor` finds it on this host, or as the root has found it. The background thread.
+    [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
+        return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
+    }
+    /// The members on other hosts, as ranks of the job. Any thread.
+    [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const {
+        return ask([](const auto& hosts) { return hosts.ranks_elsewhere(); });
+    }
+    /// As ProcessSet::explain_failures_with().
+    void explain_failures_with(std::function<Status(const Status& failure)> explain) {
+        ask([&](auto& hosts) { hosts.explain_failures_with(std::move(explain)); });
+    }
+
+private:
+    std::unique_ptr<collectives::Communicator> communicator_;
+    std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // one of the last two
+};
+
+}  // namespace rueda::core

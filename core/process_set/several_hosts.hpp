@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/settings/config.hpp"
+#include "base/status.hpp"
+#include "base/system/clock.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/local_group.hpp"
+#include "collectives/selection/make_communicator.hpp"
+#include "collectives/transport.hpp"
+#include "core/hosts/leader.hpp"
+#include "core/process_set/announcer.hpp"
+#include "core/process_set/called_batch.hpp"
+#include "core/process_set/joined_members.hpp"
+#include "core/process_set/operation_ends.hpp"
+#include "core/process_set/set_view.hpp"
+#include "core/process_set/waking.hpp"
+
+namespace rueda::core {
+
+using collectives::OtherHosts;
+
+/// Returns nothing if all members of the group are on one host.
+[[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
+                                                    collectives::Transport* transport);
+
+/// The parts of the set that Hosts uses. They outlive it.
+struct PartsForHosts {
+    Announcer& announcer;
+    const JoinedMembers& joined;
+    OperationEnds& ends;
+    const Waking& waking;
+};
+
+/// A set on several hosts (docs/design/0002-several-hosts.md): the leader of each host belongs to the tree that decides
+/// what is called, and batches cross by messages. The functions do what the functions of Hosts with the same names do.
+class SeveralHosts {
+public:
+    SeveralHosts(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
+                 collectives::Communicator& communicator, const OtherHosts& others, const SetView& view,
+                 const PartsForHosts& parts);
+
+    [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch);
+    void look_at_communicator();
+    void note_batch() { sending_until_ns_.store(base::coarse_monotonic_ns() + kSendingNs, std::memory_order_relaxed); }
+
+    bool turn(bool asks_others, bool is_executing);
+    [[nodiscard]] bool has_work() const { return leader_ != nullptr && leader_->has_work(); }
+    [[nodiscard]] bool has_to_poll() const {
+        return leader_ != nullptr ? !leader_->has_left()
+                                  : base::coarse_monotonic_ns() < sending_until_ns_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool have_left() const { return leader_ == nullptr || leader_->has_left(); }
+    [[nodiscard]] std::int64_t sending_until_ns() const { return sending_until_ns_.load(std::memory_order_relaxed); }
+    void send_until(std::int64_t time_ns);
+    void take_back_receives();
+    void leave(const Status& reason) noexcept;
+
+    [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& /*monitor*/, std::int64_t /*now_ns*/) {
+        return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
+    }
+    [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const;
+    void explain_failures_with(std::function<Status(const Status& failure)> explain) { explain_ = std::move(explain); }
+
+private:
+    static constexpr std::int64_t kSendingNs = 1'000'000'000;
+
+    bool turn_leader();
+    void turn_transport();
+    void raise(const Status& failure);
+
+    SetView view_;
+    Announcer& announcer_;
+    const JoinedMembers& joined_;
+    OperationEnds& ends_;
+    const Waking& waking_;
+    const collectives::LocalGroup& group_;
+    collectives::Transport& transport_;
+    collectives::Communicator& communicator_;
+    std::unique_ptr<Leader> leader_;                // only on the leaders
+    std::function<Status(const Status&)> explain_;  // may be empty
+    /// After sending something, this rank polls its messages often until this time. Later it polls only when it drives
+    /// progress anyway.
+    std::atomic<std::int64_t> sending_until_ns_{0};
+};
+
+}  // namespace rueda::core
