@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/settings/compression_rules.hpp"
 #include "base/settings/config.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/negotiation/calling.hpp"
