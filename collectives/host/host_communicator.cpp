@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/assert.hpp"
 
 namespace rueda::collectives {
 namespace {

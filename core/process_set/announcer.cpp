@@ -24,7 +24,7 @@ Announcer::Announcer(const base::Config& config, const SetView& view, Caller cal
       waking_(parts.waking),
       cursor_(parts.cursor),
       writer_(view),
-      compression_rules_(base::CompressionRules::parse(config.compression).value_or(base::CompressionRules())),
+      compression_(config.compression),
       inspects_(parts.inspection.is_on()),
       no_memory_to_start_(ErrorCode::resource_exhausted,
                           "there is no memory left to start an operation; nothing was started, and it can be tried "

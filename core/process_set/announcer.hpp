@@ -104,7 +104,7 @@ public:
             return no_memory_to_start_;
         }
     }
-    /// Writes the caller's request into the entry. If the caller asked for no compression, the rules decide.
+    /// Writes the caller's request into the entry. If the caller asked for no compression, the setting decides.
     void ask_for(TensorEntry& entry, const Request& request) const;
     // From here on nothing may throw, because the other ranks are about to see the announcement.
     /// Makes the operation of `entry` pending, and announces it.
@@ -206,7 +206,7 @@ private:
     Waking& waking_;
     const LogCursor& cursor_;
     AnnouncementWriter writer_;
-    base::CompressionRules compression_rules_;
+    Compression compression_;  // of the setting
     bool inspects_;
     Status no_memory_to_start_;  // made while there is memory for it
 
