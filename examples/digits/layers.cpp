@@ -28,8 +28,8 @@ std::size_t elements(std::int64_t images, std::int64_t each) { return static_cas
 }  // namespace
 
 void use_one_thread() {
-    // Debian's oneDNN computes with OpenMP. Its run-time library is asked for by name, as this program needs no other
-    // part of OpenMP; a oneDNN built without it has nothing to be told.
+    // Debian's oneDNN computes with OpenMP. This program needs only one function of OpenMP, so it looks up the function
+    // by name. A oneDNN without OpenMP does not need the call.
     using SetThreads = void (*)(int);
     if (const auto set_threads = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) {
         set_threads(1);
@@ -64,7 +64,7 @@ struct Convolution::Plan {
         static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
         return cpu;
     }
-    /// oneDNN takes inputs, too, as void*.
+    /// oneDNN takes even inputs as a pointer to non-const memory.
     static dnnl::memory memory(const dnnl::memory::desc& form, const float* data) {
         return {form, engine(), const_cast<float*>(data)};
     }

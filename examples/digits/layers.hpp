@@ -15,8 +15,8 @@
 
 namespace digits {
 
-/// Makes oneDNN compute in the calling thread alone: then a run repeats bit for bit, and the other cores are left to
-/// the other processes. Before the first layer is made.
+/// Makes oneDNN compute in the calling thread alone. Then a run repeats bit for bit, and the other processes can use
+/// the other cores. Call it before the first layer is made.
 void use_one_thread();
 
 /// A 3×3 convolution with padding 1 over square images, which lie channel by channel and row by row. For the halves of
@@ -58,7 +58,7 @@ public:
     Dense(const std::string& name, std::int64_t inputs, std::int64_t outputs, rueda::training::Random& random);
 
     const std::vector<float>& forward(const std::vector<float>& in, std::int64_t images);
-    /// Replaces the gradients of weights and biases. `in` is what the last forward was given.
+    /// Replaces the gradients of weights and biases. `in` is the input of the last forward.
     void backward_parameters(const std::vector<float>& in, const std::vector<float>& out_slope);
     /// The slope of the loss with respect to the input of the last forward.
     std::vector<float>& backward_input(const std::vector<float>& out_slope);

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
 /// Data-parallel training with Rueda, from beginning to end. Every process runs this program on its own share of the
-/// images; what makes it one training are the calls of rueda:: below. Started by ruedarun, by mpirun, or by itself.
+/// images. The calls of rueda:: below make it one training. Start it with ruedarun, with mpirun, or alone.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -90,12 +90,12 @@ private:
     /// One update of the parameters, the same on every rank. Returns the mean loss over the global batch.
     double train_step(std::int64_t batch, double rate) {
         const Images images = data_.training.pick(sampler_.share(batch));
-        // Each rank divides by the size of the global batch, and Rueda adds up: right also where shares differ in size.
+        // Each rank divides by the size of the global batch, and Rueda adds up. So shares may differ in size.
         const double scale = 1.0 / static_cast<double>(sampler_.batch_size(batch));
         const Loss loss = softmax_loss(network_.forward(images), images.labels, scale);
         loss_.numbers()[0] = loss.sum * scale;
         loss_.start();
-        // Layer by layer: what is ready travels while the layers below are computed.
+        // Layer by layer: a complete gradient travels while the layers below are computed.
         network_.backward(images, loss.slope,
                           [this](Parameter& parameter) { parameter.gradient.start(options_.compression); });
         for (Parameter* parameter : network_.parameters()) {
@@ -106,7 +106,7 @@ private:
         return loss_.numbers()[0];
     }
 
-    /// The share of the held-out images that is recognised. Each rank looks at its part of them.
+    /// The share of the held-out images that the network recognises. Each rank evaluates its part of them.
     double evaluate() {
         const rueda::Busy busy("evaluating");
         const training::Range mine = training::shard(data_.held_out.count(), rueda::rank(), rueda::size());
@@ -117,7 +117,7 @@ private:
         return static_cast<double>(right_.numbers()[0]) / static_cast<double>(data_.held_out.count());
     }
 
-    /// What the training depends on beyond network and options, and where it stands.
+    /// The settings and the data that the training depends on, and the number of epochs done.
     [[nodiscard]] training::Metadata metadata(std::int64_t epochs_done) const {
         training::Metadata text = course_of(options_);
         text["data"] = data_.checksum;
@@ -194,7 +194,8 @@ private:
     std::int64_t step_ = 0;
 };
 
-/// Local work (options, file, memory) fails on all ranks or on none, so that no rank waits for one that has left.
+/// run_on_every_rank makes local work (options, file, memory) fail on all ranks or on none. So no rank waits for a rank
+/// that has left.
 void run(int argc, char** argv) {
     std::optional<Options> options;
     std::string help;
@@ -213,8 +214,8 @@ void run(int argc, char** argv) {
     trainer->run();
 }
 
-/// One line. Errors end every rank in the same way, so rank 0 speaks for all; but when a rank has died, whoever lives
-/// speaks.
+/// Prints one line. Errors end every rank in the same way, so rank 0 prints for all. If a rank has died, every other
+/// rank prints.
 int report(const rueda::Error& error) {
     if (!rueda::initialized() || rueda::rank() == 0 || error.code() == rueda::ErrorCode::aborted) {
         std::fprintf(stderr, "digits: %s: %s\n", name_of(error.code()), error.what());

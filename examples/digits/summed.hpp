@@ -20,11 +20,11 @@ public:
         : shape_(shape), numbers_(static_cast<std::size_t>(shape.elements())), slot_(name) {}
     Summed(Summed&&) noexcept = default;
     Summed& operator=(Summed&&) = delete;
-    /// The numbers belong to Rueda until the operation has ended, also when an exception leaves this place.
+    /// Rueda uses the numbers until the operation has ended, so the destructor waits, also after an exception.
     ~Summed() {
         try {
             pending_.wait();
-        } catch (const rueda::Error&) {  // whoever called wait() has been told
+        } catch (const rueda::Error&) {  // the caller of wait() got this error already
         }
     }
 

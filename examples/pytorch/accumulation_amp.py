@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Gradient accumulation, and mixed precision: bfloat16, which the CPU has and which needs no scaling, or float16 with a GradScaler.
+"""Gradient accumulation and mixed precision: bfloat16, which CPUs support and which needs no scaling; optionally a GradScaler.
 
     ruedarun -np 2 python accumulation_amp.py --accumulate 4
 
 The gradients of several batches are added up before they are reduced. With a scaler, the ranks look for infinities in the reduced
-gradients, so that all of them take a step or none does; scaler.step() sees to it.
+gradients, so that all of them take a step or none does. scaler.step() makes sure of it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main() -> None:
     hvd.init()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
-    # The average over the ranks is of sums over the batches: the loss is divided by their number.
+    # Rueda averages over the ranks, but adds up over the batches. So the loss is divided by the number of batches.
     optimizer = hvd.DistributedOptimizer(
         torch.optim.AdamW(model.parameters(), lr=3e-3),
         named_parameters=model.named_parameters(),
@@ -45,7 +45,7 @@ def main() -> None:
             (scaler.scale(loss) if scaler else loss).backward()
             total += loss.detach()
 
-        # To clip, synchronize first; with a scaler, unscale in between.
+        # Gradients must be reduced before they are clipped. With a scaler, unscale them in between.
         optimizer.synchronize()
         if scaler:
             scaler.unscale_(optimizer)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A training that goes on after a failure. Started so, the last argument has a rank end itself in step 40 of the first attempt:
+"""A training that goes on after a failure. With this command a rank kills itself in step 40 of the first attempt:
 
 RUEDA_ELASTIC_DIR=commits ruedarun -np 2 --max-restarts 3 python elastic.py --fail-at 40
 """
@@ -47,7 +47,7 @@ def main() -> None:
                 sampler.record_batch(index, len(batch))
                 state.step += 1
                 if state.step % 10 == 0:
-                    state.commit()  # what is lost by a failure is what comes after it
+                    state.commit()  # a failure loses only the steps after the last commit
             if hvd.rank() == 0:
                 print(f"epoch {state.epoch + 1}: loss {loss:.5f} after {state.step} steps", flush=True)
             state.epoch += 1

@@ -4,7 +4,7 @@
 
 torchrun --nproc-per-node 2 language_model.py --text book.txt      (or: ruedarun -np 2 python language_model.py)
 
-Without --text it makes up sentences by itself. PyTorch 2.6 or newer.
+Without --text it generates sentences. PyTorch 2.6 or newer.
 """
 
 import argparse
@@ -25,7 +25,7 @@ CONTEXT = 64
 
 
 def sentences(count: int) -> str:
-    """Of a tiny grammar, in which verbs agree with their subjects: something that can be learned."""
+    """Sentences of a tiny grammar, in which verbs agree with their subjects. A model can learn that."""
     chosen = random.Random(0)
     words = []
     for _ in range(count):
@@ -39,7 +39,7 @@ def sentences(count: int) -> str:
 
 
 class Block(nn.Module):
-    """Attention to what came before, and a layer for each place."""
+    """Attention to earlier places, and a layer for each place."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def main() -> None:
     alphabet = sorted(set(text))
     letters = torch.tensor([alphabet.index(letter) for letter in text])
 
-    torch.manual_seed(0)  # the same model on all ranks, of which each keeps its shard
+    torch.manual_seed(0)  # the same model on all ranks; each rank keeps its shard
     model = Model(len(alphabet), given.width, given.depth)
     for block in model.blocks:
         fully_shard(block)

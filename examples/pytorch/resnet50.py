@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""ResNet-50 in the way ImageNet is trained: the learning rate grows with the number of ranks, after a warm-up; the ranks' validation
-results are averaged; rank 0 writes checkpoints, from which a run that is started again goes on.
+"""ResNet-50, trained as on ImageNet. The learning rate grows with the number of ranks, after a warm-up. The ranks' validation
+results are averaged. Rank 0 writes checkpoints, and a run that is started again goes on from the last one.
 
     ruedarun -np 2 python resnet50.py --synthetic --batches 4 --image-size 64
     ruedarun -np 8 -H a:4,b:4 python resnet50.py --data /imagenet      # needs torchvision, for the images
@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 
 
 class Bottleneck(nn.Module):
-    """1×1, 3×3 and 1×1 convolutions around which the input goes as well."""
+    """1×1, 3×3 and 1×1 convolutions, with a connection from the input around them."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ def images(given: argparse.Namespace, part: str) -> torch.utils.data.Dataset:
 
 
 def learning_rate(given: argparse.Namespace, epoch: float) -> float:
-    """Of all ranks' batches together: in the first epochs it grows to that, then it falls as a cosine."""
+    """The rate for all ranks' batches together. It is reached after the warm-up, and then falls like a cosine."""
     whole = given.lr * hvd.size() * given.accumulate
     if epoch < given.warmup:
         return given.lr + (whole - given.lr) * epoch / given.warmup
@@ -101,7 +101,7 @@ def validate(model: nn.Module, loader: torch.utils.data.DataLoader) -> tuple[flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="a folder with the folders train and val, each with a folder a class")
-    parser.add_argument("--synthetic", action="store_true", help="images of noise, in place of --data")
+    parser.add_argument("--synthetic", action="store_true", help="images of noise, instead of --data")
     parser.add_argument("--batches", type=int, default=10, help="of an epoch and rank, with --synthetic")
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--classes", type=int, default=1000)
