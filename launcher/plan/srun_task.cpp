@@ -108,7 +108,7 @@ void set_torch_variables(SrunTask& task, const Options& options, const Environme
 }
 
 /// Decides how the ranks find each other.
-Status choose_meeting(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
+Status choose_rendezvous(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
     const std::string pmi = pmi_of(environment);
     if (!options.no_mpi && !pmi.empty()) {
         task.reasons.push_back(fmt::format("srun set up {}: MPI gives the ranks", pmi));
@@ -215,7 +215,7 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
     SrunTask task;
     task.reasons.push_back(
         fmt::format("srun has started {} tasks; this is rank {}, and ruedarun becomes the program", *tasks, *rank));
-    RUEDA_RETURN_IF_FAILED(choose_meeting(task, options, environment, *rank, *tasks));
+    RUEDA_RETURN_IF_FAILED(choose_rendezvous(task, options, environment, *rank, *tasks));
     choose_threads(task, environment, *tasks, cores);
     set_torch_variables(task, options, environment, *rank, *tasks);
     for (const ExportedVariable& variable : options.exported) {

@@ -17,7 +17,7 @@ import unittest
 
 import rueda.torch.distributed
 import torch
-from rueda.torch.distributed._groups import Meeting
+from rueda.torch.distributed._groups import Rendezvous
 
 HERE = pathlib.Path(__file__).parent
 RANK = str(HERE / "started_rank.py")
@@ -300,7 +300,7 @@ class Meetings(unittest.TestCase):
     """Of threads, which have no job: what their members say to each other through a store."""
 
     def meet(self, store, rank, size, timeout):
-        return Meeting(store, rank, size, datetime.timedelta(seconds=timeout)).exchange(f"rank {rank} of {size}")
+        return Rendezvous(store, rank, size, datetime.timedelta(seconds=timeout)).exchange(f"rank {rank} of {size}")
 
     def all_meet(self, store, size):
         with concurrent.futures.ThreadPoolExecutor(size) as threads:
@@ -336,11 +336,11 @@ class Meetings(unittest.TestCase):
         )
         process.stdout.readline()
         store = torch.distributed.TCPStore("127.0.0.1", port, None, False)
-        meeting = Meeting(store, 0, 2, datetime.timedelta(seconds=60))
+        rendezvous = Rendezvous(store, 0, 2, datetime.timedelta(seconds=60))
         process.communicate("")
         began = time.monotonic()
         with self.assertRaisesRegex(RuntimeError, "the store of a group of 2 ranks cannot be used any more"):
-            meeting.exchange("here")
+            rendezvous.exchange("here")
         self.assertLess(time.monotonic() - began, 30)
 
 

@@ -27,11 +27,11 @@ _LONGEST_PAUSE = 0.05
 _LOOK_SECONDS = 0.5
 
 
-class Meeting:
+class Rendezvous:
     """Exchanges messages of a group's members through its store, in rounds. In each round every member writes one message.
 
-    Stores outlive groups, and names of groups are used again. So each meeting has its own keys. The n-th call of a rank meets the n-th
-    calls of the others, so a failed meeting does not spoil the next one.
+    Stores outlive groups, and names of groups are used again. So each rendezvous has its own keys. The n-th call of a rank meets the n-th
+    calls of the others, so a failed rendezvous does not spoil the next one.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -117,10 +117,10 @@ class Membership:
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
-        meeting = Meeting(store, rank, size, timeout)
-        _joining.join_job(meeting, rank, size)
+        rendezvous = Rendezvous(store, rank, size, timeout)
+        _joining.join_job(rendezvous, rank, size)
         # Ranks of the job, in the group's order.
-        self.ranks: list[int] = meeting.exchange(rueda.rank())
+        self.ranks: list[int] = rendezvous.exchange(rueda.rank())
         if len(set(self.ranks)) < size:
             raise RuntimeError(
                 f"backend rueda: the ranks of the group are {self.ranks} of the jobs they are in, so these are several: was "

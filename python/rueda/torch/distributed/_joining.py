@@ -54,7 +54,7 @@ def host() -> str:
     return f"{os.environ.get('RUEDA_HOSTNAME') or socket.gethostname()} {boot} {namespace}"
 
 
-def join_job(meeting: Any, rank: int, size: int) -> None:
+def join_job(rendezvous: Any, rank: int, size: int) -> None:
     """Initialises Rueda if it is not initialised. Collective over the members of the group that is being made."""
     started_by = launcher()
     if rueda.is_initialized():
@@ -64,7 +64,7 @@ def join_job(meeting: Any, rank: int, size: int) -> None:
     else:
         way = "store"
     offer = f"@rueda-{uuid.uuid4().hex}" if rank == 0 else ""
-    said = meeting.exchange([way, host(), offer])
+    said = rendezvous.exchange([way, host(), offer])
     ways = sorted({one[0] for one in said})
     if len(ways) > 1:
         raise RuntimeError(

@@ -563,7 +563,7 @@ class Operations:
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
 
-    # Meeting.
+    # The rendezvous of a group.
 
     def barrier(self, opts: Any = None) -> RuedaWork:
         """Completes when every member has called it."""
