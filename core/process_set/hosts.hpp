@@ -21,9 +21,10 @@ namespace rueda::core {
 class OneHost {
 public:
     OneHost(std::shared_ptr<collectives::Arena> arena, const collectives::NumaNodes& nodes)
-        : communicator_(std::move(arena), nodes) {}
+        : communicator_(std::make_unique<collectives::HostCommunicator>(std::move(arena), nodes)) {}
 
-    [[nodiscard]] collectives::Communicator& communicator() { return communicator_; }
+    [[nodiscard]] collectives::Communicator& communicator() { return *communicator_; }
+    void release_memory() { communicator_.reset(); }
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }
     void look_at_communicator() const {}
     void note_batch() const {}
@@ -42,7 +43,7 @@ public:
     void explain_failures_with(const std::function<Status(const Status& failure)>& /*explain*/) const {}
 
 private:
-    collectives::HostCommunicator communicator_;
+    std::unique_ptr<collectives::HostCommunicator> communicator_;  // until release_memory()
 };
 
 /// How a set deals with other hosts, and how its batches cross. It is made for one host or for several, and nobody who
@@ -88,6 +89,10 @@ public:
     /// A task makes no progress. If its communicator has failed, the job ends.
     void look_at_communicator() {
         ask([](auto& hosts) { hosts.look_at_communicator(); });
+    }
+    /// No batch will be run any more. On one host, the communicator goes; on several, MPI may still use its memory.
+    void release_memory() {
+        ask([](auto& hosts) { hosts.release_memory(); });
     }
     /// A task has ended. What it has sent may still lie in the transport for a while.
     void note_batch() {

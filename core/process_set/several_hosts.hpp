@@ -53,6 +53,7 @@ public:
                  const PartsForHosts& parts);
 
     [[nodiscard]] collectives::Communicator& communicator() { return *communicator_; }
+    void release_memory() const {}
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch);
     void look_at_communicator();
     void note_batch() { sending_until_ns_.store(base::coarse_monotonic_ns() + kSendingNs, std::memory_order_relaxed); }
