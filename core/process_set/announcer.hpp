@@ -83,6 +83,8 @@ public:
     [[nodiscard]] std::mutex& enqueue_mutex() { return enqueue_mutex_; }
     [[nodiscard]] TensorTable& table() { return table_; }
     [[nodiscard]] const TensorTable& table() const { return table_; }
+    /// To be read by the thread that drives progress, without the lock.
+    [[nodiscard]] const Log<Atomics>& log() const { return log_; }
     /// For the leader of a set on several hosts.
     [[nodiscard]] Registrar<Atomics>& registrar() { return registrar_; }
     [[nodiscard]] Caller caller() const { return caller_; }

@@ -98,7 +98,7 @@ private:
     void finish_batch();
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, which is read for every operation
+    const NegotiationMemory<Atomics>& memory_;
     Announcer& announcer_;
     DirectAnnouncements& direct_;
     Groups& groups_;
@@ -113,7 +113,7 @@ private:
     const Waking& waking_;
     LogCursor& cursor_;
     const TensorTable& table_;  // for slots that an entry of the log has called
-    Log<Atomics> log_;          // to read
+    const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
     bool checks_;  // whether operations are compared

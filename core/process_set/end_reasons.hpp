@@ -34,7 +34,7 @@ public:
     [[nodiscard]] Status exhausted(std::string_view name, std::uint64_t slots) const;
 
 private:
-    SetView view_;
+    const SetView& view_;
     Status no_memory_;  // made while there is memory for it
 };
 

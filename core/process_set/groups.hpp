@@ -54,7 +54,7 @@ private:
     [[nodiscard]] Status check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const;
     void announce_for_others(std::int64_t count, const TensorEntry& entry);
 
-    SetView view_;
+    const SetView& view_;
     Announcer& announcer_;
 };
 

@@ -81,6 +81,12 @@ public:
     void look_at_communicator() {
         ask([](auto& hosts) { hosts.look_at_communicator(); });
     }
+    /// No batch will be run any more. On one host, the communicator goes; on several, MPI may still use its memory.
+    void release_memory() {
+        if (std::holds_alternative<OneHost>(hosts_)) {
+            communicator_.reset();
+        }
+    }
     /// A task has ended. What it has sent may still lie in the transport for a while.
     void note_batch() {
         ask([](auto& hosts) { hosts.note_batch(); });
@@ -136,7 +142,7 @@ public:
     }
 
 private:
-    std::unique_ptr<collectives::Communicator> communicator_;
+    std::unique_ptr<collectives::Communicator> communicator_;  // on one host: until release_memory()
     std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // one of the last two
 };
 

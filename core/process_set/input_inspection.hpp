@@ -42,7 +42,7 @@ public:
 private:
     [[nodiscard]] bool is_compared(const Request& request) const;
 
-    SetView view_;
+    const SetView& view_;
     std::uint32_t verify_;  // RUEDA_VERIFY
     bool check_nan_;        // RUEDA_CHECK_NAN
 };

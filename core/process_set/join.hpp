@@ -87,7 +87,7 @@ private:
     [[nodiscard]] bool has_nothing_pending();
     bool settle();
 
-    SetView view_;
+    const SetView& view_;
     bool inspects_;
     Announcer& announcer_;
     const DirectAnnouncements& direct_;

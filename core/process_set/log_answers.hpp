@@ -89,7 +89,7 @@ private:
     void end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status,
                        const Groups::RanksOfCount& groups = {});
 
-    SetView view_;
+    const SetView& view_;
     Announcer& announcer_;
     DirectAnnouncements& direct_;
     Groups& groups_;

@@ -61,7 +61,7 @@ private:
         finished_.store(entry.generation << kFinishedSlotBits | (entry.slot + 1), std::memory_order_relaxed);
     }
 
-    SetView view_;
+    const SetView& view_;
     const Waking& waking_;
     std::atomic<std::uint32_t>& pending_;
     base::StdAtomics::Atomic<std::uint64_t>& finished_;  // in this rank's cursor

@@ -61,6 +61,7 @@ void ProcessSet::fail_all(const Status& reason) noexcept {
 void ProcessSet::release_memory() {
     const std::lock_guard lock(announcer_.enqueue_mutex());
     runner_.release_memory();
+    hosts_.release_memory();
     announcer_.table().release();
 }
 

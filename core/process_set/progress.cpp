@@ -28,7 +28,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       waking_(parts.waking),
       cursor_(parts.cursor),
       table_(parts.announcer.table()),
-      log_(view.memory, view.rank),
+      log_(parts.announcer.log()),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       checks_(parts.inspection.is_on()),

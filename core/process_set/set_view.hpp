@@ -12,7 +12,7 @@
 namespace rueda::core {
 
 /// What all parts of a process set know about it: which of its members this rank is, and where the members of this host
-/// announce. It is copied. What it refers to outlives it and stays the same.
+/// announce. Parts copy it, or refer to that of the set. What it refers to outlives it and stays the same.
 struct SetView {
     const SetIdentity& identity;
     const collectives::Arena& arena;

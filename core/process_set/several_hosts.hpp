@@ -78,7 +78,7 @@ private:
     void turn_transport();
     void raise(const Status& failure);
 
-    SetView view_;
+    const SetView& view_;
     Announcer& announcer_;
     const JoinedMembers& joined_;
     OperationEnds& ends_;

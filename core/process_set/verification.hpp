@@ -41,7 +41,7 @@ private:
     void end(Check& check);
     [[nodiscard]] std::string name_for_people(const TensorEntry& entry) const;
 
-    SetView view_;
+    const SetView& view_;
     const InputInspection& inspection_;
     Announcer& announcer_;
     OperationEnds& ends_;

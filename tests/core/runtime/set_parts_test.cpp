@@ -192,6 +192,7 @@ TEST_CASE("an operation that is compared ends after the comparison", "[threads]"
 
 TEST_CASE("an input that is not finite, or that the caller has changed, is found", "[threads]") {
     const TwoMembers set;
+    const core::SetView view = set.view(0);
     base::Config config;
     const auto finding = [](const core::TensorEntry& entry) {
         return core::decode_verdict(static_cast<std::int64_t>(entry.finding))->kind;
@@ -200,7 +201,7 @@ TEST_CASE("an input that is not finite, or that the caller has changed, is found
     core::TensorEntry& entry = own.allreduce().entry;
     SECTION("not finite") {
         config.check_nan = true;
-        const core::InputInspection inspection(config, set.view(0));
+        const core::InputInspection inspection(config, view);
         inspection.inspect(entry);
         CHECK_FALSE(core::InputInspection::is_found(entry.finding));
         own.values[2] = std::nanf("");
@@ -209,7 +210,7 @@ TEST_CASE("an input that is not finite, or that the caller has changed, is found
     }
     SECTION("changed") {
         config.verify = 1;
-        const core::InputInspection inspection(config, set.view(0));
+        const core::InputInspection inspection(config, view);
         inspection.inspect(entry);
         inspection.inspect_again(entry);
         CHECK(finding(entry) == core::Verdict::Kind::checksum);
