@@ -178,7 +178,8 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
     // The other rank may have finished its init before the first rank gave up. Then its job is aborted, and shutdown()
     // is the call that reports it if no other call did.
     const int left = rueda_shutdown();
-    RUEDA_RANK_CHECK(left == RUEDA_OK || (left == RUEDA_ABORTED && status == RUEDA_OK && context.rank() != 0));
+    const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;  // its code is that of the cause
+    RUEDA_RANK_CHECK(left == RUEDA_OK || (is_aborted && status == RUEDA_OK && context.rank() != 0));
     const int again = rueda_init();
     context.report("again", std::to_string(again));
     if (again == RUEDA_OK) {
