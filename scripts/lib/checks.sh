@@ -99,14 +99,14 @@ no_randomisation() {
 sanitizer_runs() {
     export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-    if build_preset asan "clang, address and undefined behaviour"; then
-        # The conformance suite and the tests over MPI are in scripts/long.d/sanitizers, because they take many minutes.
+    # Builds only what is run, which takes half of the time. scripts/long.d/sanitizers builds everything with clang, and runs
+    # the conformance suite and the tests over MPI, which take many minutes.
+    local rooms=(tests/{base,ops,collectives,core}/all rueda_config_doc)
+    if build_preset asan "clang, address and undefined behaviour" --target "${rooms[@]}" fuzzers; then
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
             --label-exclude '^(mpi|conformance)$'
     fi
-    # Builds only what is run, which takes a quarter of the time. The build before has shown that clang compiles the
-    # rest.
-    if build_preset tsan "clang, threads" --target tests/{base,ops,collectives,core}/all rueda_config_doc; then
+    if build_preset tsan "clang, threads" --target "${rooms[@]}"; then
         ctest_under=$(no_randomisation)
         # Leaves out tests with processes as ranks, because ThreadSanitizer cannot see how two threads synchronise
         # through another process. The conformance suite runs in scripts/long.d/sanitizers.
