@@ -20,10 +20,8 @@
 namespace rueda::core {
 namespace {
 
-/// Sleeping callers look again after this time, whatever happens: the bound on missing what rings nobody.
-constexpr std::chrono::milliseconds kSlice{100};
-
-/// The same while an announcement waits for room in the mailbox: the registrar that makes room rings nobody.
+/// How long a thread sleeps at most while an announcement waits for room in the mailbox: the registrar that makes room
+/// rings nobody.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
 /// The pause before the next look for what comes from other hosts, after nothing has come for `still`: a sixteenth of
@@ -59,6 +57,13 @@ std::chrono::nanoseconds until(std::int64_t time_ns) {
     return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
 }
 
+/// The time of a sleep that must also end at the deadline.
+std::chrono::nanoseconds no_longer_than(std::chrono::nanoseconds timeout, Deadline deadline) {
+    return deadline ? std::clamp<std::chrono::nanoseconds>(*deadline - std::chrono::steady_clock::now(),
+                                                           std::chrono::nanoseconds(0), timeout)
+                    : timeout;
+}
+
 std::chrono::nanoseconds nanoseconds_of(double seconds) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
@@ -90,10 +95,12 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       // The trainer may need the core that a spinning background thread would burn; yielding lets it run.
       background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
       short_of_cores_(cores < static_cast<double>(members_)),
+      look_again_(nanoseconds_of(config.look_again_seconds)),
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
       liveness_(*arena_, std::move(host)),
       launcher_(launcher),
+      lock_(block_.attention, *this),
       room_for_reason_(base::AbortBlock<base::StdAtomics>::kTextBytes),
       room_for_failure_(base::AbortBlock<base::StdAtomics>::kTextBytes + kLateText.size()),
       no_memory_to_go_on_(
@@ -141,20 +148,20 @@ void Engine::stop() {
 
 void Engine::end_pending(const Status& reason) {
     fail_pending(reason);
-    moved_.notify();
-    leave_progress();
+    lock_.tell_waiters();
+    lock_.leave();
 }
 
 /// Who waits for the progress lock finds what he waits for done.
 void Engine::end_for_good(const Status& reason) {
     fail_pending(reason);
     block_.attention.set(base::AttentionState::awake);
-    tell_waiters();
+    lock_.tell_waiters();
 }
 
 /// Takes the progress lock, and keeps it.
 void Engine::fail_pending(const Status& reason) noexcept {
-    while (!try_lock_progress()) {
+    while (!lock_.try_lock()) {
         std::this_thread::yield();
     }
     sets_.fail_all(reason);
@@ -181,7 +188,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
             // Who waits for what was pending would wait for ever.
-            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
+            raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
         }
         set.take_back_receives();
         sets_.world().look_after_messages_of(set);
@@ -205,7 +212,7 @@ void Engine::change(std::function<void()> make) {
         });
     }
     has_changes_.store(true, std::memory_order_seq_cst);  // partner: turn()
-    block_.attention.ring_all();
+    lock_.ring_for_change();
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
@@ -220,9 +227,7 @@ void Engine::make_changes() {
     for (const std::function<void()>& make : changes) {
         make();
     }
-    // It may be about to sleep for as long as its sets asked for before.
-    block_.attention.ring(base::AttentionState::asleep);
-    event_.notify();
+    lock_.tell_of_change();
 }
 
 void Engine::raise(ErrorCode code, std::string_view text) noexcept {
@@ -240,21 +245,7 @@ Status Engine::abort_reason() const {
     return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
 }
 
-// ---- the progress lock
-// --------------------------------------------------------------------------------------------------------
-
-/// seq_cst also where it fails: who submitted and finds the progress lock taken relies on the holder's look after its
-/// release.
-bool Engine::try_lock_progress() noexcept {
-    bool expected = false;
-    return !progress_lock_.load(std::memory_order_seq_cst) &&
-           progress_lock_.compare_exchange_strong(expected, true, std::memory_order_seq_cst);
-}
-
-void Engine::unlock_progress() noexcept {
-    progress_lock_.store(false, std::memory_order_seq_cst);
-    event_.notify();  // who waits for the progress lock
-}
+// ---- turns ----------------------------------------------------------------------------------------------------------
 
 /// Nothing escapes from a turn: whoever drives does it for others, too, and what failed concerns them.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
@@ -271,7 +262,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     }
     if (turn == Turn::advanced) {
         still_since_ns_ = 0;
-        tell_waiters();
+        lock_.tell_waiters();
     }
     return turn;
 } catch (const std::bad_alloc&) {
@@ -313,11 +304,6 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
     return Turn::idle;
 }
 
-void Engine::tell_waiters() {
-    event_.notify();
-    moved_.notify();
-}
-
 /// The progress lock is held.
 std::chrono::nanoseconds Engine::next_poll() {
     const std::int64_t now = base::monotonic_ns();
@@ -337,7 +323,7 @@ void Engine::fail_after_abort() noexcept {
     sets_.fail_all(failed_with_);  // later: what was submitted in between
     messenger_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
-    tell_waiters();
+    lock_.tell_waiters();
 }
 
 /// Once: makes failed_with_.
@@ -385,7 +371,7 @@ bool Engine::may_write(std::uint32_t member) const {
 
 /// Drives progress until `done`, a deadline, or for ever. The progress lock is held.
 template <class Done>
-void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
+void Engine::drive(Done&& done, Deadline deadline) {
     const base::DefaultFloatingPoint default_floating_point;
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(caller_policy_);
@@ -406,69 +392,20 @@ void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
 }
 
 template <class Done>
-void Engine::sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline) {
+void Engine::sleep_as_caller(Turn last, Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    std::chrono::nanoseconds timeout = has_to_poll(last) ? next_poll() : sets_.has_deferred() ? kDeferredSlice : kSlice;
-    if (deadline) {
-        timeout = std::min(timeout, std::chrono::duration_cast<std::chrono::nanoseconds>(*deadline - Clock::now()));
-    }
-    const std::uint32_t ticket = block_.attention.caller_ticket();
-    block_.attention.set(base::AttentionState::blocked);
-    // Whoever publishes from here on rings; what was published before is seen by this turn.
-    if (turn(/*urgent=*/true, /*asks_others=*/false) != Turn::advanced && !done()) {
-        block_.attention.sleep_as_caller(ticket, timeout);
-    }
-    block_.attention.set(base::AttentionState::awake);
+    std::chrono::nanoseconds timeout = has_to_poll(last)      ? next_poll()
+                                       : sets_.has_deferred() ? kDeferredSlice
+                                                              : look_again_;
+    lock_.sleep_as_caller([&] { return turn(/*urgent=*/true, /*asks_others=*/false) != Turn::advanced && !done(); },
+                          no_longer_than(timeout, deadline));
 }
 
-/// The progress lock is held and given up. Work that is left goes to another waiter, else to the background thread.
-void Engine::leave_progress() noexcept {
-    for (;;) {
-        const bool to_background = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
-        block_.attention.set(to_background ? base::AttentionState::asleep : base::AttentionState::awake);
-        // Published before it was rung for.
-        const bool work_left =
-            to_background && (sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted());
-        unlock_progress();
-        // Not before the release: the background thread would find the progress lock taken and sleep again. So it may
-        // have done after somebody else's ring, too.
-        const bool turned_away = turned_away_.load(std::memory_order_seq_cst);
-        // Nobody else reads what others want this rank to have read, if the background thread came for that.
-        const bool unread = turned_away && sets_.anybody_has_unread();
-        if ((to_background && (work_left || turned_away)) || unread) {
-            block_.attention.ring(base::AttentionState::asleep);
-        }
-        // Somebody may have submitted after the look above, and found the progress lock taken.
-        const bool unattended = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0 &&
-                                block_.attention.state() == base::AttentionState::awake;
-        if (!unattended || !try_lock_progress()) {
-            return;
-        }
-    }
-}
-
-void Engine::attend() {
-    // "Asleep" means handed on, unless the background thread has been turned away since (by a waiter who left).
-    const bool handed_on =
-        block_.attention.state() != base::AttentionState::awake && !turned_away_.load(std::memory_order_seq_cst);
-    if (pending() > 0 && !handed_on) {
-        ProgressLock(*this).leave();
-    }
-}
+void Engine::attend() { lock_.attend(); }
 
 void Engine::poll() {
-    // A background thread that was rung comes for the progress lock. Turned away it would have to be rung again, at
-    // every call.
-    if (block_.attention.background_is_rung()) {
-        return;
-    }
-    ProgressLock held(*this);
-    if (!held) {
-        return;
-    }
-    const base::AttentionState before = block_.attention.state();
-    int advanced = 0;
-    {
+    lock_.poll([this](base::AttentionState before) {
+        int advanced = 0;
         const base::DefaultFloatingPoint default_floating_point;
         while (advanced < kPollTurns && turn(/*urgent=*/false) == Turn::advanced) {
             ++advanced;
@@ -476,29 +413,22 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-    }
-    // With the state written before the looks above, all that was called or comes now rings the background thread, so
-    // nothing is to be handed on; where it holds a batch back, as long as that is what it has its timer for.
-    const bool handed_on = before == base::AttentionState::asleep
-                               ? advanced < kPollTurns
-                               : before == base::AttentionState::holding_back && advanced == 0;
-    if (!handed_on || sets_.has_deferred() || pending() == 0) {
-        return;
-    }
-    // It may have been rung, and turned away, meanwhile.
-    held.release();
-    if (turned_away_.load(std::memory_order_seq_cst)) {
-        block_.attention.ring(base::AttentionState::asleep);
-    }
+        // The state was written before the turns above, so everything that was called since, or will be, rings the
+        // background thread. If the background thread holds a batch back, its timer is all that is needed.
+        const bool handed_on = before == base::AttentionState::asleep
+                                   ? advanced < kPollTurns
+                                   : before == base::AttentionState::holding_back && advanced == 0;
+        return handed_on && !sets_.has_deferred();
+    });
 }
 
 Status Engine::start(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
-    if (ProgressLock held(*this); held) {
+    if (Lock::Held held(lock_); held) {
         const base::DefaultFloatingPoint default_floating_point;
         static_cast<void>(turn(/*urgent=*/false));
     } else {
-        ring_who_drives();
+        lock_.ring_holder();
     }
     attend();
     return {};
@@ -506,19 +436,8 @@ Status Engine::start(MessageRequest request, Completion& completion) {
 
 Status Engine::run(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
-    ring_who_drives();
+    lock_.ring_holder();
     return wait(completion, -1);
-}
-
-/// After a submit: whoever has the progress lock, and may be about to sleep, looks once more. Partner: Attention::set()
-/// of him, who looks for what was submitted after that. Without one, who asked for it drives next.
-void Engine::ring_who_drives() {
-    if (!progress_lock_.load(std::memory_order_seq_cst)) {
-        return;
-    }
-    if (const base::AttentionState state = block_.attention.state(); state != base::AttentionState::awake) {
-        block_.attention.ring(state);
-    }
 }
 
 void Engine::end_messages() {
@@ -526,7 +445,7 @@ void Engine::end_messages() {
         try {
             messenger_.shut_down();
         } catch (const std::bad_alloc&) {
-            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it shut down");
+            raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it shut down");
         }
     });
 }
@@ -612,7 +531,7 @@ Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_s
 /// The world first: while ranks of it are missing, its report is the one that says so. What is left of further sets
 /// then, they are waited for in.
 Status Engine::wait_until_closed(double timeout_seconds) {
-    const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
+    const Deadline deadline = deadline_in(timeout_seconds);
     const auto has_failed = [this] { return failed_.load(std::memory_order_seq_cst); };
     ProcessSet& world = sets_.world();
     RUEDA_RETURN_IF_FAILED(wait_for([&] { return world.has_left() || has_failed(); }, timeout_seconds));
@@ -632,35 +551,29 @@ Status Engine::wait_until_closed(ProcessSet& set) {
 /// A rank in join() has a part in what the others do, and no hurry of its own: it leaves their batches open as long as
 /// its background thread would, which goes on for it while nothing moves. A caller's sleep would be rung for every
 /// tensor that they announce.
-void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline) {
+void Engine::wait_for_join(const Completion& join, Deadline deadline) {
     const NoCancellation no_cancellation;
     const auto done = [&join] { return join.done(); };
     joining_.fetch_add(1, std::memory_order_relaxed);
     while (!join.done() && (!deadline || Clock::now() < *deadline)) {
-        if (ProgressLock held(*this); held) {
+        if (Lock::Held held(lock_); held) {
             drive_for_others(join, deadline);
         } else {
-            wait_for_progress_lock(done);
+            wait_for_progress_lock(done, deadline);
             continue;
         }
-        std::chrono::nanoseconds slice = kSlice;
-        if (deadline) {
-            slice = std::clamp<std::chrono::nanoseconds>(*deadline - Clock::now(), std::chrono::nanoseconds(0), slice);
-        }
-        // Woken by who drives progress when something has moved, the end of the join as well. If he dies, so does this
-        // process.
-        moved_.wait(done, slice);
+        lock_.wait_until_moved(done, no_longer_than(look_again_, deadline));
     }
     joining_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// As long as something moves, so that those who are blocked on it need not wake anybody here. The progress lock is
 /// held.
-void Engine::drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline) {
+void Engine::drive_for_others(const Completion& join, Deadline deadline) {
     const base::DefaultFloatingPoint default_floating_point;
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(caller_policy_);
-    while (!join.done() && waiters_.load(std::memory_order_seq_cst) == 0 && (!deadline || Clock::now() < *deadline)) {
+    while (!join.done() && !lock_.has_waiters() && (!deadline || Clock::now() < *deadline)) {
         const Turn found = turn(/*urgent=*/false);
         if (found == Turn::advanced) {
             backoff.reset();
@@ -672,12 +585,12 @@ void Engine::drive_for_others(const Completion& join, std::optional<Clock::time_
 
 template <class Done>
 Status Engine::wait_for(Done&& done, double timeout_seconds) {
-    const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
+    const Deadline deadline = deadline_in(timeout_seconds);
     while (!done()) {
-        if (ProgressLock held(*this); held) {
+        if (Lock::Held held(lock_); held) {
             drive(done, deadline);
         } else {
-            wait_for_progress_lock(done);
+            wait_for_progress_lock(done, deadline);
         }
         if (deadline && Clock::now() >= *deadline) {
             break;
@@ -687,21 +600,12 @@ Status Engine::wait_for(Done&& done, double timeout_seconds) {
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
-/// Somebody else drives: the background thread, which leaves when it sees a waiter, or another caller.
+/// Another thread drives progress: another caller, or the background thread, which leaves when it sees a waiter.
 template <class Done>
-void Engine::wait_for_progress_lock(Done&& done) {
+void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
     constexpr int kSpins = 200;  // about a step of the background thread on a small batch
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-    const auto ready = [&] { return done() || !progress_lock_.load(std::memory_order_seq_cst); };
-    for (int spin = 0; spin < kSpins && !ready(); ++spin) {
-        base::StdAtomics::pause();
-    }
-    if (!ready()) {
-        // Woken by completions and by who leaves the progress lock. If the holder dies, so does this process.
-        event_.wait(ready, kSlice);
-    }
-    waiters_.fetch_sub(1, std::memory_order_seq_cst);
+    lock_.wait_until_free(done, no_longer_than(look_again_, deadline), kSpins);
 }
 
 // ---- the background thread
@@ -715,32 +619,21 @@ void Engine::run_background() noexcept {
 }
 
 void Engine::background_turns() noexcept {
-    const std::uint32_t ticket = block_.attention.background_ticket();
-    std::optional<ProgressLock> held;
-    if (waiters_.load(std::memory_order_seq_cst) == 0) {
-        held.emplace(*this);
-    }
-    if (!held || !*held) {
-        // Whoever has the progress lock, or waits for it, rings when it leaves work to us: leave().
-        turned_away_.store(true, std::memory_order_seq_cst);
-        const bool taken =
-            progress_lock_.load(std::memory_order_seq_cst) || waiters_.load(std::memory_order_seq_cst) > 0;
-        if (taken && !stopping_.load(std::memory_order_seq_cst)) {
-            // Who has the progress lock may leave it with nothing pending, and rings nobody: other hosts have to hear
-            // of us.
-            block_.attention.sleep_as_background(
-                ticket, sets_.anybody_has_to_poll() || messenger_.has_to_poll()
-                            ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
-                            : liveness_interval_);
-        }
-        turned_away_.store(false, std::memory_order_seq_cst);
+    const auto timeout = [this]() -> std::chrono::nanoseconds {
+        // The thread that has the lock may leave it with nothing pending, and ring nobody, while other hosts have to
+        // hear of this rank.
+        return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
+                   ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
+                   : liveness_interval_;
+    };
+    if (!lock_.lock_as_background(timeout)) {
         return;
     }
     const base::DefaultFloatingPoint default_floating_point;
     block_.attention.set(base::AttentionState::awake);  // or every publication of the others would be a system call
     Backoff backoff(background_policy_);
     Turn last = Turn::idle;
-    while (waiters_.load(std::memory_order_seq_cst) == 0 && !stopping_.load(std::memory_order_relaxed)) {
+    while (!lock_.has_waiters() && !stopping_.load(std::memory_order_relaxed)) {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
@@ -749,11 +642,11 @@ void Engine::background_turns() noexcept {
             break;
         }
     }
-    sleep_in_background(last, *held);
+    sleep_in_background(last);
 }
 
-/// The progress lock is held; it is given up before the sleep, so that a caller can take it at any time.
-void Engine::sleep_in_background(Turn last, ProgressLock& held) noexcept {
+/// The progress lock is held, and given up before the sleep.
+void Engine::sleep_in_background(Turn last) noexcept {
     std::chrono::nanoseconds timeout = liveness_interval_;
     base::AttentionState state = base::AttentionState::awake;
     if (const auto hold_until_ns = sets_.hold_until_ns()) {
@@ -768,26 +661,18 @@ void Engine::sleep_in_background(Turn last, ProgressLock& held) noexcept {
     if (has_to_poll(last)) {
         timeout = std::min(timeout, next_poll());
     }
-    const std::uint32_t ticket = block_.attention.background_ticket();
-    block_.attention.set(state);
-    const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-    if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that had none open before
-        timeout = std::min(timeout, until(*hold_until_ns));
-    }
-    // A batch that came in between may be held back from now on; a closed one has advanced.
-    const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
-    const bool nothing_new = look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
-                                                        (is_under_way(look) && is_under_way(last)));
-    const bool sleeps = nothing_new && waiters_.load(std::memory_order_seq_cst) == 0;
-    if (!sleeps) {
-        block_.attention.set(base::AttentionState::awake);
-    }
-    held.release();
-    // Somebody may have submitted after the look at pending(), found the progress lock taken, and left it to us.
-    const bool unattended = state == base::AttentionState::awake && pending() > 0;
-    if (sleeps && !unattended && !stopping_.load(std::memory_order_seq_cst)) {
-        block_.attention.sleep_as_background(ticket, timeout);
-    }
+    lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
+        const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
+        if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that had none open before
+            timeout = std::min(timeout, until(*hold_until_ns));
+        }
+        // A batch that came in between may be held back from now on; a closed one has advanced.
+        const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
+        const bool nothing_new =
+            look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
+                                       (is_under_way(look) && is_under_way(last)));
+        return nothing_new ? std::optional(timeout) : std::nullopt;
+    });
 }
 
 /// Cheap enough for every turn: the clock behind, by at most some milliseconds.

@@ -24,6 +24,8 @@
 #include "core/diagnostics/message_watch.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/engine/backoff.hpp"
+#include "core/engine/deadline.hpp"
+#include "core/engine/progress_lock.hpp"
 #include "core/engine/set_list.hpp"
 #include "core/messages/messenger.hpp"
 #include "core/process_set/process_set.hpp"
@@ -34,9 +36,8 @@ namespace rueda::core {
 /// blocked in wait() if there is one, else the background thread. The background thread also looks after the others'
 /// lives and after stalls, a few times per second, and sleeps otherwise.
 ///
-/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. The progress lock is one atomic flag:
-/// taken by compare-and-swap (acquire), released seq_cst, since who leaves looks afterwards whether somebody submitted
-/// meanwhile. Nobody waits for the progress lock with anything locked.
+/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. No thread waits for the progress lock
+/// while it holds another lock.
 class Engine {
 public:
     /// `cores`: that the ranks of this host have together.
@@ -64,7 +65,7 @@ public:
     /// called with the urgency that it should have.
     template <class Submit>
     Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
-        ProgressLock held(*this);
+        Lock::Held held(lock_);
         if (!held) {
             RUEDA_RETURN_IF_FAILED(submit(Urgency::blocking));
             return wait(completion, -1);
@@ -118,38 +119,20 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    /// The progress lock in the hands of a thread, if it could be taken: whatever way the scope is left, it is given
-    /// up, and what is left to do is handed on. Threads: the one that made it.
-    class ProgressLock {
-    public:
-        explicit ProgressLock(Engine& engine) : engine_(engine.try_lock_progress() ? &engine : nullptr) {}
-        ~ProgressLock() { leave(); }
-        ProgressLock(const ProgressLock&) = delete;
-        ProgressLock& operator=(const ProgressLock&) = delete;
+    // What the progress lock asks: ProgressLock's Work.
+    friend class ProgressLock<base::StdAtomics, Engine>;
+    using Lock = ProgressLock<base::StdAtomics, Engine>;
+    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
+    [[nodiscard]] bool has_work() const {
+        return sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted();
+    }
+    [[nodiscard]] bool has_unread() const { return sets_.anybody_has_unread(); }
+    [[nodiscard]] bool holder_has_unread() const { return sets_.has_unread(); }
+    [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst); }
 
-        [[nodiscard]] explicit operator bool() const { return engine_ != nullptr; }
-        /// Work that is left goes to another waiter, else to the background thread.
-        void leave() noexcept {
-            if (engine_ != nullptr) {
-                std::exchange(engine_, nullptr)->leave_progress();
-            }
-        }
-        /// The caller sees to what is left to do.
-        void release() noexcept {
-            if (engine_ != nullptr) {
-                std::exchange(engine_, nullptr)->unlock_progress();
-            }
-        }
-
-    private:
-        Engine* engine_;
-    };
-
-    [[nodiscard]] bool try_lock_progress() noexcept;
-    void unlock_progress() noexcept;
     void fail_pending(const Status& reason) noexcept;
     template <class Done>
-    void drive(Done&& done, std::optional<Clock::time_point> deadline);
+    void drive(Done&& done, Deadline deadline);
     [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion) noexcept;
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds);
@@ -159,9 +142,7 @@ private:
         return last == Turn::polling || sets_.has_to_poll() || messenger_.has_to_poll();
     }
     [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others) noexcept;
-    void ring_who_drives();
     [[nodiscard]] std::chrono::nanoseconds next_poll();
-    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);
     void make_changes();
@@ -169,19 +150,17 @@ private:
     void fail_after_abort() noexcept;
     void leave_batches() noexcept;
     [[nodiscard]] bool may_write(std::uint32_t member) const;
-    void leave_progress() noexcept;
     template <class Done>
-    void wait_for_progress_lock(Done&& done);
+    void wait_for_progress_lock(Done&& done, Deadline deadline);
     template <class Done>
-    void sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline);
+    void sleep_as_caller(Turn last, Done&& done, Deadline deadline);
     [[nodiscard]] Status ended_or_timed_out(const Completion& completion, double seconds) const;
-    void wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline);
-    void drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline);
-    void tell_waiters();
+    void wait_for_join(const Completion& join, Deadline deadline);
+    void drive_for_others(const Completion& join, Deadline deadline);
 
     void run_background() noexcept;
     void background_turns() noexcept;
-    void sleep_in_background(Turn last, ProgressLock& held) noexcept;
+    void sleep_in_background(Turn last) noexcept;
     void look_after_others() noexcept;
     void look(std::int64_t now);
     void tell(const std::string& text, bool shut_down) noexcept;
@@ -211,6 +190,7 @@ private:
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
     bool short_of_cores_;  // a look without a pause would keep the kernel from moving what is waited for
+    std::chrono::nanoseconds look_again_;  // base::Config::look_again_seconds
     std::chrono::nanoseconds liveness_interval_;
     std::chrono::nanoseconds abort_grace_;
 
@@ -220,16 +200,10 @@ private:
     std::int64_t still_since_ns_ =
         0;  // of whoever holds the progress lock: nothing has moved since; 0: something has just now
 
-    std::atomic<bool> progress_lock_{false};
-    std::atomic<bool> turned_away_{
-        false};  // the background thread found the progress lock taken, and sleeps or is about to
-    std::atomic<std::uint32_t> waiters_{
-        0};  // callers who wait for the progress lock: the background thread leaves it to them
+    Lock lock_;
     /// Callers in join(), who are blocked though in no hurry. Relaxed: each looks at the messages itself after it has
     /// counted itself, with the progress lock.
     std::atomic<std::uint32_t> joining_{0};
-    base::LocalEvent event_;  // something completed, or the progress lock is free
-    base::LocalEvent moved_;  // something completed or moved; of who waits in join()
     std::atomic<bool> failed_{
         false};           // everything pending was failed after an abort; of whoever holds the progress lock
     Status failed_with_;  // written once, before failed_

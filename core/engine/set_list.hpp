@@ -48,6 +48,7 @@ public:
     /// Of each set what ProcessSet::step() does; returns what the busiest of them found.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
+    [[nodiscard]] bool has_unread() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
     /// Until when the first of the open batches that were held back in the last step may grow; none was.

@@ -10,7 +10,12 @@
 namespace rueda::tests {
 namespace {
 
-RanksResult run_suite(int size, const base::Config& config, RanksAs as, const Layout& layout = {}) {
+// The suite takes seconds. But if other programs keep the cores busy, every hand-over between ranks waits for a time
+// slice.
+constexpr std::chrono::seconds kDeadline{280};
+
+RanksResult run_suite(int size, const base::Config& config, RanksAs as, const Layout& layout = {},
+                      std::chrono::seconds deadline = kDeadline) {
     const std::vector<Scenario> scenarios = all_scenarios();
     return run_clients(
         size, config,
@@ -21,9 +26,7 @@ RanksResult run_suite(int size, const base::Config& config, RanksAs as, const La
             }
             run_scenarios(client, join_scenarios());
         },
-        // It takes seconds. But if other programs keep the cores busy, every hand-over between ranks waits for a time
-        // slice.
-        {.as = as, .deadline = std::chrono::seconds(280)}, layout);
+        {.as = as, .deadline = deadline}, layout);
 }
 
 void check_suite(RanksAs as) {
@@ -79,7 +82,7 @@ RanksResult run_suite_in_two_sets(int size, const base::Config& config, RanksAs 
             run_scenarios(world, all_scenarios());
             in_set.get();
         },
-        {.as = as, .deadline = std::chrono::seconds(280)}, layout);
+        {.as = as, .deadline = kDeadline}, layout);
 }
 
 void check_suite_in_two_sets(RanksAs as) {
@@ -135,6 +138,21 @@ TEST_CASE("conformance on several hosts with ranks as threads", "[threads][hosts
 TEST_CASE("conformance with ranks as threads", "[threads]") { check_suite(RanksAs::threads); }
 
 TEST_CASE("conformance with ranks as processes", "[processes]") { check_suite(RanksAs::processes); }
+
+void check_wake_ups(int size, RanksAs as) {
+    constexpr std::chrono::seconds kHangs{100};
+    const RanksResult result = run_suite(size, patient_config(), as, {}, kHangs);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("conformance without lost wake-ups with ranks as threads", "[wakeups]") {
+    check_wake_ups(GENERATE(2, 3), RanksAs::threads);
+}
+
+TEST_CASE("conformance without lost wake-ups with ranks as processes", "[wakeups_of_processes]") {
+    check_wake_ups(2, RanksAs::processes);
+}
 
 TEST_CASE("conformance by NUMA node with ranks as threads", "[threads]") { check_suite_by_nodes(RanksAs::threads); }
 

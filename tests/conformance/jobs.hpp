@@ -31,6 +31,16 @@ namespace rueda::tests {
     return config;
 }
 
+/// The same without threads that look again by themselves, as they otherwise do some times per second: a wake-up that
+/// is lost makes the test hang, and fail.
+[[nodiscard]] inline base::Config patient_config() {
+    constexpr double kHour = 3600;
+    base::Config config = test_config();
+    config.look_again_seconds = kHour;
+    config.liveness_seconds = kHour;  // the background thread takes a turn whenever it looks whether the others live
+    return config;
+}
+
 /// The host of each rank: "aab" means two ranks on host a and one on host b. Only for ranks as threads.
 using Layout = std::string;
 
