@@ -43,7 +43,7 @@ struct Member {
     core::LogCursor cursor{view};
     core::Announced announced{view};
     core::RowOutputs outputs{view.identity, view.set_rank};
-    core::PayloadReduction reduction{collectives::NumaNodes(), view.extent().members};
+    core::PayloadReduction reduction{view.extent().members};
     core::InputInspection inspection;
     core::DirectExecution execution{view, reduction, announced, outputs};
     core::DirectAnnouncements direct{view, !inspection.is_on(), execution, ends, joined, waking, cursor};
