@@ -68,6 +68,11 @@ struct Config {
     std::uint32_t verify = 0;  ///< the results of every n-th allreduce; 0: of none
     bool check_nan = false;
 
+    /// A thread that sleeps until it is woken looks again after this time. While all processes live, nothing depends on
+    /// these looks; they bound the cost of a lost wake-up. It is not a setting of users. Tests set an hour, so that a
+    /// lost wake-up makes them fail.
+    double look_again_seconds = 0.1;
+
     // Messages.
     LogLevel log_level = LogLevel::warning;
     bool log_hide_time = false;

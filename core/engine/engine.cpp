@@ -20,11 +20,8 @@
 namespace rueda::core {
 namespace {
 
-/// A sleeping caller looks again after this time in any case. So this bounds the delay of events for which no thread is
-/// rung.
-constexpr std::chrono::milliseconds kSlice{100};
-
-/// The same while an announcement waits for room in the mailbox, because the registrar that makes room rings no thread.
+/// A sleeping thread looks again after this time while an announcement waits for room in the mailbox, because the
+/// registrar that makes room rings no thread.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
 /// The pause before the next look for messages from other hosts, if none has come for `still`. It is a sixteenth of
@@ -61,6 +58,13 @@ std::chrono::nanoseconds until(std::int64_t time_ns) {
     return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
 }
 
+/// The length of a sleep that must also end at the deadline.
+std::chrono::nanoseconds no_longer_than(std::chrono::nanoseconds timeout, Deadline deadline) {
+    return deadline ? std::clamp<std::chrono::nanoseconds>(*deadline - std::chrono::steady_clock::now(),
+                                                           std::chrono::nanoseconds(0), timeout)
+                    : timeout;
+}
+
 std::chrono::nanoseconds nanoseconds_of(double seconds) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
@@ -92,10 +96,12 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       // The trainer may need the core that a spinning background thread would occupy. Yielding lets the trainer run.
       background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
       short_of_cores_(cores < static_cast<double>(members_)),
+      look_again_(nanoseconds_of(config.look_again_seconds)),
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
       liveness_(*arena_, std::move(host)),
       launcher_(launcher),
+      lock_(block_.attention, *this),
       room_for_reason_(base::AbortBlock<base::StdAtomics>::kTextBytes),
       room_for_failure_(base::AbortBlock<base::StdAtomics>::kTextBytes + kLateText.size()),
       no_memory_to_go_on_(
@@ -143,20 +149,20 @@ void Engine::stop() {
 
 void Engine::end_pending(const Status& reason) {
     fail_pending(reason);
-    moved_.notify();
-    leave_progress();
+    lock_.tell_waiters();
+    lock_.leave();
 }
 
 /// A thread that waits for the progress lock finds its operation completed.
 void Engine::end_for_good(const Status& reason) {
     fail_pending(reason);
     block_.attention.set(base::AttentionState::awake);
-    tell_waiters();
+    lock_.tell_waiters();
 }
 
 /// Takes the progress lock and keeps it.
 void Engine::fail_pending(const Status& reason) noexcept {
-    while (!try_lock_progress()) {
+    while (!lock_.try_lock()) {
         std::this_thread::yield();
     }
     sets_.fail_all(reason);
@@ -183,9 +189,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
             // Threads that wait for operations that were pending would otherwise wait for ever.
-            control_.abort.raise(ErrorCode::resource_exhausted,
-                                 "a rank ran out of memory while it removed a "
-                                 "process set");
+            raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it removed a process set");
         }
         set.take_back_receives();
         sets_.world().look_after_messages_of(set);
@@ -209,7 +213,7 @@ void Engine::change(std::function<void()> make) {
         });
     }
     has_changes_.store(true, std::memory_order_seq_cst);  // partner: turn()
-    block_.attention.ring_all();
+    lock_.ring_for_change();
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
@@ -224,9 +228,7 @@ void Engine::make_changes() {
     for (const std::function<void()>& make : changes) {
         make();
     }
-    // The background thread may be about to sleep for a time that fitted its earlier sets.
-    block_.attention.ring(base::AttentionState::asleep);
-    event_.notify();
+    lock_.tell_of_change();
 }
 
 void Engine::raise(ErrorCode code, std::string_view text) noexcept {
@@ -244,21 +246,7 @@ Status Engine::abort_reason() const {
     return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
 }
 
-// ---- the progress lock
-// --------------------------------------------------------------------------------------------------------
-
-/// seq_cst even if it fails: a thread that submitted and finds the progress lock taken relies on the look that the
-/// holder makes after its release.
-bool Engine::try_lock_progress() noexcept {
-    bool expected = false;
-    return !progress_lock_.load(std::memory_order_seq_cst) &&
-           progress_lock_.compare_exchange_strong(expected, true, std::memory_order_seq_cst);
-}
-
-void Engine::unlock_progress() noexcept {
-    progress_lock_.store(false, std::memory_order_seq_cst);
-    event_.notify();  // wakes threads that wait for the progress lock
-}
+// ---- turns ----------------------------------------------------------------------------------------------------------
 
 /// No exception leaves a turn: the thread that drives does so for other threads too, and a failure concerns them.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
@@ -275,7 +263,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     }
     if (turn == Turn::advanced) {
         still_since_ns_ = 0;
-        tell_waiters();
+        lock_.tell_waiters();
     }
     return turn;
 } catch (const std::bad_alloc&) {
@@ -317,11 +305,6 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
     return Turn::idle;
 }
 
-void Engine::tell_waiters() {
-    event_.notify();
-    moved_.notify();
-}
-
 /// The caller holds the progress lock.
 std::chrono::nanoseconds Engine::next_poll() {
     const std::int64_t now = base::monotonic_ns();
@@ -342,7 +325,7 @@ void Engine::fail_after_abort() noexcept {
     sets_.fail_all(failed_with_);  // fails what was submitted in between
     messenger_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
-    tell_waiters();
+    lock_.tell_waiters();
 }
 
 /// Makes failed_with_; runs once.
@@ -392,7 +375,7 @@ bool Engine::may_write(std::uint32_t member) const {
 /// Drives progress until `done`, until a deadline, or without a limit. A thread without haste leaves when another
 /// caller waits, or when nothing moves. The caller holds the progress lock.
 template <class Done>
-void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline, Haste haste) {
+void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(caller_policy_);
@@ -400,7 +383,7 @@ void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline, Haste
         if (deadline && Clock::now() >= *deadline) {
             return;
         }
-        if (haste == Haste::none && waiters_.load(std::memory_order_seq_cst) > 0) {
+        if (haste == Haste::none && lock_.has_waiters()) {
             return;
         }
         const Turn found = turn(/*urgent=*/haste == Haste::urgent);
@@ -419,102 +402,44 @@ void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline, Haste
 }
 
 template <class Done>
-void Engine::sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline) {
+void Engine::sleep_as_caller(Turn last, Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    std::chrono::nanoseconds timeout = has_to_poll(last) ? next_poll() : sets_.has_deferred() ? kDeferredSlice : kSlice;
-    if (deadline) {
-        timeout = std::min(timeout, std::chrono::duration_cast<std::chrono::nanoseconds>(*deadline - Clock::now()));
-    }
-    const std::uint32_t ticket = block_.attention.caller_ticket();
-    block_.attention.set(base::AttentionState::blocked);
-    // From here on, publishing ranks ring this one. This turn sees what was published before.
-    if (turn(/*urgent=*/true, /*asks_others=*/false) != Turn::advanced && !done()) {
-        block_.attention.sleep_as_caller(ticket, timeout);
-    }
-    block_.attention.set(base::AttentionState::awake);
+    const std::chrono::nanoseconds timeout = has_to_poll(last)      ? next_poll()
+                                             : sets_.has_deferred() ? kDeferredSlice
+                                                                    : look_again_;
+    lock_.sleep_as_caller([&] { return turn(/*urgent=*/true, /*asks_others=*/false) != Turn::advanced && !done(); },
+                          no_longer_than(timeout, deadline));
 }
 
-/// The caller holds the progress lock, and this releases it. Remaining work goes to another waiting thread, else to the
-/// background thread.
-void Engine::leave_progress() noexcept {
-    for (;;) {
-        const bool to_background = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
-        block_.attention.set(to_background ? base::AttentionState::asleep : base::AttentionState::awake);
-        // The bell may have been rung for something that was published before.
-        const bool work_left =
-            to_background && (sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted());
-        unlock_progress();
-        // This must come after the release: the background thread would otherwise find the progress lock taken and
-        // sleep again. The same may have happened after another thread's ring.
-        const bool turned_away = turned_away_.load(std::memory_order_seq_cst);
-        // If the background thread came to read what other ranks wait for, no other thread reads it now.
-        const bool unread = turned_away && sets_.anybody_has_unread();
-        if ((to_background && (work_left || turned_away)) || unread) {
-            block_.attention.ring(base::AttentionState::asleep);
-        }
-        // Another thread may have submitted after the look above, and found the progress lock taken.
-        const bool unattended = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0 &&
-                                block_.attention.state() == base::AttentionState::awake;
-        if (!unattended || !try_lock_progress()) {
-            return;
-        }
-    }
-}
-
-void Engine::attend() {
-    // The state "asleep" means that work was handed on, unless the background thread was turned away since (by a
-    // waiting thread that has left).
-    const bool handed_on =
-        block_.attention.state() != base::AttentionState::awake && !turned_away_.load(std::memory_order_seq_cst);
-    if (pending() > 0 && !handed_on) {
-        ProgressLock(*this).leave();
-    }
-}
+void Engine::attend() { lock_.attend(); }
 
 void Engine::poll() {
-    // A background thread that was rung comes for the progress lock. If it were turned away, it would have to be rung
-    // again at every call.
-    if (block_.attention.background_is_rung()) {
-        return;
-    }
-    ProgressLock held(*this);
-    if (!held) {
-        return;
-    }
-    const base::AttentionState before = block_.attention.state();
-    int advanced = 0;
-    {
+    lock_.poll([this](base::AttentionState before) {
         const base::DefaultFloatingPoint default_floating_point;
+        int advanced = 0;
         while (advanced < kPollTurns && turn(/*urgent=*/false) == Turn::advanced) {
             ++advanced;
         }
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-    }
-    // The state was written before the looks above. So everything that is called, or arrives, from now on rings the
-    // background thread, and nothing has to be handed on. If the background thread holds a batch back, this is true as
-    // long as its timer is set for that.
-    const bool handed_on = before == base::AttentionState::asleep
-                               ? advanced < kPollTurns
-                               : before == base::AttentionState::holding_back && advanced == 0;
-    if (!handed_on || sets_.has_deferred() || pending() == 0) {
-        return;
-    }
-    // The background thread may have been rung and turned away meanwhile.
-    held.release();
-    if (turned_away_.load(std::memory_order_seq_cst)) {
-        block_.attention.ring(base::AttentionState::asleep);
-    }
+        // The state was written before the turns above. So everything that was called since then, or arrives from now
+        // on, rings the background thread. If the background thread holds a batch back, this is true as long as its
+        // timer is set for that.
+        const bool handed_on = before == base::AttentionState::asleep
+                                   ? advanced < kPollTurns
+                                   : before == base::AttentionState::holding_back && advanced == 0;
+        return handed_on && !sets_.has_deferred();
+    });
 }
 
 Status Engine::start(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
-    if (ProgressLock held(*this); held) {
+    if (Lock::Held held(lock_); held) {
         const base::DefaultFloatingPoint default_floating_point;
         static_cast<void>(turn(/*urgent=*/false));
     } else {
-        ring_who_drives();
+        lock_.ring_holder();
     }
     attend();
     return {};
@@ -522,20 +447,8 @@ Status Engine::start(MessageRequest request, Completion& completion) {
 
 Status Engine::run(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
-    ring_who_drives();
+    lock_.ring_holder();
     return wait(completion, -1);
-}
-
-/// Runs after a submit: makes the thread that holds the progress lock, and may be about to sleep, look once more.
-/// Partner: Attention::set() of that thread, which looks for submissions after it. If no thread holds the lock, the
-/// submitting thread drives next.
-void Engine::ring_who_drives() {
-    if (!progress_lock_.load(std::memory_order_seq_cst)) {
-        return;
-    }
-    if (const base::AttentionState state = block_.attention.state(); state != base::AttentionState::awake) {
-        block_.attention.ring(state);
-    }
 }
 
 void Engine::end_messages() {
@@ -543,7 +456,7 @@ void Engine::end_messages() {
         try {
             messenger_.shut_down();
         } catch (const std::bad_alloc&) {
-            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it shut down");
+            raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it shut down");
         }
     });
 }
@@ -635,7 +548,7 @@ Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_s
 /// The world comes first: while ranks of it are missing, its report says so. The other sets are waited for in the time
 /// that remains.
 Status Engine::wait_until_closed(double timeout_seconds) {
-    const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
+    const Deadline deadline = deadline_in(timeout_seconds);
     const auto has_failed = [this] { return failed_.load(std::memory_order_seq_cst); };
     ProcessSet& world = sets_.world();
     RUEDA_RETURN_IF_FAILED(wait_for([&] { return world.has_left() || has_failed(); }, timeout_seconds));
@@ -652,30 +565,25 @@ Status Engine::wait_until_closed(ProcessSet& set) {
     return waited;
 }
 
-/// Sleeps until something has moved, or has ended. The thread that drives progress then wakes this one. If it dies, so
-/// does this process.
+/// Sleeps until something has moved, or has ended.
 template <class Done>
-void Engine::await_movement(Done&& done, std::optional<Clock::time_point> deadline) {
+void Engine::await_movement(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    std::chrono::nanoseconds slice = kSlice;
-    if (deadline) {
-        slice = std::clamp<std::chrono::nanoseconds>(*deadline - Clock::now(), std::chrono::nanoseconds(0), slice);
-    }
-    moved_.wait(done, slice);
+    lock_.wait_until_moved(done, no_longer_than(look_again_, deadline));
 }
 
 template <class Done>
 Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
-    const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
+    const Deadline deadline = deadline_in(timeout_seconds);
     while (!done()) {
-        if (ProgressLock held(*this); held) {
+        if (Lock::Held held(lock_); held) {
             drive(done, deadline, haste);
             if (haste == Haste::none) {
                 held.leave();
                 await_movement(done, deadline);
             }
         } else {
-            wait_for_progress_lock(done);
+            wait_for_progress_lock(done, deadline);
         }
         if (deadline && Clock::now() >= *deadline) {
             break;
@@ -688,20 +596,10 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
 /// Another thread drives: the background thread, which releases the lock when it sees a waiting thread, or another
 /// caller.
 template <class Done>
-void Engine::wait_for_progress_lock(Done&& done) {
+void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
     constexpr int kSpins = 200;  // about the time of one step of the background thread on a small batch
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-    const auto ready = [&] { return done() || !progress_lock_.load(std::memory_order_seq_cst); };
-    for (int spin = 0; spin < kSpins && !ready(); ++spin) {
-        base::StdAtomics::pause();
-    }
-    if (!ready()) {
-        // Woken by completions, and by the thread that releases the progress lock. If the holder dies, so does this
-        // process.
-        event_.wait(ready, kSlice);
-    }
-    waiters_.fetch_sub(1, std::memory_order_seq_cst);
+    lock_.wait_until_free(done, no_longer_than(look_again_, deadline), kSpins);
 }
 
 // ---- the background thread
@@ -715,25 +613,14 @@ void Engine::run_background() noexcept {
 }
 
 void Engine::background_turns() noexcept {
-    const std::uint32_t ticket = block_.attention.background_ticket();
-    std::optional<ProgressLock> held;
-    if (waiters_.load(std::memory_order_seq_cst) == 0) {
-        held.emplace(*this);
-    }
-    if (!held || !*held) {
-        // A thread that has the progress lock, or waits for it, rings this thread when it leaves work to it: leave().
-        turned_away_.store(true, std::memory_order_seq_cst);
-        const bool taken =
-            progress_lock_.load(std::memory_order_seq_cst) || waiters_.load(std::memory_order_seq_cst) > 0;
-        if (taken && !stopping_.load(std::memory_order_seq_cst)) {
-            // The thread that has the progress lock may release it with nothing pending, and then rings no thread.
-            // Other hosts must hear from this rank nevertheless.
-            block_.attention.sleep_as_background(
-                ticket, sets_.anybody_has_to_poll() || messenger_.has_to_poll()
-                            ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
-                            : liveness_interval_);
-        }
-        turned_away_.store(false, std::memory_order_seq_cst);
+    // The thread that has the progress lock may release it with nothing pending, and then rings no thread. Other hosts
+    // must hear from this rank nevertheless.
+    const auto timeout = [this]() -> std::chrono::nanoseconds {
+        return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
+                   ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
+                   : liveness_interval_;
+    };
+    if (!lock_.lock_as_background(timeout)) {
         return;
     }
     const base::DefaultFloatingPoint default_floating_point;
@@ -741,7 +628,7 @@ void Engine::background_turns() noexcept {
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(background_policy_);
     Turn last = Turn::idle;
-    while (waiters_.load(std::memory_order_seq_cst) == 0 && !stopping_.load(std::memory_order_relaxed)) {
+    while (!lock_.has_waiters() && !stopping_.load(std::memory_order_relaxed)) {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
@@ -750,11 +637,11 @@ void Engine::background_turns() noexcept {
             break;
         }
     }
-    sleep_in_background(last, *held);
+    sleep_in_background(last);
 }
 
-/// The caller holds the progress lock. It is released before the sleep, so that a caller can take it at any time.
-void Engine::sleep_in_background(Turn last, ProgressLock& held) noexcept {
+/// The background thread holds the progress lock. This function releases it before the sleep.
+void Engine::sleep_in_background(Turn last) noexcept {
     std::chrono::nanoseconds timeout = liveness_interval_;
     base::AttentionState state = base::AttentionState::awake;
     if (const auto hold_until_ns = sets_.hold_until_ns()) {
@@ -769,27 +656,18 @@ void Engine::sleep_in_background(Turn last, ProgressLock& held) noexcept {
     if (has_to_poll(last)) {
         timeout = std::min(timeout, next_poll());
     }
-    const std::uint32_t ticket = block_.attention.background_ticket();
-    block_.attention.set(state);
-    const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-    if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that held back no batch before
-        timeout = std::min(timeout, until(*hold_until_ns));
-    }
-    // A batch that came in between may be held back from now on. If it was closed, the turn has advanced.
-    const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
-    const bool nothing_new = look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
-                                                        (is_under_way(look) && is_under_way(last)));
-    const bool sleeps = nothing_new && waiters_.load(std::memory_order_seq_cst) == 0;
-    if (!sleeps) {
-        block_.attention.set(base::AttentionState::awake);
-    }
-    held.release();
-    // Another thread may have submitted after the look at pending(), found the progress lock taken, and left the work
-    // to this thread.
-    const bool unattended = state == base::AttentionState::awake && pending() > 0;
-    if (sleeps && !unattended && !stopping_.load(std::memory_order_seq_cst)) {
-        block_.attention.sleep_as_background(ticket, timeout);
-    }
+    lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
+        const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
+        if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that held back no batch before
+            timeout = std::min(timeout, until(*hold_until_ns));
+        }
+        // A batch that came in between may be held back from now on. If it was closed, the turn has advanced.
+        const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
+        const bool nothing_new =
+            look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
+                                       (is_under_way(look) && is_under_way(last)));
+        return nothing_new ? std::optional(timeout) : std::nullopt;
+    });
 }
 
 /// A clock that is cheap enough for every turn, and late by some milliseconds at most.

@@ -12,11 +12,9 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/settings/config.hpp"
-#include "base/shared_memory/local_event.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "core/diagnostics/launcher_line.hpp"
@@ -24,6 +22,8 @@
 #include "core/diagnostics/message_watch.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/engine/backoff.hpp"
+#include "core/engine/deadline.hpp"
+#include "core/engine/progress_lock.hpp"
 #include "core/engine/set_list.hpp"
 #include "core/messages/messenger.hpp"
 #include "core/process_set/process_set.hpp"
@@ -34,9 +34,8 @@ namespace rueda::core {
 /// progress: a thread that blocks in wait() if there is one, else the background thread. The background thread also
 /// watches the other ranks and looks for stalls, a few times per second, and sleeps otherwise.
 ///
-/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. The progress lock is one atomic flag. It
-/// is taken by compare-and-swap (acquire). It is released seq_cst, because the releasing thread looks afterwards
-/// whether another thread has submitted meanwhile. No thread waits for the progress lock while it holds another lock.
+/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. No thread waits for the progress lock
+/// while it holds another lock.
 class Engine {
 public:
     /// `cores` is the number of cores that the ranks of this host have together. `messenger` outlives this object. For
@@ -64,7 +63,7 @@ public:
     /// done. `submit` is called with the urgency that it should use.
     template <class Submit>
     Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
-        ProgressLock held(*this);
+        Lock::Held held(lock_);
         if (!held) {
             RUEDA_RETURN_IF_FAILED(submit(Urgency::blocking));
             return wait(completion, -1);
@@ -122,35 +121,17 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    /// Holds the progress lock for a thread, if the thread could take it. However the scope is left, the lock is
-    /// released, and remaining work is handed on. Threads: the one that made it.
-    class ProgressLock {
-    public:
-        explicit ProgressLock(Engine& engine) : engine_(engine.try_lock_progress() ? &engine : nullptr) {}
-        ~ProgressLock() { leave(); }
-        ProgressLock(const ProgressLock&) = delete;
-        ProgressLock& operator=(const ProgressLock&) = delete;
+    // What the progress lock asks of its Work.
+    friend class ProgressLock<base::StdAtomics, Engine>;
+    using Lock = ProgressLock<base::StdAtomics, Engine>;
+    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
+    [[nodiscard]] bool has_work() const {
+        return sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted();
+    }
+    [[nodiscard]] bool has_unread() const { return sets_.anybody_has_unread(); }
+    [[nodiscard]] bool holder_has_unread() const { return sets_.has_unread(); }
+    [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst); }
 
-        [[nodiscard]] explicit operator bool() const { return engine_ != nullptr; }
-        /// Remaining work goes to another waiting thread, else to the background thread.
-        void leave() noexcept {
-            if (engine_ != nullptr) {
-                std::exchange(engine_, nullptr)->leave_progress();
-            }
-        }
-        /// The caller takes care of remaining work.
-        void release() noexcept {
-            if (engine_ != nullptr) {
-                std::exchange(engine_, nullptr)->unlock_progress();
-            }
-        }
-
-    private:
-        Engine* engine_;
-    };
-
-    [[nodiscard]] bool try_lock_progress() noexcept;
-    void unlock_progress() noexcept;
     void fail_pending(const Status& reason) noexcept;
     /// How a thread that waits drives progress.
     enum class Haste : std::uint8_t {
@@ -161,7 +142,7 @@ private:
         none,
     };
     template <class Done>
-    void drive(Done&& done, std::optional<Clock::time_point> deadline, Haste haste = Haste::urgent);
+    void drive(Done&& done, Deadline deadline, Haste haste = Haste::urgent);
     [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion) noexcept;
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds, Haste haste = Haste::urgent);
@@ -171,9 +152,7 @@ private:
         return last == Turn::polling || sets_.has_to_poll() || messenger_.has_to_poll();
     }
     [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others) noexcept;
-    void ring_who_drives();
     [[nodiscard]] std::chrono::nanoseconds next_poll();
-    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);
     void make_changes();
@@ -181,19 +160,17 @@ private:
     void fail_after_abort() noexcept;
     void leave_batches() noexcept;
     [[nodiscard]] bool may_write(std::uint32_t member) const;
-    void leave_progress() noexcept;
     template <class Done>
-    void wait_for_progress_lock(Done&& done);
+    void wait_for_progress_lock(Done&& done, Deadline deadline);
     template <class Done>
-    void sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline);
+    void sleep_as_caller(Turn last, Done&& done, Deadline deadline);
     [[nodiscard]] Status ended_or_timed_out(const Completion& completion, double seconds) const;
     template <class Done>
-    void await_movement(Done&& done, std::optional<Clock::time_point> deadline);
-    void tell_waiters();
+    void await_movement(Done&& done, Deadline deadline);
 
     void run_background() noexcept;
     void background_turns() noexcept;
-    void sleep_in_background(Turn last, ProgressLock& held) noexcept;
+    void sleep_in_background(Turn last) noexcept;
     void look_after_others() noexcept;
     void look(std::int64_t now);
     void tell(const std::string& text, bool shut_down) noexcept;
@@ -224,6 +201,7 @@ private:
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
     bool short_of_cores_;  // looking without pauses would keep the kernel from moving what this rank waits for
+    std::chrono::nanoseconds look_again_;  // Config::look_again_seconds
     std::chrono::nanoseconds liveness_interval_;
     std::chrono::nanoseconds abort_grace_;
 
@@ -233,16 +211,10 @@ private:
     // Owned by the holder of the progress lock: nothing has moved since then; 0: something has just moved.
     std::int64_t still_since_ns_ = 0;
 
-    std::atomic<bool> progress_lock_{false};
-    // The background thread found the progress lock taken, and sleeps or is about to.
-    std::atomic<bool> turned_away_{false};
-    // Callers that wait for the progress lock; the background thread leaves it to them.
-    std::atomic<std::uint32_t> waiters_{0};
+    Lock lock_;
     /// The number of callers in join(), which block but are in no hurry. Relaxed: each of them looks at the messages
     /// itself after it was counted, with the progress lock.
     std::atomic<std::uint32_t> joining_{0};
-    base::LocalEvent event_;  // an operation completed, or the progress lock is free
-    base::LocalEvent moved_;  // something completed or moved; for threads that wait in join()
     // Everything pending was failed after an abort; owned by the holder of the progress lock.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_

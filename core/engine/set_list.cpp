@@ -75,6 +75,9 @@ bool SetList::any(Has&& has) const {
 bool SetList::has_work() const {
     return any([](const ProcessSet& set) { return set.has_work(); });
 }
+bool SetList::has_unread() const {
+    return any([](const ProcessSet& set) { return set.has_unread(); });
+}
 bool SetList::has_deferred() const {
     return any([](const ProcessSet& set) { return set.has_deferred(); });
 }
@@ -85,7 +88,7 @@ bool SetList::has_to_poll() const {
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
     // The thread that releases the progress lock looks after the release, perhaps so late that the job has ended.
-    return !released_ && any([](const ProcessSet& set) { return set.has_unread(); });
+    return !released_ && has_unread();
 }
 
 bool SetList::anybody_has_to_poll() const {

@@ -50,6 +50,7 @@ public:
     /// Calls ProcessSet::step() for each set. Returns the result of the busiest one.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
+    [[nodiscard]] bool has_unread() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
     /// The time until which the first of the batches that the last step held back may grow; empty if it held back none.

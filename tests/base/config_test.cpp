@@ -53,6 +53,7 @@ TEST_CASE("an empty environment gives the defaults", "[config]") {
     CHECK(config.slots_max == 16384);
     CHECK(config.spin_seconds == -1);
     CHECK(config.liveness_seconds == 0.2);
+    CHECK(config.look_again_seconds == 0.1);
     CHECK(config.abort_grace_seconds == 0.3);
     CHECK(config.stall_check);
     CHECK(config.stall_warning_seconds == 60);

@@ -31,6 +31,16 @@ namespace rueda::tests {
     return config;
 }
 
+/// Sleeping threads usually look again by themselves some times per second. With these settings they do so only after
+/// an hour. So a lost wake-up makes the test hang, and fail.
+[[nodiscard]] inline base::Config patient_config() {
+    constexpr double kHour = 3600;
+    base::Config config = test_config();
+    config.look_again_seconds = kHour;
+    config.liveness_seconds = kHour;  // when the background thread looks whether the others live, it also takes a turn
+    return config;
+}
+
 /// The host of each rank: "aab" means two ranks on host a and one on host b. Only for ranks as threads.
 using Layout = std::string;
 

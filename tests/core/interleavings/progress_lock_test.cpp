@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/engine/progress_lock.hpp"
+
 #include <catch2/catch.hpp>
 
 #include "base/shared_memory/attention.hpp"
-#include "base/shared_memory/local_event.hpp"
+#include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Who drives a rank: core/engine/engine.cpp with the same operations in the same order, over a set that only counts.
-/// No timeouts: what a slow timer would repair is a deadlock here.
+/// The engine's progress lock, which decides which thread drives a rank. Its work is a set that only counts. Sleeps
+/// have no timeouts here, so a lost wake-up is a deadlock.
 namespace rueda::core::test {
 namespace {
 
@@ -19,26 +21,35 @@ constexpr auto kAnyTime = std::chrono::nanoseconds(1);
 
 enum class Turn { idle, advanced };
 
-/// What is left out of it on purpose, to be found.
-struct Faults {
-    bool no_second_look = false;           ///< at pending(), after the progress lock was released
-    bool no_look_at_log = false;           ///< by who leaves, after he wrote his attention
-    bool no_turned_away = false;           ///< the background thread does not say that it found the progress lock taken
-    bool no_look_for_turned_away = false;  ///< attend() takes "asleep" for handed on, whoever was turned away since
-    bool ring_before_release = false;
-    bool no_look_after_poll = false;  ///< poll() does not care whom it turned away
+/// Engine::Haste.
+enum class Haste { urgent, none };
+
+/// AllSteps as values, so that a test can leave steps out.
+struct LeftOut {
+    bool no_second_look = AllSteps::no_second_look;
+    bool no_look_for_work = AllSteps::no_look_for_work;
+    bool no_look_for_unread = AllSteps::no_look_for_unread;
+    bool no_turned_away = AllSteps::no_turned_away;
+    bool no_look_for_turned_away = AllSteps::no_look_for_turned_away;
+    bool no_look_after_poll = AllSteps::no_look_after_poll;
+    bool no_ring_for_holder = AllSteps::no_ring_for_holder;
+    bool no_ring_for_change = AllSteps::no_ring_for_change;
+    bool no_word_to_joining = AllSteps::no_word_to_joining;
+    bool ring_before_release = AllSteps::ring_before_release;
 };
 
+/// A rank that drives operations which are only numbers. The functions of its threads follow those of Engine.
 class Model {
 public:
-    Model() {
+    explicit Model(const LeftOut& left_out) : lock_(attention_, *this, left_out) {
+        lock_.visit_words([](auto& word, const char* name) { explorer::label(&word, name); });
         explorer::label(&pending_, "pending");
-        explorer::label(&progress_lock_, "progress lock");
-        explorer::label(&waiters_, "waiters");
-        explorer::label(&turned_away_, "turned_away");
         explorer::label(&stopping_, "stopping");
+        explorer::label(&change_, "change");
+        explorer::label(&changed_, "changed");
+        explorer::label(&message_, "message");
         explorer::label(&tail_, "tail");
-        explorer::label(&next_, "next");
+        explorer::label(&cursor_, "cursor");
         for (std::uint32_t i = 0; i < kOperations; ++i) {
             explorer::label(&submitted_[i], "submitted", static_cast<int>(i));
             explorer::label(&log_[i], "log", static_cast<int>(i));
@@ -46,60 +57,41 @@ public:
         }
     }
 
+    /// For the functions that ring: there is one rank.
+    [[nodiscard]] auto attention_of() {
+        return [this](std::uint32_t) -> auto& { return attention_; };
+    }
+
     // ---- callers ----
 
-    /// ProcessSet::submit(), where another rank arrives last.
+    /// Submits an operation for which another rank arrives last.
     void submit(std::uint32_t operation) {
         pending_.fetch_add(1, std::memory_order_seq_cst);
         submitted_[operation].store(1, std::memory_order_release);
     }
-    /// ... where this rank arrives last: append_call() and announced_more().
+    /// Submits an operation for which this rank arrives last.
     void submit_last(std::uint32_t operation, bool blocking) {
         pending_.fetch_add(1, std::memory_order_seq_cst);
-        publish(operation);
-        const AttentionState state = attention_.state();
-        if (state == AttentionState::blocked || (state == AttentionState::asleep && !blocking)) {
-            attention_.ring(state);
-        }
+        publish(operation + 1);
+        ring_readers_of_log(1, 0, /*own_background=*/!blocking, attention_of());
     }
-    void attend() {
-        const bool handed_on = attention_.state() != AttentionState::awake &&
-                               (faults.no_look_for_turned_away || turned_away_.load(std::memory_order_seq_cst) == 0);
-        if (pending() > 0 && !handed_on && try_lock_progress()) {
-            leave();
-        }
-    }
-    /// With `looked`, from the moment when it has seen that the operation is not done.
+    void attend() { lock_.attend(); }
+    /// With `looked`, the wait begins after the caller has seen that the operation is not done.
     void wait(std::uint32_t operation, bool looked = false) {
-        const auto done = [=, this] { return is_done(operation); };
-        for (; looked || !done(); looked = false) {
-            if (try_lock_progress()) {
-                drive(done);
-                leave();
-            } else {
-                wait_for_progress_lock(done);
-            }
-        }
-        attend();
+        wait_for([=, this] { return is_done(operation); }, looked);
+    }
+    /// Waits as a rank in join() does. The join ends with the operation.
+    void join(std::uint32_t operation) {
+        wait_for([=, this] { return is_done(operation); }, /*looked=*/false, Haste::none);
     }
     void poll() {
-        if (attention_.background_is_rung() || !try_lock_progress()) {
-            return;
-        }
-        const AttentionState before = attention_.state();
-        while (turn() == Turn::advanced) {
-        }
-        if (before != AttentionState::asleep || pending() == 0) {
-            leave();
-            return;
-        }
-        unlock_progress();
-        event_.notify();
-        if (!faults.no_look_after_poll && turned_away_.load(std::memory_order_seq_cst) != 0) {
-            attention_.ring(AttentionState::asleep);
-        }
+        lock_.poll([this](AttentionState before) {
+            while (turn() == Turn::advanced) {
+            }
+            return before == AttentionState::asleep;
+        });
     }
-    /// A caller who asks in a loop whether an operation is done.
+    /// A caller that asks in a loop whether an operation is done.
     void poll_until_done(std::uint32_t operation) {
         for (poll(); !is_done(operation); poll()) {
             ExploredAtomics::pause();
@@ -111,6 +103,29 @@ public:
             ExploredAtomics::pause();
         }
     }
+    /// A change of what the rank attends to: the next turn makes it.
+    void change() {
+        change_.store(1, std::memory_order_seq_cst);
+        lock_.ring_for_change();
+        wait_for([this] { return changed_.load(std::memory_order_seq_cst) != 0; }, /*looked=*/false);
+    }
+    /// Submits a message, which the next turn sends. The caller does not wait for that.
+    void send() {
+        pending_.fetch_add(1, std::memory_order_seq_cst);
+        message_.store(1, std::memory_order_seq_cst);
+        if (lock_.try_lock()) {
+            turn();
+            lock_.leave();
+        } else {
+            lock_.ring_holder();
+        }
+        attend();
+    }
+    void look_on_sent() {
+        while (message_.load(std::memory_order_seq_cst) != 0) {
+            ExploredAtomics::pause();
+        }
+    }
     void stop() {
         stopping_.store(1, std::memory_order_seq_cst);
         attention_.ring_all();
@@ -118,35 +133,64 @@ public:
 
     // ---- another rank ----
 
-    /// The last arriver of another rank, who also starts the batch: append_call(), announced_more(), run_batch().
+    /// The last arriver of another rank, which also starts the batch.
     void call(std::uint32_t operation) {
         while (submitted_[operation].load(std::memory_order_acquire) == 0) {
             ExploredAtomics::pause();
         }
-        publish(operation);
-        if (const AttentionState state = attention_.state(); state == AttentionState::blocked) {
-            attention_.ring(state);
-        }
-        if (const AttentionState state = attention_.state(); state != AttentionState::awake) {
-            attention_.ring(state);
+        publish(operation + 1);
+        ring_readers_of_log(1, 1, /*own_background=*/false, attention_of());
+        ring_if_sleeping(attention_);
+    }
+    /// Publishes an entry that ends no operation of this rank, rings the rank, and waits until it has read the entry.
+    void wait_for_reader() {
+        const std::uint32_t position = publish(kNoOperation);
+        attention_.ring(attention_.state());
+        while (cursor_.load(std::memory_order_acquire) <= position) {
+            ExploredAtomics::pause();
         }
     }
 
     // ---- the background thread ----
 
     void run_background() {
-        while (stopping_.load(std::memory_order_seq_cst) == 0) {
-            background_turns();
+        while (!is_stopping()) {
+            if (!lock_.lock_as_background([] { return kAnyTime; })) {
+                continue;
+            }
+            attention_.set(AttentionState::awake);
+            Turn last = Turn::idle;
+            while (!lock_.has_waiters() && stopping_.load(std::memory_order_relaxed) == 0) {
+                last = turn();
+                if (last != Turn::advanced) {
+                    break;
+                }
+            }
+            lock_.sleep_as_background(pending() > 0 ? AttentionState::asleep : AttentionState::awake,
+                                      [this]() -> std::optional<std::chrono::nanoseconds> {
+                                          return turn() == Turn::advanced ? std::nullopt : std::optional(kAnyTime);
+                                      });
         }
     }
 
+    // ---- what the lock asks: ProgressLock's Work ----
+
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
-    Faults faults;
+    [[nodiscard]] bool has_work() const { return published() != 0 || message_.load(std::memory_order_seq_cst) != 0; }
+    [[nodiscard]] bool holder_has_unread() const { return published() != 0; }
+    [[nodiscard]] bool has_unread() const {
+        const std::uint32_t next = cursor_.load(std::memory_order_relaxed);
+        return next < kOperations && log_[next].load(std::memory_order_seq_cst) != 0;
+    }
+    [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst) != 0; }
 
 private:
-    void publish(std::uint32_t operation) {
+    static constexpr std::uint32_t kNoOperation = 100;  // in the log
+
+    std::uint32_t publish(std::uint32_t entry) {
         const std::uint32_t position = tail_.fetch_add(1, std::memory_order_relaxed);
-        log_[position].store(operation + 1, std::memory_order_seq_cst);
+        log_[position].store(entry, std::memory_order_seq_cst);
+        return position;
     }
     [[nodiscard]] bool is_done(std::uint32_t operation) const {
         return done_[operation].load(std::memory_order_seq_cst) != 0;
@@ -156,148 +200,100 @@ private:
         return next < kOperations ? log_[next].load(std::memory_order_seq_cst) : 0;
     }
 
-    bool try_lock_progress() {
-        std::uint32_t expected = 0;
-        return progress_lock_.load(std::memory_order_seq_cst) == 0 &&
-               progress_lock_.compare_exchange_strong(expected, 1, std::memory_order_seq_cst);
-    }
-    void unlock_progress() { progress_lock_.store(0, std::memory_order_seq_cst); }
-
     Turn turn() {
-        const std::uint32_t called = published();
-        if (called == 0) {
-            return Turn::idle;
+        if (makes_changes && change_.load(std::memory_order_seq_cst) != 0) {
+            change_.store(0, std::memory_order_relaxed);
+            changed_.store(1, std::memory_order_seq_cst);
+            lock_.tell_of_change();
         }
-        next_.write(next_.read() + 1);
-        pending_.fetch_sub(1, std::memory_order_seq_cst);
-        done_[called - 1].fetch_add(1, std::memory_order_seq_cst);
-        event_.notify();
-        return Turn::advanced;
+        bool advanced = false;
+        if (sends_messages && message_.load(std::memory_order_seq_cst) != 0) {
+            pending_.fetch_sub(1, std::memory_order_seq_cst);
+            message_.store(0, std::memory_order_seq_cst);
+            advanced = true;
+        }
+        if (const std::uint32_t called = published(); called != 0) {
+            next_.write(next_.read() + 1);
+            cursor_.store(next_.read(), std::memory_order_release);
+            if (called != kNoOperation) {
+                pending_.fetch_sub(1, std::memory_order_seq_cst);
+                done_[called - 1].fetch_add(1, std::memory_order_seq_cst);
+            }
+            advanced = true;
+        }
+        if (advanced) {
+            lock_.tell_waiters();
+        }
+        return advanced ? Turn::advanced : Turn::idle;
     }
 
     template <class Done>
-    void drive(Done&& done) {
+    void wait_for(Done&& done, bool looked, Haste haste = Haste::urgent) {
+        for (; looked || !done(); looked = false) {
+            if (lock_.try_lock()) {
+                drive(done, haste);
+                lock_.leave();
+                if (haste == Haste::none) {
+                    lock_.wait_until_moved(done, kAnyTime);
+                }
+            } else {
+                lock_.wait_until_free(done, kAnyTime);
+            }
+        }
+        attend();
+    }
+    template <class Done>
+    void drive(Done&& done, Haste haste) {
         attention_.set(AttentionState::awake);
         while (!done()) {
-            if (turn() != Turn::advanced && !done()) {
-                sleep_as_caller(done);
-            }
-        }
-    }
-    template <class Done>
-    void sleep_as_caller(Done&& done) {
-        const std::uint32_t ticket = attention_.caller_ticket();
-        attention_.set(AttentionState::blocked);
-        if (turn() != Turn::advanced && !done()) {
-            attention_.sleep_as_caller(ticket, kAnyTime);
-        }
-        attention_.set(AttentionState::awake);
-    }
-
-    void leave() {
-        for (;;) {
-            const bool to_background = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
-            attention_.set(to_background ? AttentionState::asleep : AttentionState::awake);
-            const bool work_left = !faults.no_look_at_log && to_background && published() != 0;
-            if (faults.ring_before_release && work_left) {
-                attention_.ring(AttentionState::asleep);
-            }
-            unlock_progress();
-            event_.notify();
-            if (!faults.ring_before_release && to_background &&
-                (work_left || turned_away_.load(std::memory_order_seq_cst) != 0)) {
-                attention_.ring(AttentionState::asleep);
-            }
-            const bool unattended = !faults.no_second_look && pending() > 0 &&
-                                    waiters_.load(std::memory_order_seq_cst) == 0 &&
-                                    attention_.state() == AttentionState::awake;
-            if (!unattended || !try_lock_progress()) {
+            if (haste == Haste::none && lock_.has_waiters()) {
                 return;
             }
-        }
-    }
-
-    template <class Done>
-    void wait_for_progress_lock(Done&& done) {
-        waiters_.fetch_add(1, std::memory_order_seq_cst);
-        const auto ready = [&] { return done() || progress_lock_.load(std::memory_order_seq_cst) == 0; };
-        if (!ready()) {
-            event_.wait(ready, kAnyTime);
-        }
-        waiters_.fetch_sub(1, std::memory_order_seq_cst);
-    }
-
-    void background_turns() {
-        const std::uint32_t ticket = attention_.background_ticket();
-        if (waiters_.load(std::memory_order_seq_cst) > 0 || !try_lock_progress()) {
-            turned_away_.store(faults.no_turned_away ? 0 : 1, std::memory_order_seq_cst);
-            const bool taken =
-                progress_lock_.load(std::memory_order_seq_cst) != 0 || waiters_.load(std::memory_order_seq_cst) > 0;
-            if (taken && stopping_.load(std::memory_order_seq_cst) == 0) {
-                attention_.sleep_as_background(ticket, kAnyTime);
+            if (turn() != Turn::advanced && !done()) {
+                if (haste == Haste::none) {
+                    return;
+                }
+                lock_.sleep_as_caller([&] { return turn() != Turn::advanced && !done(); }, kAnyTime);
             }
-            turned_away_.store(0, std::memory_order_seq_cst);
-            return;
-        }
-        attention_.set(AttentionState::awake);
-        Turn last = Turn::idle;
-        while (waiters_.load(std::memory_order_seq_cst) == 0 && stopping_.load(std::memory_order_relaxed) == 0) {
-            last = turn();
-            if (last != Turn::advanced) {
-                break;
-            }
-        }
-        sleep_in_background(last);
-    }
-    void sleep_in_background(Turn last) {
-        AttentionState state = AttentionState::awake;
-        if (pending() > 0) {
-            state = AttentionState::asleep;
-        }
-        const std::uint32_t ticket = attention_.background_ticket();
-        attention_.set(state);
-        const Turn look = turn();
-        const bool nothing_new = look != Turn::advanced && (look == last || look == Turn::idle);
-        const bool sleeps = nothing_new && waiters_.load(std::memory_order_seq_cst) == 0;
-        if (!sleeps) {
-            attention_.set(AttentionState::awake);
-        }
-        unlock_progress();
-        event_.notify();
-        const bool unattended = !faults.no_second_look && state == AttentionState::awake && pending() > 0;
-        if (sleeps && !unattended && stopping_.load(std::memory_order_seq_cst) == 0) {
-            attention_.sleep_as_background(ticket, kAnyTime);
         }
     }
 
     base::Attention<ExploredAtomics> attention_;
-    base::BasicLocalEvent<ExploredAtomics> event_;
-    Word progress_lock_;
-    Word waiters_;
-    Word turned_away_;
+    ProgressLock<ExploredAtomics, Model, LeftOut> lock_;
     Word pending_;
     Word stopping_;
+    Word change_;   ///< Engine::has_changes_
+    Word changed_;  ///< the change was made
+    Word message_;  ///< a message waits for a turn
     Word tail_;
+    Word cursor_;  ///< the same as next_, for other threads
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;
-    ExploredPlain<std::uint32_t> next_;  ///< of whoever holds the progress lock: a race is two who do
+    ExploredPlain<std::uint32_t> next_;  ///< owned by the holder of the lock: a race means that two threads held it
+
+public:
+    // A look that finds nothing in any schedule of a test would only make the search longer.
+    bool makes_changes = false;
+    bool sends_messages = false;
 };
 
-using Bodies = std::vector<std::function<void(Model&)>>;
+/// A Model without some of the steps. explore() makes one for each schedule, and passes no arguments.
+const LeftOut* left_out_now = nullptr;
+struct Explored : Model {
+    Explored() : Model(*left_out_now) {}
+};
+using Bodies = std::vector<std::function<void(Explored&)>>;
 
 struct Scenario {
-    std::function<void(Model&)> before = [](Model&) {};
+    std::function<void(Explored&)> before = [](Explored&) {};
     Bodies threads;
 };
 
-Exploration run(const Scenario& scenario, const Options& options, const Faults& faults = {}) {
-    return explore<Model>(
-        [&](Model& model) {
-            model.faults = faults;
-            scenario.before(model);
-        },
-        scenario.threads, [](Model& model) { RUEDA_EXPLORER_REQUIRE(model.pending() == 0); }, options);
+Exploration run(const Scenario& scenario, const Options& options, const LeftOut& left_out = {}) {
+    left_out_now = &left_out;
+    return explore<Explored>([&](Explored& model) { scenario.before(model); }, scenario.threads,
+                             [](Explored& model) { RUEDA_EXPLORER_REQUIRE(model.pending() == 0); }, options);
 }
 
 void background(Model& model) { model.run_background(); }
@@ -332,7 +328,7 @@ Scenario left_behind() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The same from the moment when both are submitted and the caller has looked: as good as two preemptions more.
+/// The same, but it begins when both operations are submitted and the caller has looked. That saves two preemptions.
 Scenario about_to_wait() {
     return {.before =
                 [](Model& model) {
@@ -374,7 +370,7 @@ TEST_CASE("an operation that nobody waits for is driven by the background thread
     }
 }
 
-// From here on with a bound of two preemptions, or one where four threads run.
+// From here on the search is bounded: two preemptions with three threads, one with four.
 TEST_CASE("the same, called by another rank", "[unit]") {
     const auto result = run(asynchronous(), {.preemptions = 2});
     INFO(result.report);
@@ -393,13 +389,13 @@ TEST_CASE("a caller that finds its own work done by the background thread hands 
     CHECK(result.passed());
 }
 
-TEST_CASE("two callers, one of whom may find that the other did his work", "[unit]") {
+TEST_CASE("two callers, one of which may find its work done by the other", "[unit]") {
     const auto result = run(two_callers(), {.preemptions = 1});
     INFO(result.report);
     CHECK(result.passed());
 }
 
-/// A caller looks twice, and then no more.
+/// A caller looks twice and then never again.
 Scenario polled() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -411,7 +407,7 @@ Scenario polled() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The same from the moment when the background thread has been left alone with the operation.
+/// The same, but it begins when the background thread alone has the operation.
 Scenario polled_asleep() {
     return {.before =
                 [](Model& model) {
@@ -425,7 +421,7 @@ Scenario polled_asleep() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// He asks until one operation is done, and leaves another.
+/// The caller asks until one operation is done, and leaves another one pending.
 Scenario polled_until_done() {
     return {.before =
                 [](Model& model) {
@@ -450,16 +446,106 @@ TEST_CASE("a caller that only looks leaves nothing undone", "[unit]") {
     }
 }
 
+/// Another rank waits until this rank has read the log, while a caller waits for its operation and then leaves with
+/// nothing pending.
+Scenario read_for_others() {
+    return {.threads = {[](Model& model) {
+                            model.submit_last(0, /*blocking=*/true);
+                            model.wait(0);
+                        },
+                        background,
+                        [](Model& model) {
+                            model.wait_for_reader();
+                            model.stop();
+                        }}};
+}
+/// The same with a second caller, which may turn the background thread away and find its own work done.
+Scenario read_beside_two_callers() {
+    return {.threads = {[](Model& model) {
+                            model.submit_last(0, /*blocking=*/true);
+                            model.wait(0);
+                        },
+                        [](Model& model) {
+                            model.submit_last(1, /*blocking=*/true);
+                            model.wait(1);
+                        },
+                        background,
+                        [](Model& model) {
+                            model.wait_for_reader();
+                            model.stop();
+                        }}};
+}
+/// A caller in join() while the background thread drives.
+Scenario joining() {
+    return {.threads = {[](Model& model) {
+                            model.submit(0);
+                            model.join(0);
+                            model.stop();
+                        },
+                        background, [](Model& model) { model.call(0); }}};
+}
+/// A change, while another caller may hold the lock and sleep.
+Scenario changing() {
+    return {.before = [](Model& model) { model.makes_changes = true; },
+            .threads = {[](Model& model) {
+                            model.submit(0);
+                            model.wait(0);
+                        },
+                        [](Model& model) {
+                            model.change();
+                            model.call(0);
+                            model.look_on(0);
+                            model.stop();
+                        },
+                        background}};
+}
+/// A message that nobody waits for, while another caller may hold the lock and sleep.
+Scenario sending() {
+    return {.before = [](Model& model) { model.sends_messages = true; },
+            .threads = {[](Model& model) {
+                            model.submit(0);
+                            model.wait(0);
+                        },
+                        [](Model& model) {
+                            model.send();
+                            model.look_on_sent();
+                            model.call(0);
+                            model.look_on(0);
+                            model.stop();
+                        },
+                        background}};
+}
+
+TEST_CASE("a rank with nothing pending reads what others wait for", "[unit]") {
+    for (const Scenario& scenario : {read_for_others(), read_beside_two_callers()}) {
+        const auto result = run(scenario, {.preemptions = 1});
+        INFO(result.report);
+        CHECK(result.passed());
+    }
+}
+
+TEST_CASE("a caller in join(), a change and a message are attended to by the thread that drives", "[unit]") {
+    for (const Scenario& scenario : {joining(), changing(), sending()}) {
+        const auto result = run(scenario, {.preemptions = 2});
+        INFO(result.report);
+        CHECK(result.passed());
+    }
+}
+
 TEST_CASE("every part of the hand-over is needed", "[unit]") {
-    const auto deadlocks = [](const Scenario& scenario, const Faults& faults) {
-        return run(scenario, {.preemptions = 2}, faults).failure == Failure::deadlock;
+    const auto deadlocks = [](const Scenario& scenario, const LeftOut& left_out) {
+        return run(scenario, {.preemptions = 2}, left_out).failure == Failure::deadlock;
     };
     CHECK(deadlocks(asynchronous(), {.no_second_look = true}));
-    CHECK(deadlocks(left_behind(), {.no_look_at_log = true}));
+    CHECK(deadlocks(left_behind(), {.no_look_for_work = true}));
     CHECK(deadlocks(left_behind(), {.ring_before_release = true}));
     CHECK(deadlocks(left_behind(), {.no_turned_away = true}));
     CHECK(deadlocks(about_to_wait(), {.no_look_for_turned_away = true}));
     CHECK(deadlocks(polled_asleep(), {.no_look_after_poll = true}));
+    CHECK(deadlocks(read_for_others(), {.no_look_for_unread = true}));
+    CHECK(deadlocks(joining(), {.no_word_to_joining = true}));
+    CHECK(deadlocks(changing(), {.no_ring_for_change = true}));
+    CHECK(deadlocks(sending(), {.no_ring_for_holder = true}));
 }
 
 }  // namespace

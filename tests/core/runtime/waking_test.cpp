@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank that announces wakes the callers that sleep until then. If a wake-up is lost, the caller loses a time slice of
-// 100 ms.
+// A rank that announces wakes the callers that sleep until then. In these tests sleeping threads look again only after
+// an hour, so a lost wake-up makes a test hang.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -20,10 +20,9 @@ constexpr auto kLate = 5ms;  // long enough for the other rank to fall asleep
 
 /// Rank 0 announces directly and sleeps. Rank 1 counts: its input does not travel with the announcement, or its caller
 /// does not wait.
-void other_ways_of_a_late_rank(RankContext& context, RuntimeClient& client) {
+void other_ways_of_a_late_rank(RankContext& /*context*/, RuntimeClient& client) {
     const bool late = client.rank() == 1;
     const Buffer buffer(client, DType::float32, {1024}, /*resident=*/late);
-    const auto begin = std::chrono::steady_clock::now();
     for (int round = 0; round < kRounds; ++round) {
         fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), round);
         if (late) {
@@ -39,13 +38,10 @@ void other_ways_of_a_late_rank(RankContext& context, RuntimeClient& client) {
         }
         check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), round, "late");
     }
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    context.report("seconds", passed.count());
-    RUEDA_RANK_CHECK(passed.count() < kRounds * 0.06);
 }
 
-TEST_CASE("a late rank that counts its announcement wakes who announced directly", "[threads]") {
-    const RanksResult result = run_clients(2, test_config(), other_ways_of_a_late_rank);
+TEST_CASE("a late rank that counts its announcement wakes who announced directly", "[wakeups]") {
+    const RanksResult result = run_clients(2, patient_config(), other_ways_of_a_late_rank);
     INFO(result.text());
     CHECK(result.passed());
 }
@@ -86,17 +82,17 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
     context.wait_for_phase(0, "failed");
 }
 
-TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[threads]") {
+TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[wakeups]") {
     for (int i = 0; i < 20; ++i) {
-        const RanksResult result = run_clients(3, test_config(), shutdown_beside_a_blocked_thread);
+        const RanksResult result = run_clients(3, patient_config(), shutdown_beside_a_blocked_thread);
         INFO(result.text());
         CHECK(result.passed());
     }
 }
 
 /// The places have room for the payloads of eight ranks.
-TEST_CASE("more ranks than small inputs travel between", "[threads]") {
-    const RanksResult result = run_clients(9, test_config(), [](RankContext&, RuntimeClient& client) {
+TEST_CASE("more ranks than small inputs travel between", "[wakeups]") {
+    const RanksResult result = run_clients(9, patient_config(), [](RankContext&, RuntimeClient& client) {
         for (int round = 0; round < 5; ++round) {
             const Buffer buffer(client, DType::float32, {3}, round % 2 == 0);
             fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), round);

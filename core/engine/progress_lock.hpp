@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/shared_memory/attention.hpp"
+#include "base/shared_memory/local_event.hpp"
+
+namespace rueda::core {
+
+/// Says which steps of the hand-over are left out: in the product none. A test of interleavings passes another type
+/// with the same members, to show that it notices a missing step.
+struct AllSteps {
+    static constexpr bool no_second_look = false;           ///< a thread that leaves does not look at pending() again
+    static constexpr bool no_look_for_work = false;         ///< a thread that leaves does not look at has_work()
+    static constexpr bool no_look_for_unread = false;       ///< no thread looks for unread entries of the log
+    static constexpr bool no_turned_away = false;           ///< the background thread does not say that it sleeps
+    static constexpr bool no_look_for_turned_away = false;  ///< attend() trusts the state "asleep"
+    static constexpr bool no_look_after_poll = false;       ///< poll() does not ring the background thread
+    static constexpr bool no_ring_for_holder = false;       ///< ring_holder() does nothing
+    static constexpr bool no_ring_for_change = false;       ///< ring_for_change() does nothing
+    static constexpr bool no_word_to_joining = false;       ///< tell_waiters() leaves out callers in join()
+    static constexpr bool ring_before_release = false;      ///< a thread that leaves rings while it holds the lock
+};
+
+/// Decides which thread of a rank drives progress: the thread that holds this lock. A caller that finds it taken waits
+/// until its own operation is done or the lock is free. The background thread leaves the lock to such callers. A thread
+/// that releases the lock hands the remaining work on.
+///
+/// `Work` is the work that the holder drives. It has these functions, which throw nothing:
+/// - `pending()`: the number of pending operations, read with seq_cst. Any thread may call it.
+/// - `has_work()`: whether the holder could do something now. Only the holder calls it.
+/// - `has_unread()`: whether the log has entries that this rank has not read; other ranks may wait for that. Any thread
+///   may call it.
+/// - `holder_has_unread()`: the same, cheaper. Only the holder calls it.
+/// - `is_stopping()`: whether the background thread shall end. Any thread may call it.
+///
+/// Threads: the sections below say which threads call the functions. Attention::ring_all() ends the sleeps of the
+/// holder and of the background thread. Callers that wait for the lock sleep on an event of this object; each abort
+/// reaches them through tell_waiters().
+template <class Atomics, class Work, class Steps = AllSteps>
+class ProgressLock {
+public:
+    using Attention = base::Attention<Atomics>;
+    using AttentionState = base::AttentionState;
+    using Duration = std::chrono::nanoseconds;
+
+    ProgressLock(Attention& attention, Work& work, const Steps& steps = {})
+        : attention_(attention), work_(work), steps_(steps) {}
+
+    /// Holds the lock for a thread, if the thread could take it. However the scope is left, the lock is released, and
+    /// remaining work is handed on. Threads: the one that made it.
+    class Held {
+    public:
+        explicit Held(ProgressLock& lock) : lock_(lock.try_lock() ? &lock : nullptr) {}
+        ~Held() { leave(); }
+        Held(const Held&) = delete;
+        Held& operator=(const Held&) = delete;
+
+        [[nodiscard]] explicit operator bool() const { return lock_ != nullptr; }
+        void leave() noexcept {
+            if (lock_ != nullptr) {
+                std::exchange(lock_, nullptr)->leave();
+            }
+        }
+
+    private:
+        ProgressLock* lock_;
+    };
+
+    // ---- any thread -------------------------------------------------------------------------------------------------
+
+    /// seq_cst even if it fails: a thread that submitted and finds the lock taken relies on the look that the holder
+    /// makes after its release, in leave().
+    [[nodiscard]] bool try_lock() {
+        std::uint32_t expected = 0;
+        return locked_.load(std::memory_order_seq_cst) == 0 &&
+               locked_.compare_exchange_strong(expected, 1, std::memory_order_seq_cst);
+    }
+    /// Whether a caller waits for the lock.
+    [[nodiscard]] bool has_waiters() const { return waiters_.load(std::memory_order_seq_cst) > 0; }
+
+    /// Runs after a submit without a wait, and after a wait. It makes sure that some thread will be woken for the work
+    /// that is left.
+    void attend() {
+        // The state "asleep" means that work was handed on, unless the background thread was turned away since (by a
+        // waiting thread that has left).
+        const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
+        const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
+        const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());
+        if (is_left && try_lock()) {
+            leave();
+        }
+    }
+    /// Runs after a submit: makes the holder, which may be about to sleep, look once more. Partner: Attention::set() of
+    /// the holder, which looks for submissions after it. If no thread holds the lock, the submitting thread drives
+    /// next.
+    void ring_holder() {
+        if (steps_.no_ring_for_holder || locked_.load(std::memory_order_seq_cst) == 0) {
+            return;
+        }
+        if (const AttentionState state = attention_.state(); state != AttentionState::awake) {
+            attention_.ring(state);
+        }
+    }
+    /// Runs after a seq_cst store that asks the next turn for something. It wakes the threads that may take this turn.
+    void ring_for_change() {
+        if (!steps_.no_ring_for_change) {
+            attention_.ring_all();
+        }
+    }
+    /// A caller waits until `done()`, until the lock is free, or for `look_again`. It is woken by tell_waiters() and by
+    /// the thread that releases the lock. If that thread dies, so does this process.
+    template <class Done>
+    void wait_until_free(Done&& done, Duration look_again, int spins = 0) {
+        waiters_.fetch_add(1, std::memory_order_seq_cst);
+        const auto ready = [&] { return done() || locked_.load(std::memory_order_seq_cst) == 0; };
+        for (int spin = 0; spin < spins && !ready(); ++spin) {
+            Atomics::pause();
+        }
+        if (!ready()) {
+            event_.wait(ready, look_again);
+        }
+        waiters_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    /// A caller in join() leaves the progress to other threads. It waits until something moves, until `done()`, or for
+    /// `look_again`. It is woken by tell_waiters(), so by the thread that drives. If that thread dies, so does this
+    /// process.
+    template <class Done>
+    void wait_until_moved(Done&& done, Duration look_again) {
+        moved_.wait(done, look_again);
+    }
+    /// A caller that only looks takes the lock if it is free. `look(state)` gets the rank's attention state. It returns
+    /// whether the thread that the state names will be woken for all work that is left.
+    ///
+    /// A background thread that was rung comes for the lock. If it were turned away, it would have to be rung again at
+    /// every poll. So this function then does nothing.
+    template <class Look>
+    void poll(Look&& look) {
+        if (attention_.background_is_rung() || !try_lock()) {
+            return;
+        }
+        const bool handed_on = look(attention_.state());
+        if (!handed_on || work_.pending() == 0) {
+            leave();
+            return;
+        }
+        unlock();
+        // The background thread may have been rung and turned away meanwhile.
+        if (!steps_.no_look_after_poll && turned_away()) {
+            attention_.ring(AttentionState::asleep);
+        }
+    }
+
+    // ---- the holder -------------------------------------------------------------------------------------------------
+
+    /// Releases the lock without handing anything on.
+    void unlock() {
+        locked_.store(0, std::memory_order_seq_cst);
+        event_.notify();
+    }
+    /// Releases the lock. Remaining work goes to a caller that waits, else to the background thread.
+    void leave() {
+        for (;;) {
+            const bool to_background = work_.pending() > 0 && !has_waiters();
+            attention_.set(to_background ? AttentionState::asleep : AttentionState::awake);
+            // This look comes after the state was written: a thread that publishes later reads the state, and rings. If
+            // nothing is pending, other ranks may still wait until this rank has read the log. They may have rung this
+            // thread, which will not read it.
+            const bool work_left = to_background ? !steps_.no_look_for_work && work_.has_work()
+                                                 : !steps_.no_look_for_unread && work_.holder_has_unread();
+            if (steps_.ring_before_release && work_left) {
+                attention_.ring(AttentionState::asleep);
+            }
+            unlock();
+            // The ring comes after the release: the background thread would otherwise find the lock taken and sleep
+            // again. The same may have happened after another thread's ring.
+            const bool was_turned_away = turned_away();
+            const bool is_wanted = work_left || (was_turned_away && (to_background || has_unread()));
+            if (is_wanted && !steps_.ring_before_release) {
+                attention_.ring(AttentionState::asleep);
+            }
+            // Another thread may have submitted after the look at pending() above, and found the lock taken.
+            const bool unattended = !steps_.no_second_look && work_.pending() > 0 && !has_waiters() &&
+                                    attention_.state() == AttentionState::awake;
+            if (!unattended || !try_lock()) {
+                return;
+            }
+        }
+    }
+    /// Something has moved or ended. All callers that wait look whether it concerns them.
+    void tell_waiters() {
+        event_.notify();
+        if (!steps_.no_word_to_joining) {
+            moved_.notify();
+        }
+    }
+    /// Runs after a change that ring_for_change() asked for. A caller waits for the change. The background thread may
+    /// be about to sleep for a time that was right before the change.
+    void tell_of_change() {
+        attention_.ring(AttentionState::asleep);
+        event_.notify();
+    }
+    /// A caller that drives progress sleeps if `nothing_new()`, and keeps the lock.
+    template <class NothingNew>
+    void sleep_as_caller(NothingNew&& nothing_new, Duration timeout) {
+        attention_.sleep_as_caller_while(nothing_new, timeout);
+    }
+
+    // ---- the background thread --------------------------------------------------------------------------------------
+
+    /// Takes the lock, unless a caller holds it or waits for it. Otherwise the background thread sleeps, for
+    /// `timeout()` at most, and this returns false. It is woken by the thread that releases the lock in leave() or
+    /// poll(). If that thread dies, so does this process.
+    template <class Timeout>
+    [[nodiscard]] bool lock_as_background(Timeout&& timeout) {
+        const std::uint32_t ticket = attention_.background_ticket();
+        if (!has_waiters() && try_lock()) {
+            return true;
+        }
+        turned_away_.store(steps_.no_turned_away ? 0 : 1, std::memory_order_seq_cst);
+        const bool is_taken = locked_.load(std::memory_order_seq_cst) != 0 || has_waiters();
+        if (is_taken && !work_.is_stopping()) {
+            attention_.sleep_as_background(ticket, timeout());
+        }
+        turned_away_.store(0, std::memory_order_seq_cst);
+        return false;
+    }
+    /// The background thread holds the lock. It writes `state`, looks once more, and releases the lock before it
+    /// sleeps, so that a caller can take the lock at any time. `look()` returns how long to sleep, or nothing if it
+    /// found something new.
+    template <class Look>
+    void sleep_as_background(AttentionState state, Look&& look) {
+        const std::uint32_t ticket = attention_.background_ticket();
+        attention_.set(state);
+        const std::optional<Duration> timeout = look();
+        const bool sleeps = timeout && !has_waiters();
+        if (!sleeps) {
+            attention_.set(AttentionState::awake);
+        }
+        unlock();
+        // Another thread may have submitted after this thread chose `state`, found the lock taken, and left the work to
+        // this thread.
+        const bool unattended = !steps_.no_second_look && state == AttentionState::awake && work_.pending() > 0;
+        if (sleeps && !unattended && !work_.is_stopping()) {
+            attention_.sleep_as_background(ticket, *timeout);
+        }
+    }
+
+    /// For tests: calls `visit(word, name)` for each word.
+    template <class Visit>
+    void visit_words(Visit&& visit) {
+        visit(locked_, "progress lock");
+        visit(waiters_, "waiters");
+        visit(turned_away_, "turned_away");
+    }
+
+private:
+    using Word = typename Atomics::template Atomic<std::uint32_t>;
+
+    [[nodiscard]] bool has_unread() const { return !steps_.no_look_for_unread && work_.has_unread(); }
+    /// Partners: the stores of lock_as_background().
+    [[nodiscard]] bool turned_away() const { return turned_away_.load(std::memory_order_seq_cst) != 0; }
+
+    Attention& attention_;
+    Work& work_;
+    [[no_unique_address]] Steps steps_;
+    Word locked_{0};
+    Word waiters_{0};                       ///< callers that wait for the lock
+    Word turned_away_{0};                   ///< the background thread found the lock taken, and sleeps or will sleep
+    base::BasicLocalEvent<Atomics> event_;  ///< an operation ended, or the lock is free
+    base::BasicLocalEvent<Atomics> moved_;  ///< something ended or moved; for callers in join()
+};
+
+}  // namespace rueda::core
