@@ -114,7 +114,7 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: The context in which a backward pass runs that is not the last of its step.
+    #: The context for the backward passes of a step, except for the last one.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
     #: Horovod's zero_grad() takes no arguments.

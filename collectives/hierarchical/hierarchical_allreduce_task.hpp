@@ -58,7 +58,7 @@ private:
     void advance(Cursor& cursor) const;
     [[nodiscard]] bool is_at_end(const Cursor& cursor) const { return cursor.chunk_index == chunk_count_; }
     [[nodiscard]] Range part(const Cursor& cursor, std::uint32_t lane) const;
-    /// The number of the piece, counted over all batches.
+    /// The number of the cursor's piece, counted over all batches.
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
     [[nodiscard]] bool is_lane() const { return set_.rank < set_.hosts.lanes(); }
 

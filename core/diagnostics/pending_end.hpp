@@ -38,7 +38,7 @@ void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::
 /// Whether the name comes from look_at_end(), so that it is a call and not a tensor.
 [[nodiscard]] bool is_name_of_end(std::string_view name);
 
-/// The first line of a report that is about nothing else.
+/// The first line of a stall report in which the pending end is the only entry.
 [[nodiscard]] std::string first_line_about_end(std::string_view name, std::string_view warning_seconds);
 
 }  // namespace rueda::core

@@ -367,7 +367,8 @@ private:
                 add(name, member, announced_ns);
             }
         }
-        // The name of the first one is published, see below. Partner: Announcer::tell_deferred_count().
+        // The mailbox publishes the name of its first deferred announcement, which is read below. The names of further
+        // ones are not visible here. Partner: Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }

@@ -79,7 +79,8 @@ struct WaitReport {
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty: nothing is known
-    std::vector<StallReport::Rank> ranks = {};  ///< what the ranks are doing that are missing or make no progress
+    std::vector<StallReport::Rank> ranks = {};  ///< the missing ranks, the ranks without progress, and what each of
+                                                ///< them is doing
     std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts
 };
 /// For example "tensor 'w'", "tensor 'a' and 3 more", "receive from rank 1, tag 7"; "" if nothing is known.

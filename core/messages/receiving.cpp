@@ -110,7 +110,7 @@ Status Messenger::hear_departures() {
     return {};
 }
 
-/// A rank of another host tells only those ranks that it shuts down that have asked for it.
+/// A rank of another host reports its shutdown only to the ranks that have asked for this report. This function asks.
 void Messenger::ask_for_departures() {
     const std::int64_t now_ns = base::monotonic_ns();
     if (now_ns < next_question_ns_) {

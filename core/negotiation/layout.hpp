@@ -435,9 +435,10 @@ struct SetHeader {
     typename Atomics::template Atomic<std::uint64_t> joined{0};
     typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< last member to join, + 1; 0: not all have
 
-    /// For the report of an end that does not come (core/diagnostics/pending_end.hpp): the members whose shutdown is
-    /// posted; the members that wait until all have posted theirs; since when the first of them waits, and in which
-    /// call. Each member sets and clears its own bits.
+    /// For the report of an end that is delayed (core/diagnostics/pending_end.hpp). `end_announced`: the members that
+    /// have posted their shutdown. `end_awaited`: the members that wait until all have posted theirs. `end_awaited_ns`
+    /// and `end_call`: since when the first of these waits, and in which call. Each member sets and clears its own
+    /// bits.
     typename Atomics::template Atomic<std::uint64_t> end_announced{0};
     typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
     typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};

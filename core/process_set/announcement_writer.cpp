@@ -32,7 +32,7 @@ std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorE
     if (entry.slot != kNoSlot) {
         return view_.memory.payload(entry.slot, view_.rank, generation, bytes);
     }
-    // The place of a full announcement lies in the mailbox and has no room beside it.
+    // The place of a full announcement lies in the mailbox. It has room for a small input inside, and none beside it.
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 

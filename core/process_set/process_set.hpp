@@ -141,7 +141,8 @@ public:
     [[nodiscard]] bool has_to_poll() const { return hosts_.has_to_poll(); }
     /// Whether the log has entries that this rank has not read. Any thread may call it.
     [[nodiscard]] bool has_unread() const { return runner_.has_unread(); }
-    /// Whether something waits for its slot, or for room in the mailbox, which wakes no thread.
+    /// Whether an announcement waits for a slot, or for room in the mailbox. Nothing wakes this rank when these become
+    /// free, so it has to look again.
     [[nodiscard]] bool has_deferred() const { return announcer_.has_deferred(); }
     /// Until when an open batch may grow.
     [[nodiscard]] std::int64_t hold_until_ns() const { return runner_.hold_until_ns(); }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Workers of multiprocessing, of which rank 1 fails in the way that is asked for: what the others hear, and how each ends."""
+"""Workers of multiprocessing. Rank 1 fails in the requested way. The test checks what the other ranks report and how each worker ends."""
 
 import multiprocessing
 import os

@@ -166,8 +166,8 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """Takes over reductions of these gradients that another optimizer has begun and will not end: it no longer gets notifications, or
-        it was deleted.
+        """Takes over reductions of these gradients that another optimizer began. That optimizer will not end them, because it no longer
+        gets notifications or was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:

@@ -765,7 +765,7 @@ class Works(unittest.TestCase):
                     dist.all_reduce(tensor, group=group)
 
     def test_a_group_that_goes_with_the_interpreter_leaves_nothing(self):
-        """The names of modules may be gone by then; the end of the job has left it."""
+        """When the interpreter ends, modules may already be cleared, and the job is over. So __del__() then does nothing."""
         group = dist.new_group()
         group.__del__(lambda: True)
         ones = torch.ones(2)
