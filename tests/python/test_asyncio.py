@@ -98,8 +98,8 @@ class Awaiting(unittest.TestCase):
             for i in range(20):
                 short = await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
                 self.assertEqual(short.tolist(), [2.0])
-                self.assertTrue(i == 19 or not first.done())  # after the last operation of this rank, the other rank
-                                                              # starts it
+                # after the last operation of this rank, the other rank starts it
+                self.assertTrue(i == 19 or not first.done())
             return await first
 
         self.assertEqual(asyncio.run(main()).tolist(), [2.0])

@@ -96,7 +96,7 @@ class CompressionProperties(JobTest):
         process_set = self.sets[set_index % len(self.sets)]
         if not process_set.included():
             return
-        if grouped:  # has one reduction, one way, one pair of factors
+        if grouped:  # has one reduction, one compression format, and one pair of factors
             first = batch[0]
             batch = [
                 Drawn(

@@ -19,7 +19,7 @@ class UnnamedGroups(unittest.TestCase):
         rueda.shutdown()
 
     def check(self, process_set=rueda.global_process_set):
-        """Each kind of group, without a name."""
+        """Starts each kind of group without a name."""
         keywords = {"process_set": process_set}
         mine = np.full(4, rueda.rank() + 1.0)
         total = sum(rank + 1.0 for rank in process_set.ranks)
@@ -75,7 +75,7 @@ class UnnamedGroups(unittest.TestCase):
 
     def test_groups_of_the_next_job_s_sets_are_counted_anew(self):
         if rueda.size() < 3:
-            return  # all sets that have several ranks are the world
+            return  # here, every set with several ranks is the world
 
         def first_set(ranks):
             made = rueda.add_process_set(ranks)
