@@ -100,7 +100,7 @@ inline constexpr std::int64_t kJoinedRows = -1;
 struct Decision {
     DecisionKind kind = DecisionKind::call;
     bool ends_batch = false;            ///< call: this is the last call of its batch
-    std::uint64_t id = 0;               ///< of a named tensor; 0: it never got one
+    std::uint64_t id = 0;               ///< of a named tensor; 0: the tensor never got an id
     std::string name;                   ///< only if some host announced by name
     std::optional<std::uint64_t> call;  ///< of an operation without a name
     std::uint8_t operation = 0;         ///< call: collectives::Operation

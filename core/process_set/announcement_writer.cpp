@@ -53,13 +53,14 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        if (with_metadata) {  // only in a mailbox, where all parts of a record are checked
+        if (with_metadata) {  // needed only in a mailbox, where all parts of a record are checked
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;
         }
         return false;
     }
-    // Only needed for larger tensors: the smallest inputs travel wherever they lie.
+    // This is only looked up for larger tensors, because the smallest inputs travel with the announcement wherever they
+    // lie.
     const auto is_resident = [&] {
         return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
                view_.arena.resident_offset(request.output, input_bytes).has_value();

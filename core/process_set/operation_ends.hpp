@@ -30,7 +30,7 @@ public:
     /// Ends a pending operation that is counted. Afterwards the caller may submit the name again.
     void complete(TensorEntry& entry, const Status& status);
     /// Ends a pending operation with success, in the thread that has announced it. The operation is not counted. Its
-    /// completion is done only if it has something to say.
+    /// completion is marked as done only if it has to report something.
     void complete_uncounted(TensorEntry& entry, bool has_result) {
         Completion& completion = *entry.completion;
         note_finished(entry);

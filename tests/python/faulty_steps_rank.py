@@ -13,7 +13,7 @@ import time
 import numpy as np
 import rueda
 
-SIZES = (7, 5_000, 100_000, 400_000)  # tensors that travel with their announcement, that have one chunk, and that have many
+SIZES = (7, 5_000, 100_000, 400_000)  # sizes: with the announcement, one chunk, many chunks
 
 
 def tensors():

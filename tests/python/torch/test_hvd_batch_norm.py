@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""SyncBatchNorm against PyTorch's batch normalisation of all ranks' samples in one process."""
+"""SyncBatchNorm, compared with PyTorch's batch normalisation of all ranks' samples in one process."""
 
 import pickle
 import unittest
