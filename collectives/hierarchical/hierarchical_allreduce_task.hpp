@@ -45,9 +45,9 @@ public:
 private:
     /// A position in the order of all pieces.
     struct Cursor {
-        std::uint64_t number = 0;  ///< of the piece, counted within this batch
+        std::uint64_t number = 0;  ///< the piece's number, counted within this batch
         std::uint64_t chunk_index = 0;
-        std::uint64_t piece = 0;  ///< of the piece, counted within the chunk
+        std::uint64_t piece = 0;  ///< the piece's number, counted within the chunk
         NetworkChunks::Chunk chunk;
         std::uint64_t pieces = 0;  ///< pieces in the chunk
     };

@@ -42,8 +42,7 @@ public:
     Result<bool> cancel(Ticket ticket) override;
     void abandon() override;
 
-    // For the control plane.
-    /// The first failure of a message, or that the transport was abandoned.
+    // For the control plane: the first failure of a message, or the failure that the transport was abandoned.
     [[nodiscard]] const Status& failed() const { return failed_; }
     /// Makes every later call fail with this failure, which happened elsewhere.
     void fail(const Status& status);

@@ -38,7 +38,7 @@ struct Process {
     std::atomic<bool> knows_of_abort{false};
     std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
     collectives::AddressReserve addresses;
-    /// The process that has begun a job last. Relaxed: it matters only to this process and its children.
+    /// The process that was the last to begin a job. Relaxed: it matters only to this process and its children.
     std::atomic<pid_t> pid{0};
 };
 

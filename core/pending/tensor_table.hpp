@@ -47,7 +47,7 @@ struct TensorEntry {
     std::uint32_t slot = kNoSlot;  ///< the slot that it is bound to; kNoSlot: the next announcement is a full one
     Metadata agreed;               ///< valid while bound
     std::uint32_t pins = 0;        ///< TensorSlots that hold this entry
-    std::uint32_t ticket = 0;      ///< of its full announcements; valid as long as the name is known here
+    std::uint32_t ticket = 0;      ///< ticket of its full announcements; valid as long as the name is known here
     bool known_to_agree = false;   ///< `request` was compared with `agreed`, and both are unchanged since
     /// This rank has joined; the pending operation is another rank's, and this rank contributes nothing.
     bool stands_in = false;

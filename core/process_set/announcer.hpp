@@ -41,7 +41,7 @@ class Announcer {
 public:
     using Atomics = base::StdAtomics;
 
-    /// Who calls an operation that all ranks of the host have announced.
+    /// Which rank calls an operation that all ranks of the host have announced.
     enum class Caller {
         last_rank,  ///< the rank that announces last appends the call to the log
         leader,     ///< the leader calls it, in a set on several hosts

@@ -50,8 +50,8 @@ Status Join::announce(Completion& completion, bool counted) {
     if (may_join()) {
         become_joined();
     }
-    // Looks whether others announced something new. The thread that drives this rank's progress may be asleep;
-    // Engine::attend() wakes it.
+    // The thread that drives this rank's progress may be asleep, so it is woken. The caller then calls
+    // Engine::attend().
     waking_.wake(view_.rank);
     return {};
 }

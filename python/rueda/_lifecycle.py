@@ -221,14 +221,14 @@ def _leave_worker() -> None:
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return
-        error = error.__context__ or error  # torch.multiprocessing.spawn tells its parent, and exits
+        error = error.__context__ or error  # torch.multiprocessing.spawn reports the error to its parent, and exits
     if error is not None:
         _abort_of(error)
 
 
 def _uncaught_exception() -> BaseException | None:
     if sys.flags.interactive or hasattr(sys, "ps1"):
-        return None  # there, the last one was printed, and ended nothing
+        return None  # in an interactive session, the last exception was printed and did not end the program
     error = getattr(sys, "last_value", None)
     return error if isinstance(error, BaseException) else None
 

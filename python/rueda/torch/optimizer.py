@@ -588,7 +588,7 @@ class _DistributedOptimizer(_Common):
             if _is_sparse(gradient):
                 gradient.zero_().add_(output if _is_sparse(output) else output.to_sparse(gradient.sparse_dim()))
             else:
-                gradient.copy_(output)  # into the gradient's own memory, which may be a part of a larger tensor
+                gradient.copy_(output)  # written into the gradient's own memory, which may be a part of a larger tensor
 
     def _warn_of_replaced(self, parameter: Parameter) -> None:
         name = self._parameter_names[parameter]

@@ -306,7 +306,7 @@ def _on_behalf_of_nobody() -> Iterator[None]:
 
 
 def _nothing() -> None:
-    """Tells nobody that a callback ran, because no future depends on it."""
+    """Does nothing, because no future depends on this callback."""
 
 
 _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
