@@ -62,8 +62,8 @@ MODELS = {"resnet50": resnet50, "alexnet": alexnet, "small": small}
 
 
 class Layer(torch.autograd.Function):
-    """Its backward pass does `work` matrix multiplications and gives the parameter a gradient with one value
-    everywhere.
+    """A layer whose backward pass does `work` matrix multiplications, and gives the parameter a gradient with the same
+    value everywhere.
     """
 
     @staticmethod

@@ -60,11 +60,11 @@ struct AwaitedTensor {
     std::string name = {};           ///< empty: unnamed
     std::uint64_t call = 0;          ///< of an unnamed one
     std::uint64_t waits_behind = 0;  ///< this rank has not announced it, because this earlier unnamed call is pending
-    bool is_group = false;         ///< this part is the number of a group's members, which is announced under the
-                                   ///< group's name
-    bool waits_for_room = false;   ///< this rank has not announced it, because its mailbox is full
-    std::uint32_t slot = kNoSlot;  ///< the tensor's state, as far as this rank knows it
-    std::uint64_t generation = 0;  ///< in `slot`
+    bool is_group = false;           ///< this part is the number of a group's members, which is announced under the
+                                     ///< group's name
+    bool waits_for_room = false;     ///< this rank has not announced it, because its mailbox is full
+    std::uint32_t slot = kNoSlot;    ///< the tensor's state, as far as this rank knows it
+    std::uint64_t generation = 0;    ///< in `slot`
 };
 
 /// What an operation waits for, as the error of a wait with a timeout describes it.

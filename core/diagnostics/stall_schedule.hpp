@@ -28,9 +28,8 @@ public:
 
     struct Due {
         bool report = false;
-        std::optional<PendingTensor>
-            shut_down_for;  ///< the tensor that has been pending longest, once; this comes after the report if both are
-                            ///< due
+        std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending longest, once; this comes
+                                                     ///< after the report if both are due
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);

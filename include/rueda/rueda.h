@@ -75,9 +75,12 @@ enum rueda_reduce_op {
 
 /** What values become while they travel between hosts; the same numbers as rueda::Compression. docs/compression.md. */
 enum rueda_compression {
-    RUEDA_COMPRESSION_NONE = 0, /* as the environment variable RUEDA_COMPRESSION says; without it, values are not
-    changed */ RUEDA_COMPRESSION_FP16 = 1, /* float32 and float64 as float16 */ RUEDA_COMPRESSION_BF16 = 2 /* float32
-    and float64 as bfloat16 */
+    RUEDA_COMPRESSION_NONE = 0,
+    /* as the environment variable RUEDA_COMPRESSION says; without it, values are not
+changed */
+    RUEDA_COMPRESSION_FP16 = 1,
+    /* float32 and float64 as float16 */ RUEDA_COMPRESSION_BF16 = 2 /* float32
+and float64 as bfloat16 */
 };
 
 /** A typed, shaped view of the caller's memory: dense, row-major. Never owned by Rueda. */

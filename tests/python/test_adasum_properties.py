@@ -46,8 +46,8 @@ class Tree:
     """The paper's definition, after pairs in front were combined until a power of two is left
     (docs/design/0007-adasum.md)."""
 
-    #: The ratio between the size of the inputs of a vector in the tree and the size of the vector. If much cancels out,
-    #: the rest is less exact by this ratio.
+    #: How much larger the inputs of a vector in the tree are than the vector itself. If much of the inputs cancels out,
+    #: the relative error grows by this ratio.
     cancelled: float = 1.0
 
     def pair(self, a, b):

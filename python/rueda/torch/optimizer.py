@@ -504,7 +504,7 @@ class _DistributedOptimizer(_Common):
         self._begun(_Reduction(claims, parameters, gradients, outputs))  # type: ignore[arg-type]
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """What is reduced already is not reduced once more."""
+        """A gradient that was already reduced is not reduced again."""
         parameter, gradient, ended = reduction.parameters[number], reduction.gradients[number], reduction.wait
         self._handles[parameter] = _Reduction((), (parameter,), (gradient,), lambda: (ended()[number],))
 
@@ -725,7 +725,8 @@ class _DistributedAdasumOptimizer(_Common):
             self._start(parameter)
 
     def _start(self, parameter: Parameter) -> None:
-        """A step of this one parameter, whose change is on its way; the parameter itself stays as it is until step()."""
+        """Makes a step for this parameter alone, and starts to combine its change over the ranks. The parameter itself is not changed
+        before step()."""
         claim = self._claim(parameter)
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -798,7 +799,7 @@ class _DistributedAdasumOptimizer(_Common):
         )
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """As the optimizer's own. Raises AssertionError where a step is under way, whose changes would be lost."""
+        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because they would be lost."""
         if self._pending():
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is prohibited as it "

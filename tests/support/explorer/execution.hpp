@@ -19,7 +19,7 @@ namespace rueda::explorer {
 
 using SyncClock = VectorClock<kMaxThreads>;
 
-/// What is known about an address within one schedule.
+/// The state of an address within one schedule.
 struct Object {
     const void* address = nullptr;
     const char* name = nullptr;  ///< null: reports show its number
@@ -48,7 +48,7 @@ private:
     std::vector<std::uint32_t> buckets_;  // object number + 1; 0 means free; the size is a power of two
 };
 
-/// What the last transition did, as far as the search for other schedules needs to know it.
+/// The effects of the last transition that the search for other schedules needs to know.
 struct Transition {
     Footprint footprint;
     /// The threads whose next transition needed an empty buffer, which is empty now.
