@@ -15,8 +15,8 @@ namespace rueda::base {
 
 /// How the ranks of a job find each other and exchange small messages.
 enum class ControlPlaneKind : std::uint8_t {
-    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; else a socket if one is named; else
-                ///< single
+    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; otherwise a socket if one is named;
+                ///< otherwise a single process
     mpi,
     socket,  ///< for ranks of one host, over a Unix socket
     single,  ///< one process alone

@@ -106,7 +106,8 @@ private:
 
     std::uint64_t place_bytes_ = 0;     // the length of a place: room for one piece of one lane
     std::uint64_t piece_bytes_ = 0;     // bytes of one lane that cross at one time, in this batch
-    std::uint64_t staged_ratio_ = 1;    // the largest ratio of staged bytes to bytes that cross, in this batch
+    // the largest ratio of staged bytes to the bytes that cross between hosts, in this batch
+    std::uint64_t staged_ratio_ = 1;
     std::uint64_t staging_places_ = 0;  // places in the first half of a rank's cells; each holds a piece for every lane
     std::uint64_t delivery_places_ = 0;  // places in the second half of a lane's cells
 

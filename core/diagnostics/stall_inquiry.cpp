@@ -27,7 +27,8 @@ constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
 /// The maximum number of call sites of a tensor for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
-/// Room for the ranks of the host that has the most ranks of the set.
+/// How many bytes of a message the tensors of an account may take. The rest is reserved for its ranks, and is enough
+/// for the host that has the most of them.
 constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
 
 std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }

@@ -240,7 +240,8 @@ Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t g
     return claims;
 }
 
-/// The members that stood in for this announcement. Their bits are set from then until everything is called.
+/// Finds the members that stood in for this announcement. A member's bit in `joined` is set before the member stands
+/// in, and stays set until everything is called.
 void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const {
     if (memory_.header().joined.load(std::memory_order_acquire) == 0) {
         return;
@@ -285,7 +286,7 @@ void Leader::settled() {
 
 // ---- joins ----------------------------------------------------------------------------------------------------------
 
-/// All ranks of this host have joined, so the root has to ask this host for each announcement.
+/// Reports that all ranks of this host have joined. From then on the tree has to ask this host for its announcements.
 void Leader::say_joined() {
     const std::uint32_t last = memory_.header().last_joined.load(std::memory_order_seq_cst);
     if (said_joined_ || last == 0 || last > memory_.extent().members) {

@@ -98,7 +98,8 @@ Status Messenger::hear_departures() {
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // A rank that has itself shut down waits only for room for what it still has to say.
+        // If this rank has shut down itself, it waits only for room for its last frames. So it does not look at ranks
+        // with which it exchanged nothing.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);

@@ -399,7 +399,8 @@ struct MailboxHeader {
     /// The log position that all members must have read before a record is free again; 0: it waits for no reader.
     /// Accessed by atomic_ref, because it takes no part in the protocol.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first of those announcements was made
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first announcement without room was
+                                                                     ///< made
     SlotLabel<Atomics> deferred;                                     ///< its name, while in state first_sight
     /// The number of announcements that found no room. Other members can see only the name of the first one.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};

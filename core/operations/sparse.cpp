@@ -316,8 +316,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // Counts the values of one position. There can be no overflow, because this process holds all these values in
-    // memory.
+    // The number of values of one position. It cannot overflow, because the caller passed as many values for each of
+    // its own positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);

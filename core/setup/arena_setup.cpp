@@ -32,7 +32,8 @@ constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
 /// For a set on several hosts: the number of texts and first dimensions that log entries refer to.
 constexpr std::uint32_t kAttachments = 64;
-/// The number of requests to the registrar; each tensor for which a rank arrives last is one.
+/// For a set on several hosts: the number of records in a mailbox. They are requests to the registrar, and each tensor
+/// for which a rank arrives last is one.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 

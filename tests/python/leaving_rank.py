@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py. Rank 0 leaves in the requested way. Rank 1 starts its operation only after rank 0 was seen to wait."""
+"""A rank of test_faults.py. Rank 0 leaves in the requested way. Rank 1 calls shutdown() only after rank 0 has caught the interruption."""
 
 import os
 import pathlib

@@ -513,7 +513,7 @@ class WhatNoRankCanDo(ErrorTable):
             for name in ("bool", None):
                 told = error_of(rueda.allreduce, np.ones(3, bool), name, rueda.Sum)
                 self.assertEqual(told[0], "Unsupported")
-                # The ranks find out that no rank can do this operation, whether or not a rank has joined.
+                # No rank can do this operation. The other ranks find that out without the rank that has joined.
                 self.assertEqual(error_of(rueda.allgather, np.array(1.0), name)[0], "InvalidArgument")
         rueda.join()
         self.works("bool")

@@ -83,7 +83,7 @@ class Join(unittest.TestCase):
                 mine = rueda.allreduce(np.array([float(rueda.rank())]), "gradient")
                 self.assertAlmostEqual(mine[0], sum(active) / divisor)
             if rueda.rank() > 0:
-                rueda.receive(np.empty(1), 0)  # after rank 0 has joined, it does nothing else in this epoch
+                rueda.receive(np.empty(1), 0)  # rank 0 sends this after it has joined and made its checks
             joined = rueda.join_async(average=average)
             if rueda.rank() == 0 and rueda.size() > 1:
                 with self.assertRaises(rueda.InvalidArgument):

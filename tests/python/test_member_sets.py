@@ -25,8 +25,8 @@ rueda.init()
 rank, size = rueda.rank(), rueda.size()
 everybody = list(range(size))
 
-# Only the members make the call. Disjoint sets are made at the same time, and the numbers of their members' sets may
-# differ.
+# Only the members make the call. Disjoint pairs of ranks make their sets at the same time. The sets may have any
+# numbers.
 mine = [r for r in everybody if r // 2 == rank // 2]
 pair = rueda.add_process_set_among(reversed(mine))
 assert pair.ranks == mine and pair.included() and pair.rank() == mine.index(rank)

@@ -36,7 +36,7 @@ class Both(unittest.TestCase):
 
 
 class Parts(unittest.TestCase):
-    """After the class Both: the one that came first has initialised MPI, and finalises it."""
+    """These tests run after those of Both, so MPI is initialised already."""
 
     def test_parts_of_the_launch(self):
         """Two jobs at the same time, created from communicators and from lists. MPI's own sums give the expected

@@ -515,7 +515,7 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """A callback that another callback adds to a future runs after it. If the outer callback waits for that, it runs at once."""
+        """Callbacks that a callback adds to futures run right after it. If the outer callback waits for their result, they run at once."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()
@@ -568,7 +568,7 @@ class Works(unittest.TestCase):
         alike(later.wait(), torch.full((1,), float(SIZE) ** 2))
 
     def test_a_pending_future_holds_up_no_other(self):
-        """Slow callbacks do not delay other waits either: the Work for which C++ code waits completes when its operation has completed."""
+        """Slow callbacks do not delay other waits: the Work for which C++ code waits completes when its operation has completed."""
         waits = threading.Event()
         dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: waits.wait(30))
         right, left = (RANK + 1) % SIZE, (RANK - 1) % SIZE

@@ -317,7 +317,7 @@ class Sharded(unittest.TestCase):
         self.need("functional collectives")
         for kind in optimizers():
             if kind.__name__ == "Adafactor":
-                continue  # PyTorch's clip_grad_norm_ changes a norm in place, which DTensor does not allow
+                continue  # PyTorch's Adafactor changes a norm in place, which DTensor does not allow
             single, network = model(), self.sharded()
             train(single, kind(single.parameters(), lr=0.01), shard=False)
             train(network, kind(network.parameters(), lr=0.01), shard=True)

@@ -127,7 +127,7 @@ class AsHorovod(unittest.TestCase):
     def test_a_timeline_that_the_launcher_is_asked_for(self):
         command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--timeline-filename", "timeline.json"]
         command += [sys.executable, "-B", "-m", "rueda.compat.horovod", "train.py"]
-        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this does not lead to a warning either
+        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this variable does not lead to a warning either
         ran = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False
         )

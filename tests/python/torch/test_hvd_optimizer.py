@@ -720,7 +720,7 @@ class HowItIsUsed(Case):
         self.assertEqual(second.grad[0].item(), 2.0 * hvd.size())
 
     def begin_on_the_first_rank(self, begin):
-        """The reduction has certainly not ended on this rank, because the other ranks begin it later."""
+        """Begins on rank 0. The reduction has certainly not ended there, because the other ranks begin it later."""
         if hvd.rank() == 0:
             begin()
             hvd.broadcast(torch.ones(1), 0, name="go")
@@ -813,8 +813,7 @@ class HowItIsUsed(Case):
                 optimizer.zero_grad(set_to_none=True)
 
     def test_copies(self):
-        """As in Horovod, ranks outside the process set have the state but reduce nothing. Here, a call on them raises
-        an error."""
+        """As in Horovod, a copy has the state but reduces nothing. Here, its functions raise an error that says so."""
         model = model_of()
         for options in ({}, {"op": hvd.Adasum}):
             optimizer = distributed(model, **options)
@@ -926,7 +925,7 @@ class Storages(Case):
         self.assertEqual(self.lies_there(optimizer, model[0].bias), KNOWS_WHO_REFERS)
 
     def test_a_gradient_that_has_another_name_does_not_move(self):
-        """Otherwise the gradient would be zero there, and later contributions would be missing."""
+        """If the gradient moved, the other reference would keep zeros and miss all later values."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         other = torch.nn.Parameter(torch.ones(100))

@@ -24,7 +24,7 @@ struct Object {
     const void* address = nullptr;
     const char* name = nullptr;  ///< null: reports show its number
     int index = -1;
-    SyncClock released;  ///< what a thread learns by an acquire of the present value
+    SyncClock released;  ///< the past that a thread learns when it reads the present value with acquire
     int plain_writer = -1;
     std::uint32_t plain_write_time = 0;
     std::array<std::uint32_t, kMaxThreads> plain_read_times{};
@@ -174,7 +174,7 @@ private:
     std::string failure_text_;
 };
 
-/// leave() throws it in setup and check.
+/// The exception that leave() throws in setup and check.
 struct FailedOutsideThreads {};
 
 }  // namespace rueda::explorer
