@@ -70,7 +70,7 @@ struct Batch {
 };
 
 enum class StepResult : std::uint8_t {
-    done,      ///< every output is complete, and nobody reads or writes this rank's tensors any more
+    done,      ///< every output is complete, and no rank reads or writes this rank's tensors any more
     advanced,  ///< something was done, at most about a chunk
     waiting,   ///< waits for another rank of this host, which will wake this rank if it sleeps
     polling,   ///< waits for a message from another host, whose arrival wakes no thread: step again soon

@@ -104,8 +104,8 @@ private:
     std::vector<std::byte> own_words_;  // a piece of this rank's input, as words
     std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
-    std::uint64_t place_bytes_ = 0;     // the length of a place: room for one piece of one lane
-    std::uint64_t piece_bytes_ = 0;     // bytes of one lane that cross at one time, in this batch
+    std::uint64_t place_bytes_ = 0;  // the length of a place: room for one piece of one lane
+    std::uint64_t piece_bytes_ = 0;  // bytes of one lane that cross at one time, in this batch
     // the largest ratio of staged bytes to the bytes that cross between hosts, in this batch
     std::uint64_t staged_ratio_ = 1;
     std::uint64_t staging_places_ = 0;  // places in the first half of a rank's cells; each holds a piece for every lane

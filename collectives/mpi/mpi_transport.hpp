@@ -85,7 +85,7 @@ private:
     std::uint32_t received_ = 0;
     std::vector<std::unique_ptr<std::byte[]>> strays_;
     Status failed_;
-    Status abandoned_;  // made while there is memory for it
+    Status abandoned_;  // made in advance, because there may be no memory for it later
 };
 
 }  // namespace rueda::collectives

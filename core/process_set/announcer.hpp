@@ -196,7 +196,7 @@ private:
     void fail_deferred(const Status& reason);
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, which is read on the shortest path
+    NegotiationMemory<Atomics> memory_;  // a copy, because the shortest path reads it
     const Caller caller_;
     const InputInspection& inspection_;
     DirectAnnouncements& direct_;
@@ -208,7 +208,7 @@ private:
     AnnouncementWriter writer_;
     Compression compression_;  // of the setting
     bool inspects_;
-    Status no_memory_to_start_;  // made while there is memory for it
+    Status no_memory_to_start_;  // made in advance, because there may be no memory for it later
 
     std::mutex enqueue_mutex_;
     Log<Atomics> log_;  // to append to

@@ -98,7 +98,7 @@ private:
     void finish_batch();
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, which is read for every operation
+    NegotiationMemory<Atomics> memory_;  // a copy, because every operation reads it
     Announcer& announcer_;
     DirectAnnouncements& direct_;
     Groups& groups_;

@@ -40,7 +40,7 @@ private:
     Status exchange(TensorEntry& entry);
 
     SetView view_;
-    NegotiationMemory<base::StdAtomics> memory_;  // a copy, which is read on the shortest path
+    NegotiationMemory<base::StdAtomics> memory_;  // a copy, because the shortest path reads it
     const PayloadReduction& reduction_;
     const Announced& announced_;
     const RowOutputs& outputs_;

@@ -107,7 +107,7 @@ private:
     std::uint64_t announced_seen_ = 0;        // SetHeader::announced at the last look for new announcements
     std::uint64_t looked_at_ = kNeverLooked;  // the log position at that look
 
-    std::atomic<bool> joins_{false};  // a join is in progress, for the thread that drives progress
+    std::atomic<bool> joins_{false};  // whether a join is in progress; read by the thread that drives progress
     // a join is in progress, and this rank has not looked for new announcements yet
     std::atomic<bool> joins_soon_{false};
 };

@@ -65,7 +65,7 @@ private:
     const Waking& waking_;
     std::atomic<std::uint32_t>& pending_;
     base::StdAtomics::Atomic<std::uint64_t>& finished_;  // in this rank's cursor
-    std::string no_memory_to_go_on_;                     // made while there is memory for it
+    std::string no_memory_to_go_on_;                     // made in advance, because there may be no memory for it later
 };
 
 }  // namespace rueda::core

@@ -157,7 +157,7 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // declared before the messenger and the engine, which hand over to it
+    CallbackThread callbacks_;  // declared before the messenger and the engine, because both hand callbacks over to it
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;

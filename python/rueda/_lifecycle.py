@@ -189,7 +189,8 @@ def _leave() -> None:
     except BaseException as interruption:  # Ctrl-C: its sender wants this process to end
         _native.end_with_failure()
         _abort_of(interruption)
-        with contextlib.suppress(RuedaError):  # it says that the job was aborted, which this rank did itself
+        # the error says that the job was aborted, and this rank itself aborted it
+        with contextlib.suppress(RuedaError):
             shutdown()
         raise
 

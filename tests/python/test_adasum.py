@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Adasum against its definition in NumPy, on any layout of ranks on hosts. By ruedarun or mpirun."""
+"""Adasum, compared with its definition in NumPy, on any layout of ranks on hosts. Started by ruedarun or mpirun."""
 
 import unittest
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Adasum of random vectors against its definition in NumPy, on any number of ranks, on any layout of them on hosts."""
+"""Adasum of random vectors, compared with its definition in NumPy, on any number of ranks and any layout of them on
+hosts."""
 
 import unittest
 from dataclasses import dataclass, field

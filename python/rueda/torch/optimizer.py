@@ -994,12 +994,12 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         named_parameters: names of all its parameters, for messages and for matching between ranks: ``model.named_parameters()``.
             None: the parameters are numbered.
         compression: a Compressor for the gradients while they are reduced.
-        backward_passes_per_step: gradients are added up over so many backward passes, and then reduced.
+        backward_passes_per_step: gradients are added up over this many backward passes, and then reduced.
         op: Average, Sum, Min, Max or Product of the gradients; or Adasum of the changes that each rank's step would make.
         gradient_predivide_factor: for Average only: gradients are divided by it before the sum, and by the rest of the number of
             ranks after it.
         num_groups: deprecated; use ``groups``.
-        groups: a number: gradients are reduced in so many groups. A list of lists of parameters: these groups; a parameter in no group
+        groups: a number: gradients are reduced in this many groups. A list of lists of parameters: these groups; a parameter in no group
             is reduced by itself. None: each gradient is reduced by itself.
         sparse_as_dense: whether sparse gradients are reduced as dense ones.
         process_set: the ranks that train together; other ranks reduce nothing.

@@ -107,7 +107,7 @@ class _Timeline:
             fcntl.flock(file, fcntl.LOCK_EX)  # holds the lock until the file is closed
             first = json.dumps(self._header).encode()
             if file.read(len(first) + 2) != b"[\n" + first:
-                # This rank is the first of its job here, so the file holds an older timeline.
+                # This rank is the first of its job to write to this file, so the file holds a timeline of an older job.
                 file.seek(0)
                 file.truncate()
                 file.write(b"[\n" + first + _END)
