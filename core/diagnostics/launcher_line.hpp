@@ -94,7 +94,7 @@ public:
         const base::LauncherNotification* const word = cause_among(heard_of_members(), own, now_ns);
         return word != nullptr ? std::optional(of_launch(describe_cause(*word, own))) : std::nullopt;
     }
-    /// The end of a rank for which MPI_Init would wait in vain. MPI_Init waits for every launched rank, even if that
+    /// The end of a rank for which MPI_Init would wait forever. MPI_Init waits for every launched rank, even if that
     /// rank will not be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
     /// How the given rank of the job has ended. Waits a moment for the notification.

@@ -152,8 +152,8 @@ Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
         const auto received = peer.link->front();
         RUEDA_RETURN_IF_FAILED(received.status());
         if (!received.value()) {
-            // Messages that the leaving peer has lent are read to the end first: its sends end only when it hears of
-            // that.
+            // Messages that the leaving peer has lent are read to the end first: its sends end only when it is notified
+            // of that.
             return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
         }
         moved = true;

@@ -101,7 +101,8 @@ struct alignas(base::kCacheLine) Place {
         kResidentInput = 1,
         kResidentOutput = 2,
         kPayload = 4,     ///< the whole input travels along (NegotiationMemory::payload)
-        kMetadata = 8,    ///< `metadata` is what this rank means; without it, what the slot is bound to
+        kMetadata = 8,    ///< `metadata` is set and is what this rank means. If this flag is not set, the rank means
+                          ///< what the slot is bound to.
         kDirect = 16,     ///< a direct announcement, which is not counted among the arrivals; see look_at_direct()
         kJoined = 32,     ///< the rank has joined: it gives nothing to this operation and gets nothing
         kUncounted = 64,  ///< with kJoined: an average does not count this rank either
@@ -220,7 +221,8 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t fusion = 0;      ///< Fusion of a call, for the rank that closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< of the tensor; as `fusion`
-    std::uint32_t uncounted = 0;   ///< call, on several hosts: an average does not divide by so many ranks of the set
+    std::uint32_t uncounted = 0;   ///< call, on several hosts: the number of ranks of the set by which an average does
+                                   ///< not divide
 };
 
 enum class SlotState : std::uint32_t {

@@ -315,8 +315,8 @@ private:
             if (is_damaged()) {
                 return damage();
             }
-            // Memory can run out only while the text of a failure is made, or while the leader is told.
         } catch (const std::bad_alloc&) {
+            // Memory can run out only while the text of a failure is made, or while the leader is told.
             return no_memory_;
         }
         return appended_;

@@ -51,7 +51,8 @@ struct TensorKey {
 /// All ranks of a host, or of all hosts of a part of the tree, have announced a tensor.
 struct Announcement {
     TensorKey key;
-    std::vector<Claim> claims;   ///< of all these ranks; empty: all ranks mean the same as when it was last called
+    std::vector<Claim> claims;   ///< the claims of all these ranks; empty: all ranks mean the same as when it was last
+                                 ///< called
     std::vector<HostRows> rows;  ///< for operations of variable size; ascending by host
     /// Ranks that have joined and are in no claim (docs/design/0005-join.md). The lists are ascending and disjoint, and
     /// each such rank is in one of them.

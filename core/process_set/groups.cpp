@@ -72,7 +72,7 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
         std::for_each(members.begin(), members.end(), [this](const std::string& name) { forget_unused(name); });
         return status;
     }
-    // The number comes first, so that its batch is settled before those of the members begin.
+    // The number is announced first, so that its batch is settled before the batches of the members begin.
     TensorEntry* const number =
         view_.set_size > 1 ? &start_number(group, names.size(), fits, completion, urgency) : nullptr;
     TensorEntry** held = number != nullptr && holds_members_of(*number) ? &number->held : nullptr;

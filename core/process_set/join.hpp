@@ -104,7 +104,8 @@ private:
     bool is_counted_ = true;            // averages divide by this rank as well
     bool has_joined_ = false;           // the other members know it
     bool has_settled_ = false;
-    std::uint64_t announced_seen_ = 0;        // SetHeader::announced at the last look for new announcements
+    // the value of SetHeader::announced at the last look for new announcements
+    std::uint64_t announced_seen_ = 0;
     std::uint64_t looked_at_ = kNeverLooked;  // the log position at that look
 
     std::atomic<bool> joins_{false};  // whether a join is in progress; read by the thread that drives progress

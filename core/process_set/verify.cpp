@@ -74,7 +74,7 @@ std::string Verification::name_of_check_of(const TensorEntry& entry) {
 }
 
 /// Announces the comparison. Every rank that has executed the operation does so, whatever its callers do, so no rank
-/// waits in vain. Under the enqueue lock.
+/// waits forever. Under the enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
         return false;  // the other members have left, so their findings are not awaited

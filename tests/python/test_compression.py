@@ -52,7 +52,8 @@ class CompressionTest(unittest.TestCase):
     def expected(
         self, way: str, dtype: str, op=rueda.Sum, count: int = COUNT, postscale: float = 1.0, members: int = 64
     ):
-        """The sum over the first ranks, in the order of ranks and hosts, rounded as docs/compression.md says."""
+        """The expected result over the first `members` ranks: the ranks of each host in order, then the hosts, rounded as
+        docs/compression.md says."""
         hosts = [[rank for rank in ranks if rank < members] for ranks in self.hosts if ranks[0] < members]
         one = np.dtype(dtype).type
         divided = one(1 / min(rueda.size(), members) if op == rueda.Average else 1)

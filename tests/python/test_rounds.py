@@ -48,7 +48,7 @@ class Rounds(unittest.TestCase):
             rueda.shutdown()
             self.assertEqual(tensor[-1], total)
             del tensor
-            kept.append(np.ones(50_000))  # mapped by itself, and it may lie where the arena was
+            kept.append(np.ones(50_000))  # this allocation is a mapping of its own, which may lie where the arena was
             if job == WARM:
                 before = footprint()
         addresses, anonymous, shared = (

@@ -33,7 +33,7 @@ TEST_CASE("slots are taken back", "[threads]") {
     CHECK(result.passed());
 }
 
-/// Many more new names than there are slots, of which only a few are pending. The numbers are free again in time,
+/// Many more new names than there are slots, but only a few are pending at a time. The numbers are free again in time,
 /// whichever rank is slow.
 void bursts(RankContext&, RuntimeClient& client) {
     constexpr std::size_t kPending = 14;

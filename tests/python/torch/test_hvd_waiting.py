@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A thread that waits for other ranks leaves the GIL and the core to others. Started with 2 ranks, of which rank 1 comes late."""
+"""A thread that waits for other ranks leaves the GIL and the core to others. Started with 2 ranks; rank 1 comes late."""
 
 import threading
 import time
