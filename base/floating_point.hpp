@@ -10,9 +10,9 @@
 
 namespace rueda::base {
 
-/// Sets the default floating-point environment (round to nearest, denormals kept, no traps) while it lives, and
-/// restores the caller's afterwards. The engine may run on a thread of the trainer that flushes denormals, and the bits
-/// of results must not depend on that.
+/// Sets the default floating-point environment (round to nearest, denormals kept, no traps) for the lifetime of the
+/// object, and then restores the caller's environment. The engine may run on a thread of the trainer that flushes
+/// denormals, and the bits of results must not depend on that.
 class DefaultFloatingPoint {
 public:
 #if defined(__x86_64__)

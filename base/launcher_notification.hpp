@@ -22,7 +22,7 @@ struct LauncherNotification {
     };
 
     Kind kind = Kind::failed;
-    std::int32_t rank = 0;  ///< the rank that this is about
+    std::int32_t rank = 0;  ///< the rank that the notification is about
     std::string text;       ///< "rank 3 on b (pid 4711) was killed by signal 9 (Killed)"
 };
 

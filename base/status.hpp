@@ -79,7 +79,7 @@ private:
     std::shared_ptr<Status::Failure> failure_;
 };
 
-/// Makes a failure with a formatted text: `failure(ErrorCode::mismatch, "tensor '{}' …", name)`
+/// Makes a failure with a formatted text, for example `failure(ErrorCode::mismatch, "tensor '{}' …", name)`.
 template <class... Args>
 [[nodiscard]] Status failure(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
     return {code, fmt::format(text, std::forward<Args>(args)...)};

@@ -18,9 +18,9 @@ struct Location {
     std::byte* input = nullptr;          ///< null: private memory of that member
     std::byte* output = nullptr;         ///< null: private memory of that member
     const std::byte* payload = nullptr;  ///< the whole input, if it travelled with the announcement
-    std::int64_t first_dimension = 0;    ///< operations of variable size: the number of rows of that member's input
+    std::int64_t first_dimension = 0;    ///< in operations of variable size: the number of rows of that member's input
     bool absent = false;                 ///< allreduce: that member has joined, and has no tensor
-    bool counted = true;                 ///< if absent: an average still divides by that member as well
+    bool counted = true;                 ///< if absent: whether an average still divides by that member as well
 };
 
 /// One tensor's part of a batch: this rank's own memory, and what has to be done with it.
@@ -36,8 +36,8 @@ struct Segment {
     /// two operations, and if nothing is for this rank, it may be null: the rank then takes part only for the others,
     /// and keeps nothing.
     std::byte* output = nullptr;
-    /// For an allreduce: how many members of this host are absent (Location), and how many members of all hosts an
-    /// average does not count.
+    /// For an allreduce: the number of absent members of this host (Location), and the number of members of all hosts
+    /// that an average does not count.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
     Compression compression = Compression::none;  ///< allreduce on several hosts, for float32 and float64
@@ -52,7 +52,7 @@ struct Segment {
     }
 };
 
-/// What is executed together. It is the same on every member, except for addresses.
+/// The operations that are executed together. A batch is the same on every member, except for addresses.
 struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
@@ -70,10 +70,10 @@ struct Batch {
 };
 
 enum class StepResult : std::uint8_t {
-    done,      ///< every output is complete, and nobody reads or writes this rank's tensors any more
+    done,      ///< every output is complete, and no rank reads or writes this rank's tensors any more
     advanced,  ///< something was done, at most about a chunk
-    waiting,   ///< waits for another rank of this host, which will wake a sleeper
-    polling,   ///< waits for a message from another host, which wakes no sleeper: step again soon
+    waiting,   ///< waits for another rank of this host, which will wake this rank if it sleeps
+    polling,   ///< waits for a message from another host, whose arrival wakes no thread: step again soon
 };
 
 /// A batch in progress. One thread at a time steps it until it is done, or abandons it after an abort.

@@ -13,7 +13,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// From another process: a list as check_members() makes them, of as many ranks as have met; else empty.
+/// Reads bytes of another process: a list in the form that check_members() sends, with as many ranks as have found each
+/// other. Returns an empty list if the bytes are anything else.
 std::vector<int> parse_members(std::span<const std::byte> bytes, std::size_t count) {
     std::vector<int> list(count);
     if (bytes.size() != count * sizeof(int)) {

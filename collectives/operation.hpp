@@ -6,13 +6,14 @@
 
 namespace rueda::collectives {
 
-/// What the ranks of a set do together with one tensor. The numbers of the enumerators are stored in the arena.
+/// The operations that the ranks of a set do together with one tensor. The numbers of the enumerators are stored in the
+/// arena.
 enum class Operation : std::uint8_t {
     allreduce = 0,
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,  ///< announced in another way (docs/design/0005-join.md); keeps its number
+    join = 4,  ///< is announced in another way (docs/design/0005-join.md); the enumerator keeps its number
     alltoall = 5,
     reducescatter = 6,
     group = 7,  ///< announces how many members a group has; it moves no data and is announced together with them

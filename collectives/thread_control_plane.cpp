@@ -27,9 +27,9 @@ const char* name_of(Kind kind) {
     return "unknown operation";
 }
 
-/// Where the ranks meet. A round ends when all have put their bytes; the result stays until the next round ends, which
-/// cannot be before all have fetched it, as each of them must come to that round first.
-/// Threads: all, under the mutex.
+/// The hub at which the ranks exchange their bytes. A round ends when all ranks have put their bytes. The result stays
+/// until the next round ends. By then all ranks have fetched it, because each rank fetches before it comes to the next
+/// round. Threads: all, under the mutex.
 class Hub {
 public:
     Hub(int size, std::chrono::milliseconds timeout)

@@ -37,7 +37,7 @@ public:
         queue.pop_front();
         return bytes;
     }
-    /// A message to that rank, of any, that was not taken.
+    /// The first message to that rank, from any sender, that was not taken.
     std::optional<Transport::Arrival> find(int to, Transport::Port port) {
         const std::lock_guard lock(mutex_);
         for (const auto& [key, queue] : messages_) {
@@ -120,7 +120,7 @@ private:
         return abandoned_ ? failure(ErrorCode::aborted, "the transport of rank {} was abandoned", rank_) : Status();
     }
 
-    /// What has come goes to the receives in the order in which they were started.
+    /// Messages that have arrived go to the receives in the order in which these were started.
     Status deliver(const Peer& peer) {
         std::deque<Ticket>& tickets = waiting_[peer];
         while (!tickets.empty()) {

@@ -30,8 +30,9 @@ using Clock = std::chrono::steady_clock;
 /// The time for text that descendants of ended ranks still write.
 constexpr std::chrono::milliseconds kDrainTime{500};
 
-/// After the first end that is only a consequence, the time for a report of its cause: if mpirun has ended a rank, its
-/// own end or the rank that made it do so; if a rank ended because of an abort, the rank that is to blame.
+/// After an end that is only a consequence, the time to wait for a report of its cause. If mpirun ended a rank, the
+/// cause is mpirun's own end, or the rank that made mpirun do so. If a rank ended because of an abort, the cause is the
+/// rank that failed.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;
@@ -147,7 +148,8 @@ private:
     }
 
     void end_on(int number, bool ranks_have_it) {
-        if (released_) {  // no rank is left; the signal ends ruedarun, which may still wait for a reader
+        // No rank is left. The signal ends ruedarun, which may still wait for the reader of its output.
+        if (released_) {
             leaving_ = true;
             return;
         }
@@ -268,7 +270,7 @@ private:
         }
     }
 
-    /// Somebody may read a pager for hours. After a second signal nobody does.
+    /// A user may keep a pager open for hours. After a second signal ruedarun no longer waits for the reader.
     [[nodiscard]] bool may_wait_for_reader() const { return !output_.all_written() && !in_a_hurry_; }
 
     [[nodiscard]] bool asked_to_leave() {

@@ -23,8 +23,8 @@ namespace rueda::ops {
 ///
 /// Threads: any, each with its own objects. The floating-point environment must be the default one, as for reduce().
 
-/// The number of pairs (i, j) with i ≤ j among so many sources, and the position of one pair. All pairs with the same i
-/// are contiguous, in the order of j.
+/// The number of pairs (i, j) with i ≤ j for a number of sources, and the position of one pair. All pairs with the same
+/// i are contiguous, in the order of j.
 [[nodiscard]] constexpr std::size_t pairs_of(std::size_t sources) { return sources * (sources + 1) / 2; }
 [[nodiscard]] constexpr std::size_t pair_index(std::size_t i, std::size_t j, std::size_t sources) {
     return i * sources - i * (i + 1) / 2 + j;

@@ -18,15 +18,15 @@ struct Pass {
     bool streaming;
 };
 
-/// Integers with an average, with scale factors or with a product.
+/// Reductions of integers with an average, with scale factors or with a product.
 void reduce_exact(const Reduction& reduction, const Pass& pass);
 
-/// float32 and float64, and float16 and bfloat16, with any operation and any factors. Compiled apart, as each takes
-/// seconds for each SIMD target.
+/// Reductions of float32 and float64, and of float16 and bfloat16, with any operation and any factors. They are
+/// compiled separately, because each takes seconds for each SIMD target.
 void reduce_floats(const Reduction& reduction, const Pass& pass);
 void reduce_half_floats(const Reduction& reduction, const Pass& pass);
 
-/// Integers and bool with sum, minimum or maximum and without factors.
+/// Reductions of integers and bool with sum, minimum or maximum and without factors.
 void reduce_integers(const Reduction& reduction, const Pass& pass);
 
 }  // namespace rueda::ops

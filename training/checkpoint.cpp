@@ -137,7 +137,7 @@ bool same(const TensorInfo& stored, const TensorView& tensor) {
     return stored.dtype == tensor.dtype() && std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// One phrase for each tensor that the file lacks, that it has too much, or that it has in another form.
+/// One phrase for each tensor that is missing in the file, is only in the file, or has another form there.
 std::vector<std::string> differences(const std::vector<TensorInfo>& stored, std::span<const NamedTensor> model) {
     std::map<std::string_view, const TensorInfo*> by_name;
     for (const TensorInfo& info : stored) {

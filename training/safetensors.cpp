@@ -177,7 +177,7 @@ std::vector<std::size_t> in_order_of_names(std::span<const StoredTensor> tensors
     return sorted;
 }
 
-/// The checksum of what the header says; see kChecksumsKey.
+/// The checksum of the header's content; see kChecksumsKey.
 std::uint64_t checksum_of_header(const Header& header) {
     Checksum checksum;
     checksum.add_number(header.metadata.size());

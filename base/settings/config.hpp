@@ -15,8 +15,8 @@ namespace rueda::base {
 
 /// How the ranks of a job find each other and exchange small messages.
 enum class ControlPlaneKind : std::uint8_t {
-    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; else a socket if one is named; else
-                ///< single
+    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; otherwise a socket if one is named;
+                ///< otherwise a single process
     mpi,
     socket,  ///< for ranks of one host, over a Unix socket
     single,  ///< one process alone
@@ -51,7 +51,7 @@ struct Config {
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
     bool ring = false;
     std::uint64_t network_chunk_bytes = 0;        ///< 0: chosen
-    Compression compression = Compression::none;  ///< between hosts, where a call does not ask for one
+    Compression compression = Compression::none;  ///< between hosts, if a call does not ask for a compression
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;
@@ -65,7 +65,7 @@ struct Config {
     double stall_warning_seconds = 60;
     double stall_shutdown_seconds = 0;  ///< 0: never
     bool call_sites = false;
-    std::uint32_t verify = 0;  ///< the results of every n-th allreduce; 0: of none
+    std::uint32_t verify = 0;  ///< compares the results of every n-th allreduce; 0: of none
     bool check_nan = false;
 
     /// A thread that sleeps until it is woken looks again after this time. While all processes live, nothing depends on
@@ -78,7 +78,8 @@ struct Config {
     bool log_hide_time = false;
 
     // No variables set the following fields. Tests give them other values, the same on all ranks.
-    std::uint64_t chunk_bytes = 0;     ///< of a tensor that are staged at a time; 0: from the size of the L2 cache
+    std::uint64_t chunk_bytes = 0;     ///< the bytes of a tensor that are staged at a time; 0: from the size of the L2
+                                       ///< cache
     std::uint32_t cells_per_rank = 4;  ///< chunks that can be staged at the same time; 2 or more
     double liveness_seconds = 0.2;     ///< how often a rank looks whether the others are alive
     double abort_grace_seconds = 0.3;  ///< after an abort, how long an operation waits for ranks that may still write

@@ -9,7 +9,7 @@
 
 namespace rueda::base {
 
-/// What a rank must be woken for.
+/// The events for which a rank must be woken.
 enum class AttentionState : std::uint32_t {
     awake = 0,         ///< a thread of the rank looks by itself, or nothing of the rank is pending
     asleep = 1,        ///< operations are pending, and no caller blocks on one
@@ -50,8 +50,8 @@ public:
     /// The sleeper takes the ticket before set() and before its last look, and passes it to the sleep.
     [[nodiscard]] std::uint32_t caller_ticket() { return caller_.ticket(); }
     [[nodiscard]] std::uint32_t background_ticket() { return background_.ticket(); }
-    /// Both functions sleep until a ring after the ticket was taken, or until `timeout`. They may also wake for no
-    /// reason.
+    /// Both functions sleep until the first ring after the ticket was taken, or until `timeout`. They may also wake for
+    /// no reason.
     void sleep_as_caller(std::uint32_t ticket, std::chrono::nanoseconds timeout) {
         Atomics::futex_wait(caller_.rings, ticket, timeout);
     }

@@ -58,7 +58,7 @@ public:
 
     static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
     using Copy = std::array<std::uint64_t, kWords>;
-    /// The same into memory of the reader, for signal handlers: it allocates nothing and does not wait.
+    /// The same, but writes to memory of the reader. For signal handlers: it allocates nothing and does not wait.
     [[nodiscard]] std::string_view read(Copy& copy) const {
         for (int attempt = 0; attempt < 100; ++attempt) {
             const std::uint32_t before = version_.load(std::memory_order_acquire);
@@ -91,10 +91,11 @@ struct alignas(kCacheLine) RankBlock {
     std::atomic<std::uint64_t> process_start{0};  ///< field 22 of /proc/<pid>/stat: a pid may be reused
     std::atomic<std::int64_t> heartbeat_ns{0};    ///< CLOCK_MONOTONIC of the background thread's last turn
     std::atomic<std::uint32_t> ended_job{0};      ///< 1: this rank itself has ended the job, and will end soon
-    std::atomic<std::int64_t> step{-1};           ///< the training step that it has begun last; -1: it has not told any
+    std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1: the rank has not
+                                                  ///< reported any
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
-    alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended, if it could still say so
+    alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended, if it could still write the reason
 };
 
 /// The first page of the arena.

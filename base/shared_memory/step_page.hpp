@@ -10,7 +10,7 @@
 
 namespace rueda::base {
 
-/// The training steps that a program has begun, from the first one that it told to the last one.
+/// The training steps that a program began: the first one that it reported, and the last one.
 struct StepSpan {
     std::int64_t first = -1;  ///< −1: it has told none
     std::int64_t last = -1;
@@ -24,7 +24,7 @@ struct StepSpan {
 /// even by SIGKILL. The program maps the file; the other side reads it as a file, so a program that damages it harms no
 /// other process.
 [[nodiscard]] Result<UniqueFd> make_step_file();
-/// What the file says, after the program has ended. "Unknown" if the content was not written by Rueda.
+/// Reads the file after the program has ended. The result is "unknown" if the content was not written by Rueda.
 [[nodiscard]] StepSpan read_step_file(int fd);
 
 /// The program's side. Threads: one at a time.

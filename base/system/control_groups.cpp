@@ -13,7 +13,7 @@ namespace {
 
 /// One line of /proc/self/mountinfo: "36 35 98:0 /root /mount/point options [optional …] - type source options".
 struct Mount {
-    std::string root;   ///< the part of the hierarchy that is visible
+    std::string root;   ///< the part of the hierarchy that is visible under the mount point
     std::string point;  ///< where it is mounted
     std::string_view type;
     std::string_view super_options;  ///< for version 1: the controllers

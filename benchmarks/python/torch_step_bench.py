@@ -62,8 +62,8 @@ MODELS = {"resnet50": resnet50, "alexnet": alexnet, "small": small}
 
 
 class Layer(torch.autograd.Function):
-    """Its backward pass does `work` matrix multiplications and gives the parameter a gradient with one value
-    everywhere.
+    """A layer whose backward pass does `work` matrix multiplications, and gives the parameter a gradient with the same
+    value everywhere.
     """
 
     @staticmethod
@@ -114,7 +114,7 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: The context in which a backward pass runs that is not the last of its step.
+    #: The context for the backward passes of a step, except for the last one.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
     #: Horovod's zero_grad() takes no arguments.

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-/// Simulates negotiation in jobs that are too large to run: what the job does, what the network costs, and what is
-/// measured.
+/// Simulates negotiation in jobs that are too large to run: the workload of the job, the costs of the network, and the
+/// measured results.
 namespace rueda::simulator {
 
 using Nanoseconds = std::int64_t;
@@ -48,7 +48,7 @@ struct Job {
     [[nodiscard]] std::uint32_t ranks() const { return hosts * ranks_per_host; }
 };
 
-/// A tensor is ready on all ranks of a host.
+/// An event of the workload: a tensor is ready on all ranks of a host.
 struct Arrival {
     Nanoseconds at = 0;
     std::uint32_t tensor = 0;

@@ -45,9 +45,9 @@ public:
 private:
     /// A position in the order of all pieces.
     struct Cursor {
-        std::uint64_t number = 0;  ///< of the piece, counted within this batch
+        std::uint64_t number = 0;  ///< the piece's number, counted within this batch
         std::uint64_t chunk_index = 0;
-        std::uint64_t piece = 0;  ///< of the piece, counted within the chunk
+        std::uint64_t piece = 0;  ///< the piece's number, counted within the chunk
         NetworkChunks::Chunk chunk;
         std::uint64_t pieces = 0;  ///< pieces in the chunk
     };
@@ -58,7 +58,7 @@ private:
     void advance(Cursor& cursor) const;
     [[nodiscard]] bool is_at_end(const Cursor& cursor) const { return cursor.chunk_index == chunk_count_; }
     [[nodiscard]] Range part(const Cursor& cursor, std::uint32_t lane) const;
-    /// The number of the piece, counted over all batches.
+    /// The number of the cursor's piece, counted over all batches.
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
     [[nodiscard]] bool is_lane() const { return set_.rank < set_.hosts.lanes(); }
 
@@ -104,9 +104,10 @@ private:
     std::vector<std::byte> own_words_;  // a piece of this rank's input, as words
     std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
-    std::uint64_t place_bytes_ = 0;     // the length of a place: room for one piece of one lane
-    std::uint64_t piece_bytes_ = 0;     // bytes of one lane that cross at one time, in this batch
-    std::uint64_t staged_ratio_ = 1;    // the largest ratio of staged bytes to bytes that cross, in this batch
+    std::uint64_t place_bytes_ = 0;  // the length of a place: room for one piece of one lane
+    std::uint64_t piece_bytes_ = 0;  // bytes of one lane that cross at one time, in this batch
+    // the largest ratio of staged bytes to the bytes that cross between hosts, in this batch
+    std::uint64_t staged_ratio_ = 1;
     std::uint64_t staging_places_ = 0;  // places in the first half of a rank's cells; each holds a piece for every lane
     std::uint64_t delivery_places_ = 0;  // places in the second half of a lane's cells
 

@@ -50,8 +50,7 @@ public:
     [[nodiscard]] bool all_sent();
 
 private:
-    /// Chunks in progress at one time. Three are enough to keep a link busy; meanwhile the others are filled or
-    /// delivered.
+    /// Chunks in progress at one time. Three are enough to keep a link busy, while the others are filled or delivered.
     static constexpr std::uint64_t kSlots = 6;
     /// The number of chunks that start their first phase before the first of them starts its second phase.
     static constexpr std::uint64_t kPhaseDistance = 3;

@@ -41,7 +41,7 @@ public:
     [[nodiscard]] std::byte* partials() const { return memory_; }
     [[nodiscard]] virtual std::uint32_t phases() const = 0;
     virtual void start_receives(std::uint32_t phase) = 0;
-    /// First combines what the previous phase received.
+    /// Starts the sends of a phase. Before that, it combines what the previous phase received.
     virtual void start_sends(std::uint32_t phase) = 0;
     /// Processes what the last phase received.
     virtual void finish() = 0;

@@ -38,8 +38,8 @@ private:
     struct Cursor {
         std::uint64_t chunk = 0;  ///< of each stream
         std::size_t stream = 0;
-        std::uint64_t offset = 0;  ///< of the piece, in the chunk
-        std::uint64_t number = 0;  ///< of the piece, counted within this batch
+        std::uint64_t offset = 0;  ///< the piece's number, counted within the chunk
+        std::uint64_t number = 0;  ///< the piece's number, counted within this batch
     };
     /// A chunk that is being received or sent.
     struct Buffer {

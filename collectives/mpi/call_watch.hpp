@@ -19,9 +19,9 @@ namespace rueda::collectives {
 /// no end_process or the system has no thread left; then nothing watches over the call.
 class CallWatch {
 public:
-    /// `call`: its name, for error messages.
+    /// `call` is the name of the MPI call, for error messages.
     CallWatch(MpiCallRules rules, const char* call, std::chrono::milliseconds timeout);
-    /// The call has returned. Waits for an end_process that has begun.
+    /// Ends the watch, because the call has returned. Waits for an end_process that has begun.
     ~CallWatch();
     CallWatch(const CallWatch&) = delete;
     CallWatch& operator=(const CallWatch&) = delete;

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-// The C++ bindings of old MPI headers are not wanted, and drag in a library.
+// Leaves out the C++ bindings of old MPI headers, because they add a dependency on another library.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #define MPI_NO_CPPBIND 1  // Intel MPI
@@ -49,16 +49,16 @@ public:
     /// The whole text of MPI_Get_library_version.
     [[nodiscard]] virtual std::string library_version() = 0;
 
-    // The process.
-    /// Returns the level that MPI gives.
+    // The next functions concern the whole process. This one initialises MPI and returns the thread level that MPI
+    // gives.
     [[nodiscard]] virtual Result<int> init_thread(int required) = 0;
     [[nodiscard]] virtual Result<int> query_thread() = 0;
     [[nodiscard]] virtual Status finalize() = 0;
 
-    // Communicators and their attributes.
-    /// A duplicate whose errors return.
+    // Communicators and their attributes. Returns a duplicate whose errors are returned and do not end the process.
     [[nodiscard]] virtual Result<MPI_Comm> duplicate(MPI_Comm communicator) = 0;
-    /// A communicator of these ranks of MPI_COMM_WORLD, in their order, whose errors return. Collective among them.
+    /// Makes a communicator of these ranks of MPI_COMM_WORLD, in their order. Its errors are returned. Collective among
+    /// these ranks.
     [[nodiscard]] virtual Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int tag) = 0;
     /// Whether the communicator is between two groups of processes. A job cannot consist of these.
     [[nodiscard]] virtual Result<bool> is_intercommunicator(MPI_Comm communicator) = 0;

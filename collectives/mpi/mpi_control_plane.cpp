@@ -42,7 +42,7 @@ Ownership& ownership() {
 void finalize_at_exit() {
     const Ownership& owner = ownership();
     if (owner.finalize_at_exit && owner.process == ::getpid() && !owner.mpi->finalized()) {
-        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit there is nobody to tell
+        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit, no caller is left to get the error
     }
 }
 
@@ -168,7 +168,7 @@ public:
         if (life_->finalized.load()) {
             return false;
         }
-        auto level = mpi_->query_thread();  // which is allowed at any level
+        auto level = mpi_->query_thread();  // MPI allows this call at any thread level
         RUEDA_RETURN_IF_FAILED(level.status());
         if (level.value() != MPI_THREAD_MULTIPLE) {
             return failure(ErrorCode::unsupported,
@@ -269,7 +269,7 @@ private:
         return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    /// There is no interruption, because a rank of the launch that ends need not be a member.
+    /// The call gets no interruption, because a rank of the launch that ends need not be a member of this job.
     MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
     Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {

@@ -168,7 +168,7 @@ private:
     struct Other {
         int rank;
         bool has_answered;
-        bool is_different;  ///< its list is not this rank's
+        bool is_different;  ///< the member's list differs from this rank's list
         std::string list;
     };
 

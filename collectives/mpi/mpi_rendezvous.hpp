@@ -39,9 +39,9 @@ public:
     virtual ~Rendezvous() = default;
     /// Handles the messages that have arrived. Returns how the rendezvous ended, once that is known.
     [[nodiscard]] virtual std::optional<Status> step(RendezvousTime now) = 0;
-    /// This rank leaves before the end. The members that wait for its verdict are told.
+    /// Leaves before the end. The members that wait for this rank's verdict are notified.
     virtual void give_up() = 0;
-    /// Whether MPI needs the memory of this rank's messages no more.
+    /// Whether MPI no longer needs the memory of this rank's messages.
     [[nodiscard]] virtual bool have_messages_left() = 0;
 };
 

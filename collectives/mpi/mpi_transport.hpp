@@ -42,8 +42,7 @@ public:
     Result<bool> cancel(Ticket ticket) override;
     void abandon() override;
 
-    // For the control plane.
-    /// The first failure of a message, or that the transport was abandoned.
+    // For the control plane: the first failure of a message, or the failure that the transport was abandoned.
     [[nodiscard]] const Status& failed() const { return failed_; }
     /// Makes every later call fail with this failure, which happened elsewhere.
     void fail(const Status& status);
@@ -86,7 +85,7 @@ private:
     std::uint32_t received_ = 0;
     std::vector<std::unique_ptr<std::byte[]>> strays_;
     Status failed_;
-    Status abandoned_;  // made while there is memory for it
+    Status abandoned_;  // made in advance, because there may be no memory for it later
 };
 
 }  // namespace rueda::collectives

@@ -34,15 +34,15 @@ enum class MpiAbi : std::uint8_t { open_mpi, mpich };
 
 /// When MPI is finalised, if Rueda initialised it.
 enum class MpiFinalize {
-    at_close,  ///< by close(false); MPI cannot be initialised again in this process
+    at_close,  ///< in close(false); MPI cannot be initialised again in this process
     at_exit,   ///< when the process exits, so that Rueda can be initialised again after a shutdown
 };
 
 /// What happens while a call of MPI waits for other processes. Nothing can make such a call return, so a start that
 /// cannot succeed any more ends with the process.
 struct MpiCallRules {
-    /// Asked every kInterruptionInterval with `rank` and `size`, by a thread that exists for that. A failure means that
-    /// the call waits for a process that will not come. Empty: only the time is watched.
+    /// Called every kInterruptionInterval with `rank` and `size`, by a thread that exists only for that. A failure
+    /// means that the MPI call waits for a process that will not come. Empty: only the time is watched.
     Interruption interruption{};
     /// Called by the same thread with the name of the call, `rank` and the reason. It has to end the process. Empty:
     /// the call is not watched.
@@ -56,11 +56,11 @@ struct MpiControlPlaneOptions {
     /// How long all ranks may take to come to one operation. MPI_Init counts as an operation, too.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
     MpiFinalize finalize = MpiFinalize::at_close;
-    /// Asked with this rank's number in MPI_COMM_WORLD and the size of that. Not asked during MPI_Init, which has
-    /// `init_rules`.
+    /// Called with this rank's number in MPI_COMM_WORLD and the size of MPI_COMM_WORLD. Not called during MPI_Init,
+    /// which has `init_rules`.
     Interruption interruption{};
     Membership membership{};
-    /// For MPI_Init, and without the interruption for the call that creates the communicator.
+    /// The rules for MPI_Init. They also hold, without the interruption, for the call that creates the communicator.
     MpiCallRules init_rules{};
     /// Receives a line for the user about something that goes on. Empty: the line is dropped.
     std::function<void(const std::string& text)> warn{};

@@ -16,7 +16,7 @@
 
 namespace rueda::collectives {
 
-/// What the job is to be, and what is known about this process.
+/// The requested job, and what is known about this process.
 struct StartRequest {
     base::Config config;
     LaunchFacts facts;

@@ -56,8 +56,8 @@ Status check_mpi_size(const SelectedControlPlane& selected, const base::Config& 
     return {};
 }
 
-/// Settings may differ from rank to rank. What one rank finds wrong ends the start on all ranks, so that none waits for
-/// this rank.
+/// Settings may differ from rank to rank. If one rank finds an error, the start fails on all ranks, so that no rank
+/// waits for this one.
 Status agree(ControlPlane& plane, const Status& mine) {
     auto gathered = plane.allgather(mine.is_ok() ? Bytes() : encode_failure(mine));
     if (!gathered.is_ok()) {

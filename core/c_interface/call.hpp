@@ -21,8 +21,8 @@
 /// An operation's call, from its arguments to the Runtime.
 namespace rueda::core::c_interface {
 
-/// Which tensors were given that the operation cannot do without: its input, and its output if Rueda does not allocate
-/// it.
+/// Whether the caller gave the tensors that the operation requires: its input, and its output if Rueda does not
+/// allocate it.
 struct Needed {
     Needed() = default;
     explicit Needed(const rueda_tensor* in) : has_input(in != nullptr) {}
@@ -132,9 +132,9 @@ Status run_for_result(const char* name, const Needed& needed, const rueda_option
     auto made = call.make_handle();
     Status status = call.run(name, request, *made);
     if (!made->done()) {
-        return status;  // it was refused, so the engine does not know the handle
+        return status;  // the operation was refused, so the engine does not know the handle
     }
-    rueda_handle* const ended = made.release();  // the engine may still hold its reference to it
+    rueda_handle* const ended = made.release();  // the engine may still hold its reference to the handle
     if (!status.is_ok()) {
         ended->drop();
         return status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Operations on several tensors with one handle; a sparse allreduce is three of them.
+// Operations on several tensors with one handle. A sparse allreduce is a group of three operations.
 #include "core/operations/groups.hpp"
 
 #include <cstddef>

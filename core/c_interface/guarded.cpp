@@ -15,7 +15,8 @@
 
 namespace {
 
-// Where the next call without options stands. The function that makes such a call takes it.
+// The place in the source of the next call without options, as the caller reported it. The function that makes such a
+// call takes it.
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 

@@ -11,8 +11,8 @@
 #include "core/operations/requests.hpp"
 #include "rueda/rueda.h"
 
-/// The wrapper of every call: it turns a failure into a number and the text of rueda_last_error(). Nothing else gets
-/// out.
+/// The wrapper of every call: it turns a failure into a number and the text of rueda_last_error(). No exception leaves
+/// it.
 namespace rueda::core::c_interface {
 
 /// Whether this thread is in a completion callback. Every blocking call reads it, so reading it must need no function
@@ -71,7 +71,7 @@ int guarded_wait(Body&& body) noexcept {
 /// Adds where the call stands, unless the text has it already. The text of a disagreement names the lines of all ranks.
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
-/// For a call without options: returns where it stands, which was said once before the call.
+/// For a call without options: returns its place in the source, which the caller reported before the call.
 [[nodiscard]] rueda_options options_of_next();
 
 /// guarded() for a call of an operation.

@@ -78,7 +78,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
 }
 
-/// Learns of nothing. It is made before there are child processes, in which memory may not be allocated.
+/// A launcher line that learns nothing. It is made before there are child processes, because memory may not be
+/// allocated in these.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;
@@ -87,7 +88,7 @@ LauncherLine& deaf_line() {
 /// A forked child has no arena and no background thread, and the launcher's notifications are not for it.
 void forget_in_child() {
     Process& state = process();
-    // Held by a thread of the parent, in init or shutdown, which does not exist here.
+    // A thread of the parent, which does not exist here, may hold it in init or shutdown.
     const bool was_held = !state.mutex.try_lock();
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
@@ -338,8 +339,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     sets.first.next_id = state.next_set_id;
     std::vector<int> ranks_of_job = launch_ranks;
     {
-        // Once the job is up, storing it needs no memory. Other threads may be searching the list for the Runtime that
-        // owns their memory.
+        // Room is made before the job starts, so that storing the Runtime later needs no memory. Other threads may be
+        // searching the list for the Runtime that owns their memory.
         const std::lock_guard lock(state.runtimes_mutex);
         state.runtimes.reserve(state.runtimes.size() + 1);
     }

@@ -18,9 +18,10 @@ struct SetsToMake {
     FirstSets first;
     std::int32_t* ids = nullptr;  // null: the caller does not need the numbers
 
-    /// For the job that has just begun. The result is the same on all ranks, because the lists are.
+    /// Makes the sets, for a job that has just begun. The result is the same on all ranks, because all ranks gave the
+    /// same list.
     [[nodiscard]] Status make(Runtime& runtime) const;
-    /// For the job that this process is already in.
+    /// Finds the existing sets, for a job that this process is already in.
     [[nodiscard]] Status find(Runtime& runtime) const;
 
 private:

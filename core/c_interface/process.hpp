@@ -29,7 +29,7 @@ struct Process {
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
     std::vector<int> launch_ranks;                   // the launch's ranks of the current job's members; under `mutex`
-    std::int32_t next_set_id = 1;            // no job that has ended in this process had this number; under `mutex`
+    std::int32_t next_set_id = 1;            // no earlier job of this process had a set with this number; under `mutex`
     std::atomic<Runtime*> current{nullptr};  // release by init; acquire by all readers
     /// Exists from the first init on. Release by that init; acquire by all readers. Never destroyed either.
     std::atomic<LauncherLine*> launcher{nullptr};
@@ -38,7 +38,7 @@ struct Process {
     std::atomic<bool> knows_of_abort{false};
     std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
     collectives::AddressReserve addresses;
-    /// The process that has begun a job last. Relaxed: it matters only to this process and its children.
+    /// The process that was the last to begin a job. Relaxed: it matters only to this process and its children.
     std::atomic<pid_t> pid{0};
 };
 

@@ -23,7 +23,7 @@ public:
     BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own);
 
-    /// What to tell the user, if this is the lowest rank whose background thread runs.
+    /// The report for the user, if this is the lowest rank whose background thread runs.
     [[nodiscard]] std::optional<std::string> tick(std::int64_t now_ns);
 
 private:

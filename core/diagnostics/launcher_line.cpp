@@ -187,7 +187,8 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
     return word != nullptr ? std::optional(of_launch(describe_cause(*word, Standing::joining))) : std::nullopt;
 }
 
-/// A notification from the launcher wakes it. If none comes, or if the launcher has ended, the wait ends after kMoment.
+/// A notification from the launcher wakes this thread. If none comes, or if the launcher has ended, the wait ends after
+/// kMoment.
 template <class Wanted>
 std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kMoment;

@@ -71,7 +71,8 @@ public:
         const std::lock_guard lock(mutex_);
         return socket_.is_open();
     }
-    /// Whether the launcher means this process by this rank of this many, so that the notifications are about its job.
+    /// Whether the launcher's rank and number of ranks are those of this process, so that the notifications are about
+    /// its job.
     [[nodiscard]] bool is_about(int rank, int size) const { return rank_ == rank && ranks_ == size; }
 
     /// For a job that consists of some of the launched ranks: gives, by rank of the job, the ranks of the launch (−1:
@@ -79,8 +80,9 @@ public:
     /// other ranks are ignored.
     void set_members(std::vector<int> launch_ranks);
 
-    /// What ends the job of a rank with the standing that `standing` returns. `standing` is called after the messages
-    /// were read, because a notification may be the consequence of what this rank has just done.
+    /// The end of another rank that ends the job of a rank with the standing that `standing` returns. `standing` is
+    /// called after the messages were read, because a notification may be the consequence of what this rank has just
+    /// done.
     template <class Ask>
     [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
         const std::lock_guard lock(mutex_);
@@ -92,17 +94,17 @@ public:
         const base::LauncherNotification* const word = cause_among(heard_of_members(), own, now_ns);
         return word != nullptr ? std::optional(of_launch(describe_cause(*word, own))) : std::nullopt;
     }
-    /// What makes MPI_Init wait in vain. MPI_Init waits for every launched rank, even if that rank will not be in the
-    /// job.
+    /// The end of a rank for which MPI_Init would wait forever. MPI_Init waits for every launched rank, even if that
+    /// rank will not be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
-    /// How this rank of the job has ended. Waits a moment for the notification.
+    /// How the given rank of the job has ended. Waits a moment for the notification.
     [[nodiscard]] std::optional<std::string> word_about(int rank);
     /// How any rank has failed. Waits in the same way.
     [[nodiscard]] std::optional<std::string> word_of_failure();
 
-    /// Tells the launcher the reason of the abort that the program is told, so that the end of this process is not
-    /// taken for the cause. The last message counts. A message that only repeats the reason for another tensor is not
-    /// sent, and after a few messages no more are sent.
+    /// Tells the launcher the reason of the abort that this program gets, so that the end of this process is not taken
+    /// for the cause. The last message counts. A message that only repeats the reason for another tensor is not sent,
+    /// and after a few messages no more are sent.
     void report_abort(std::string_view reason);
     /// From now on report_abort() sends nothing: this rank ends the job, so its end is the cause.
     void become_the_cause();

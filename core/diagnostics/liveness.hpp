@@ -35,8 +35,8 @@ inline constexpr std::string_view kNoExitRecord =
 /// stopped process is not dead, and a rank that has left may end. Ranks that are threads of this process are not
 /// watched.
 ///
-/// Only a rank's parent knows how it ended (launcher_line.hpp). What the rank itself could still say is in its end
-/// reason.
+/// Only a rank's parent knows how it ended (launcher_line.hpp). If the rank itself could report something before it
+/// ended, this is in its end reason.
 ///
 /// Threads: watch() and check() by one thread, the background thread; the other functions by any, after watch().
 class Liveness {

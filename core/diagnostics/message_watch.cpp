@@ -77,7 +77,7 @@ std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_
     std::vector<Late> all;
     messenger.for_each_pending([&](const MessageOperation& operation) {
         if (now_ns - operation.submitted_ns < settings_.look_interval_ns) {
-            return;  // the others are not nearly late, and there may be many
+            return;  // the remaining ones have not waited long yet, and there may be many
         }
         StallReport::Tensor tensor{operation.request.describe(),
                                    0,

@@ -16,7 +16,7 @@
 
 namespace rueda::core {
 
-/// What a pending send or receive waits for, without what the ranks are doing. `own` is this rank of the job.
+/// What a pending send or receive waits for. What the ranks are doing is left out. `own` is this rank of the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 
 /// Finds sends and receives of this rank whose other side has not come for a long time. Each rank reports its own,

@@ -22,7 +22,7 @@ std::string_view name_of_call(const EndMemory& memory) {
 
 std::uint64_t bit_of(std::uint32_t member) { return std::uint64_t{1} << member; }
 
-/// The members that do the registrar's work; if there are none, the members that post to the registrar.
+/// The members that are in the registrar's work; if there are none, the members that are posting to the registrar.
 std::uint64_t at_work_for_end(const EndMemory& memory) {
     std::uint64_t registrars = 0;
     std::uint64_t posting = 0;

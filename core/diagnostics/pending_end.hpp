@@ -19,7 +19,7 @@ namespace rueda::core {
 ///
 /// Threads: any. All functions here read words that may be read at any time.
 
-/// Says that a member waits for the end, or no longer does. Called by this member.
+/// Record that a member waits for the end, or no longer does. The member itself calls them.
 void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
                         std::int64_t now_ns);
 void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
@@ -31,14 +31,14 @@ void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::
 /// pending: some member may be stopped in its post or in the registrar's work, and is then unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
-/// What this member contributes to the delay, for the line about its rank: "has called shutdown(), and has not
-/// announced it yet". "" while no member waits, and if nothing is known.
+/// What keeps this member from ending, for the line about its rank: "has called shutdown(), and has not announced it
+/// yet". It is "" while no member waits, and if nothing is known.
 [[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
 /// Whether the name comes from look_at_end(), so that it is a call and not a tensor.
 [[nodiscard]] bool is_name_of_end(std::string_view name);
 
-/// The first line of a report that is about nothing else.
+/// The first line of a stall report in which the pending end is the only entry.
 [[nodiscard]] std::string first_line_about_end(std::string_view name, std::string_view warning_seconds);
 
 }  // namespace rueda::core

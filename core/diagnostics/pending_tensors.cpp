@@ -133,8 +133,8 @@ private:
     std::uint32_t left_;
 };
 
-/// All have arrived, and the log does not call it: the last arriver has not got so far, or the call is behind an
-/// unpublished entry.
+/// All members have arrived, and the log does not call the operation: the last arriver has not got so far, or the call
+/// is behind an unpublished entry.
 bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole,
                  Answers& answers) {
     const auto& arrivals = memory.arrivals(slot);
@@ -301,7 +301,7 @@ public:
     }
     /// `with_other_hosts`: also returns what waits only for other hosts.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
-        // If all have joined and something is pending, this is what they wait for.
+        // If all ranks have joined and something is pending, they wait for that.
         if (auto joins = look_at_joins(memory_, is_one_of_hosts_);
             joins && (pending_.empty() || is_one_of_hosts_ || !all_ready(memory_, *joins))) {
             pending_.push_back(std::move(*joins));
@@ -337,8 +337,8 @@ public:
         if (awaited == 0) {
             return {.unfinished_mask = members_in_step(memory_, ProtocolStep::kRegistrar)};
         }
-        // The registrar has given up its role until all members have read up to here. Then the last registrar takes it
-        // again.
+        // The registrar has given up its role until all members have read the log up to this position. Then the last
+        // registrar takes the role again.
         const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
         const std::uint64_t unread = behind(awaited);
         const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
@@ -367,7 +367,8 @@ private:
                 add(name, member, announced_ns);
             }
         }
-        // The name of the first one is published, see below. Partner: Announcer::tell_deferred_count().
+        // The mailbox publishes the name of its first deferred announcement, which is read below. The names of further
+        // ones are not visible here. Partner: Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }
@@ -407,7 +408,7 @@ private:
         return members;
     }
 
-    /// Why it does not go on, apart from members that have not announced it.
+    /// Why the operation makes no progress, apart from members that have not announced it.
     void explain(PendingTensor& tensor) const {
         const bool all = all_ready(memory_, tensor);
         if (all) {

@@ -34,9 +34,11 @@ struct PendingTensor {
     /// By member: where the call stands, "" if the member is not ready. Only in a set with call sites.
     std::vector<std::string> sites = {};
 
-    // Why it does not go on, apart from members that are not ready. One bit per member.
-    std::uint64_t unfinished_mask = 0;  ///< they have begun the step that comes next, and not finished it
-    std::uint64_t unread_mask = 0;      ///< they must read the log before there is a slot, or a mailbox record, for it
+    // Why the operation makes no progress, apart from members that are not ready. One bit per member.
+    std::uint64_t unfinished_mask = 0;  ///< members that have begun the next step of the negotiation, and have not
+                                        ///< finished it
+    std::uint64_t unread_mask = 0;      ///< members that must read the log before there is a slot, or a mailbox record,
+                                        ///< for it
     /// Members that do not seem ready and may have announced it: they have announcements that wait for room in their
     /// mailbox, and only they know the names.
     std::uint64_t unseen_mask = 0;

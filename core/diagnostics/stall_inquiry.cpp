@@ -27,7 +27,8 @@ constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
 /// The maximum number of call sites of a tensor for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
-/// Reserved for the ranks of the host that has the most of them.
+/// How many bytes of a message the tensors of an account may take. The rest is reserved for its ranks, and is enough
+/// for the host that has the most of them.
 constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
 
 std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }
@@ -440,7 +441,8 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     if ((stalled || noticed_ || ends_job) && !asking_) {
         ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
-        static_cast<void>(schedule_.look({}, now_ns));  // nothing stands still any more, or there would be a notice
+        // all operations make progress again, or there would be a notice
+        static_cast<void>(schedule_.look({}, now_ns));
     }
     noticed_ = false;
 }

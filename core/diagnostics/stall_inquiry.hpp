@@ -29,9 +29,8 @@ struct HostAccount {
     std::vector<StallReport::Rank> ranks;
 };
 
-/// A message between leaders about a tensor that stands still. A notice goes up to the root, which asks; a question
-/// goes down to all leaders; every host's account goes up.
-/// question goes down to all; every host's account goes up.
+/// A message between leaders about a tensor that stands still. A notice goes up to the root, which asks. A question
+/// goes down to all leaders. Every host's account goes up.
 enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3 };
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
@@ -73,8 +72,8 @@ public:
         /// How long the oldest pending tensor has waited, in seconds; 0 if none is pending. Called about once per
         /// second.
         std::function<double(std::int64_t now_ns)> longest_wait;
-        /// The whole account, which takes reading the state of every process of the host. Called only when something
-        /// stands still.
+        /// The whole account. For this, the state of every process of the host is read. Called only if an operation
+        /// makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
     };
     /// Call it a few times per second. A failure ends the job.
@@ -109,7 +108,8 @@ private:
     StallSettings settings_;
     collectives::Transport& transport_;
     std::shared_ptr<std::vector<Link>>
-        links_;  // the parent's first; after an abort MPI may still use them, so the memory is shared
+        // the buffer for the parent comes first; after an abort MPI may still use them, so the memory is shared
+        links_;
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;

@@ -141,7 +141,7 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
         if (schedule_.is_stalled(tensor, now_ns)) {
             report.tensors.push_back(describe(tensor, now_ns));
             const std::uint64_t held_up = tensor.unfinished_mask | tensor.unread_mask;
-            // All have announced the end, and it does not come: any of them may delay it.
+            // All members have announced the end, but it does not come: any of them may delay it.
             const bool all_ready = tensor.ready_mask == all_members(memory_.extent().members) && held_up == 0;
             missing_somewhere |= all_ready ? tensor.ready_mask : ~tensor.ready_mask | held_up;
         }
@@ -225,7 +225,7 @@ std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t mem
             return std::nullopt;
         }
     }
-    // What was finished after the last look of its background thread was finished at about that time.
+    // An operation that a rank finished after the last look of its background thread was finished at about that time.
     const bool is_dated = cursor.finished_seen.load(std::memory_order_acquire) == finished;
     const std::int64_t since = is_dated ? cursor.finished_ns.load(std::memory_order_relaxed)
                                         : blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed);

@@ -46,7 +46,7 @@ public:
     /// times per warning time or once per second, whichever is more often, and when it is time to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
-    /// Notes for the other ranks when this rank finished its last operation. Call it every liveness interval.
+    /// Records when this rank finished its last operation, for the other ranks. Call it every liveness interval.
     void date_last_finished(std::int64_t now_ns);
 
     /// The age of the oldest pending tensor of this host, in seconds; 0 if none is pending. Any thread.

@@ -77,7 +77,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
     }
     std::string text = "waits itself in ";
     for (std::size_t i = 0; i < std::min(waits_in.size(), kTensorsPerRank); ++i) {
-        // Here the call site is the rank's own.
+        // In this text, the call site is that of this rank.
         const std::string from = waits_in[i].sites.empty() ? "" : ", called from " + waits_in[i].sites.front().site;
         text += fmt::format("{}{} ({} s{})", i == 0 ? "" : ", ", name_of(waits_in[i]),
                             seconds_text(waits_in[i].seconds), from);
@@ -88,7 +88,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
 
 const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Why a tensor, or a part of an operation, does not go on, apart from ranks that are missing.
+/// Why a tensor, or a part of an operation, makes no progress, apart from ranks that are missing.
 template <class Awaited>
 std::string obstacle_text(const Awaited& tensor) {
     std::string text;

@@ -21,15 +21,17 @@ struct StallReport {
         std::vector<std::int32_t> ready;
         std::vector<std::int32_t> missing;
         std::vector<SiteOfRanks> sites = {};        ///< where the ready ranks have called it, if that is known
-        std::vector<std::int32_t> unfinished = {};  ///< they have begun the step of the negotiation that comes next
-        std::vector<std::int32_t> unread = {};      ///< they must read the log before there is room for it
-        /// Ranks that may have announced it, and are not among `missing`: they have announcements that wait for room.
+        std::vector<std::int32_t> unfinished = {};  ///< ranks that have begun the next step of the negotiation
+        std::vector<std::int32_t> unread = {};      ///< ranks that must read the log before there is room for the
+                                                    ///< announcement
+        /// Ranks that may have announced it and are not among `missing`, because they have announcements that wait for
+        /// room.
         std::vector<std::int32_t> unseen = {};
 
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// What a rank is doing for which a tensor waits. Unknown values are empty and are not printed.
+    /// What a missing rank is doing. Unknown values are empty and are not printed.
     struct Rank {
         std::int32_t rank = 0;
         std::int32_t pid = 0;
@@ -37,12 +39,12 @@ struct StallReport {
         std::string busy;              ///< the scope that it declared
         std::vector<Tensor> waits_in;  ///< oldest first
         std::string stack;             ///< of its main thread; not captured in this version
-        double silent_seconds = 0;     ///< since its background thread last ran, if that is long ago
+        double silent_seconds = 0;     ///< seconds since its background thread last ran, if that is long ago
         std::uint64_t unnamed = 0;     ///< the number of unnamed operations that it has started
         std::string host = {};
-        std::int64_t step = -1;  ///< the training step that it has begun last; -1: it has not told any
-        /// The operation of this process set that it has finished last; it ended `seconds` ago, and its ranks are left
-        /// empty.
+        std::int64_t step = -1;  ///< the training step that the rank began last; -1: the rank has not reported any
+        /// The last operation of this process set that the rank has finished. It ended `seconds` ago, and its lists of
+        /// ranks are empty.
         std::optional<Tensor> finished = {};
     };
 
@@ -58,13 +60,14 @@ struct AwaitedTensor {
     std::string name = {};           ///< empty: unnamed
     std::uint64_t call = 0;          ///< of an unnamed one
     std::uint64_t waits_behind = 0;  ///< this rank has not announced it, because this earlier unnamed call is pending
-    bool is_group = false;         ///< it is the number of a group's members, which is announced under the group's name
-    bool waits_for_room = false;   ///< this rank has not announced it, because its mailbox is full
-    std::uint32_t slot = kNoSlot;  ///< as far as this rank knows it
-    std::uint64_t generation = 0;  ///< in `slot`
+    bool is_group = false;           ///< this part is the number of a group's members, which is announced under the
+                                     ///< group's name
+    bool waits_for_room = false;     ///< this rank has not announced it, because its mailbox is full
+    std::uint32_t slot = kNoSlot;    ///< the tensor's state, as far as this rank knows it
+    std::uint64_t generation = 0;    ///< in `slot`
 };
 
-/// What an operation waits for, as the error of a wait with a timeout says it.
+/// What an operation waits for, as the error of a wait with a timeout describes it.
 struct WaitReport {
     enum class Kind : std::uint8_t { collective, send, receive };
     struct Part {
@@ -79,7 +82,8 @@ struct WaitReport {
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty: nothing is known
-    std::vector<StallReport::Rank> ranks = {};  ///< what the ranks are doing that are missing or make no progress
+    std::vector<StallReport::Rank> ranks = {};  ///< the missing ranks, the ranks without progress, and what each of
+                                                ///< them is doing
     std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts
 };
 /// For example "tensor 'w'", "tensor 'a' and 3 more", "receive from rank 1, tag 7"; "" if nothing is known.

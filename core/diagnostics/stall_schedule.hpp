@@ -15,8 +15,9 @@ namespace rueda::core {
 /// intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all are reported together,
 /// one warning time after the last report at the earliest, and the intervals begin anew.
 ///
-/// The caller looks with a copy of the schedule, and replaces the original when the texts of the due reports exist,
-/// because texts need memory.
+/// The caller passes the pending tensors to a copy of the schedule, and then formats the reports that the copy calls
+/// due. Formatting needs memory and may fail. Only after it succeeded, the caller replaces the original schedule by the
+/// copy.
 ///
 /// Threads: one.
 class StallSchedule {
@@ -27,8 +28,8 @@ public:
 
     struct Due {
         bool report = false;
-        std::optional<PendingTensor>
-            shut_down_for;  ///< the longest pending one, once; it comes after the report if both are due
+        std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending longest, once; this comes
+                                                     ///< after the report if both are due
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);

@@ -22,7 +22,7 @@ using collectives::Transport;
 
 namespace {
 
-/// For the last words of a deputy: an AbortMessage with the longest text.
+/// The size of the buffer for a deputy's AbortMessage with the longest text.
 constexpr std::size_t kLastWordsBytes = 2 * kMostTextBytes;
 
 TreeNode::Options node_options(const base::Config& config, const collectives::LocalGroup& group) {
@@ -35,7 +35,8 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
     return options;
 }
 
-/// By rank of the job; -1: not in the set. Stall reports speak of ranks as people do.
+/// By rank of the job: the rank's number in the set, or -1 if it is not a member. Stall reports use the job's ranks, as
+/// users do.
 std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
     std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
     for (int rank = 0; rank < group.size; ++rank) {
@@ -95,8 +96,8 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 }
 
 Leader::~Leader() {
-    // What was posted and neither taken back nor kept may still be written: the transport outlives this object, and
-    // takes the receives of the world back later, or after a failure never.
+    // Receives that were posted and neither taken back nor kept may still be written to. The transport outlives this
+    // object. It takes back the receives of the world later, or never after a failure.
     if (started_ && !ended_) {
         keep_memory();
     }
@@ -120,7 +121,8 @@ Result<Leader::Moved> Leader::turn() {
     RUEDA_RETURN_IF_FAILED(node_.status());
     const std::int64_t now = base::coarse_monotonic_ns();
     if (now - last_turn_ns_ > timeout_ns_ / 2) {
-        // This leader was away, and what its neighbours have said meanwhile may take several looks to come.
+        // This leader did not look for some time, so several turns may be needed to read what its neighbours sent
+        // meanwhile.
         for (Neighbour& neighbour : *neighbours_) {
             neighbour.heard_ns = now;
         }
@@ -190,7 +192,8 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     }
     SlotRecord& record = memory_.record(slot);
     if (is_seen_first(slot) && !announcement.claims.empty()) {
-        record.metadata = *announcement.claims.front().metadata;  // who opened it may have joined, and not know them
+        // the ranks that announced the name first may have joined since, and a joined rank does not know the metadata
+        record.metadata = *announcement.claims.front().metadata;
     }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
     const bool any_variable_rows = std::any_of(
@@ -237,7 +240,8 @@ Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t g
     return claims;
 }
 
-/// Who stood in for it. Their bits are set from before that until all is called.
+/// Finds the members that stood in for this announcement. A member's bit in `joined` is set before the member stands
+/// in, and stays set until everything is called.
 void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const {
     if (memory_.header().joined.load(std::memory_order_acquire) == 0) {
         return;
@@ -275,13 +279,14 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    say_joined();  // before; published by the settling of who was last
+    // The join is reported before the settling. The member that joined last published last_joined when it settled.
+    say_joined();
     node_.settle();
 }
 
 // ---- joins ----------------------------------------------------------------------------------------------------------
 
-/// All ranks of this host have joined: it has to be asked for what it is to announce.
+/// Reports that all ranks of this host have joined. From then on the tree has to ask this host for its announcements.
 void Leader::say_joined() {
     const std::uint32_t last = memory_.header().last_joined.load(std::memory_order_seq_cst);
     if (said_joined_ || last == 0 || last > memory_.extent().members) {
@@ -295,7 +300,7 @@ bool Leader::is_seen_first(std::uint32_t slot) const {
     return memory_.record(slot).state == static_cast<std::uint32_t>(SlotState::first_sight);
 }
 
-/// What is called, where nobody here means anything with it. The ranks find it in the slot's record.
+/// The metadata of a call for which no rank of this host has announced any. The ranks read it from the slot's record.
 Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool& changed) {
     SlotRecord& record = memory_.record(slot);
     const bool known = slot >= memory_.extent().unnamed_slots && !is_seen_first(slot);
@@ -309,7 +314,7 @@ Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool&
     return {};
 }
 
-/// In the log, behind what was decided before: so every rank knows which operation is meant.
+/// The log has this entry behind all earlier decisions, so every rank knows which operation is meant.
 void Leader::ask_for(const Decision& wanted) {
     std::uint32_t slot = kNoSlot;
     std::span<const std::byte> text = std::as_bytes(std::span(wanted.name));
@@ -342,7 +347,7 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     }
 }
 
-/// The end of the job is the status, with the reason that came.
+/// Returns the end of the job as the status, with the reason that arrived.
 Result<TreeMessage> Leader::parse(std::span<const std::byte> room, std::size_t bytes) const {
     Result<TreeMessage> message = parse_tree_message(room.first(bytes), static_cast<std::uint32_t>(group_.size),
                                                      static_cast<std::uint32_t>(group_.host_count));
@@ -459,13 +464,13 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // After the report, which the background thread takes every liveness interval and writes. It says nothing more once
-    // the job has ended. The limit is for a background thread that is stopped.
+    // The job ends only after the background thread has taken and written the report, which it does once per liveness
+    // interval. After the end it writes nothing more. The limit is for a background thread that is stopped.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
 
-/// The second rank of a host speaks when the job has ended there, as its leader may be the rank that died.
+/// When the job has ended on a host, its second rank reports that, because its leader may be the rank that died.
 Status Leader::hear_deputy(const Neighbour& neighbour) {
     if (!neighbour.deputy) {
         return {};
@@ -487,7 +492,8 @@ double Leader::longest_wait(std::int64_t now) const {
     return longest;
 }
 
-/// What only some ranks of this host have announced, and what all have and the root has not decided on.
+/// Lists the tensors that only some ranks of this host have announced, and those that all have announced and the root
+/// has not decided on.
 HostAccount Leader::account(std::int64_t now) const {
     StallReport known = stall_monitor_->account(now);
     HostAccount account{static_cast<std::uint32_t>(group_.host_index), std::move(known.tensors), false,
@@ -581,7 +587,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
     return {};
 }
 
-/// The slot that a decision is about: all ranks of this host have announced it.
+/// The slot of a decision. All ranks of this host have announced the tensor.
 Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
     std::uint32_t slot = kNoSlot;
     if (decision.call) {
@@ -636,7 +642,8 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
 Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code) {
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
-    // The text, its end, and how many members the groups have that ranks mean: their members are to end as well.
+    // The text, a zero byte, and the sizes of the groups that the ranks mean, because the members of these groups must
+    // end as well.
     const std::size_t room = memory_.extent().attachment_bytes - 1;
     const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
     const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
@@ -650,13 +657,13 @@ Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode
     return {};
 }
 
-/// The next one: everybody here has read what it was used for before.
+/// Returns the next attachment. All ranks of this host have read its previous content.
 bool Leader::attachment_is_free() const {
     const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
     return read_before == 0 || read_before <= registrar_.all_have_read();
 }
 
-/// Returns what stands for it in an entry. The rest of its room becomes zeros, which ends a text.
+/// Writes an attachment and returns its number for a log entry. The rest of its room becomes zeros, which ends a text.
 std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
     const auto number = static_cast<std::uint32_t>(next_attachment_++ % attachments_.size());
     std::byte* const room = memory_.attachment(number);
@@ -671,7 +678,7 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
     }
 }
 
-/// Root: its own host stands for all in how far the decisions may run ahead.
+/// Only on the root: how far the decisions may run ahead is determined by its own host, which represents all hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -24,11 +24,11 @@
 
 namespace rueda::core {
 
-/// Between the registrar of a host and the leaders of the other hosts: passes on what is complete here, and appends
-/// what the root decides to the host's log (docs/design/0002-several-hosts.md).
+/// Connects the registrar of a host with the leaders of the other hosts. It reports what all ranks of this host have
+/// announced, and appends the root's decisions to the host's log (docs/design/0002-several-hosts.md).
 ///
-/// Threads: whoever holds the progress lock of the host's leader. Takes the rank's enqueue lock inside, for the
-/// registrar.
+/// Threads: the thread that holds the progress lock of the rank that leads the host. Takes the rank's enqueue lock
+/// inside, for the registrar.
 class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
@@ -40,28 +40,32 @@ public:
     Leader(const Leader&) = delete;
     Leader& operator=(const Leader&) = delete;
 
-    /// Something was posted on this host since the last turn. What comes from other hosts nobody tells.
+    /// Whether something was posted on this host since the last turn. Nothing reports messages of other hosts, so the
+    /// leader has to poll for them.
     [[nodiscard]] bool has_work() const { return registrar_.has_requests() || has_to_say_joined(); }
 
     struct Moved {
         bool anything = false;
-        bool log = false;     ///< who waits for the log has to be woken
-        bool served = false;  ///< something that was posted: members that have joined look what it is
+        bool log = false;     ///< ranks that wait for a log entry have to be woken
+        bool served = false;  ///< something was posted, so members that have joined must look at it
     };
     /// Does what can be done now. A failure ends the job.
     Result<Moved> turn();
 
-    /// All ranks of the job have shut down, and the hosts below know it: nobody needs this leader any more.
-    /// Any thread.
+    /// Whether all ranks of the job have shut down and the hosts below in the tree know it, so that no host needs this
+    /// leader any more. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
-    /// Tells the neighbours that the job has ended, and why, if it can be done in a moment; then leaves the transport.
+    /// Tells the neighbouring hosts that the job has ended, and why, if this takes only a moment. Then this leader
+    /// stops using the transport.
     void end(const Status& reason) noexcept;
 
-    /// After has_left(), of a set that ends before the job: takes back what it still receives. A failure ends the job.
+    /// Called after has_left() for a set that ends before the job does: takes back the posted receives. A failure ends
+    /// the job.
     Status take_back_receives();
 
-    /// What stands still among the hosts, as the root finds it: to be said by the background thread. Any thread.
+    /// The operations that make no progress between the hosts, as the root found them. The background thread reports
+    /// them. Any thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding();
 
 private:
@@ -83,10 +87,10 @@ private:
     struct Awaited {
         bool changed = false;
         std::string name;        // "" without
-        std::uint64_t call = 0;  // of one without, as stall reports count them
+        std::uint64_t call = 0;  // the number of an operation without a name, as stall reports count it
         std::int64_t since_ns = 0;
-        bool nobody_here = false;             // all ranks of this host have joined: only the root knows what it is
-        std::vector<SiteOfRanks> sites = {};  // where this host's ranks have called it
+        bool nobody_here = false;             // all ranks of this host have joined, so only the root knows the metadata
+        std::vector<SiteOfRanks> sites = {};  // where the calls of this host's ranks are in the source code
     };
     // Superior, under the enqueue lock.
     Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) override;
@@ -147,21 +151,22 @@ private:
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
-    std::int64_t report_limit_ns_;  // the end of the job waits so long for its report to be taken
+    std::int64_t report_limit_ns_;  // how long the end of the job waits until its report is taken
     std::int64_t last_turn_ns_ = 0;
 
-    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // kept for MPI where receives stay posted
+    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // kept allocated for MPI if receives stay posted
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;
     bool said_joined_ = false;
-    std::atomic<bool> left_{false};  // partner of turn()'s and end()'s store: has_left()
+    std::atomic<bool> left_{false};  // partner of the stores in turn() and end(): has_left()
 
     std::vector<std::uint64_t> id_of_slot_;  // 0: none
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
-    std::unordered_map<std::string, std::uint32_t> slot_by_name_;  // announced by name, its decision awaited
+    std::unordered_map<std::string, std::uint32_t> slot_by_name_;  // announced by name; the root's decision is awaited
     std::unordered_map<std::uint32_t, Awaited> awaited_;           // by slot
-    std::vector<Registrar<Atomics>::Call> batch_;                  // decided on, its end is still to come
+    std::vector<Registrar<Atomics>::Call> batch_;                  // the root has decided; the operation has not ended
+                                                                   // yet
     std::vector<std::uint64_t> attachments_;  // in use until all members of the host have read up to here
     std::uint64_t next_attachment_ = 0;
     std::uint64_t executed_ = 0;  // root: batches, since the beginning
@@ -170,7 +175,7 @@ private:
     std::unique_ptr<StallInquiry> inquiry_;
     std::mutex finding_mutex_;
     std::optional<StallMonitor::Finding> finding_;
-    // Because of what stands still; of whoever holds the progress lock.
+    // Ends the job because of operations that make no progress. Called by the thread that holds the progress lock.
     std::optional<Status> ends_job_for_;
     std::int64_t ends_job_ns_ = 0;
     std::deque<std::uint64_t> batch_ends_;  // root: log positions of batches that are not executed

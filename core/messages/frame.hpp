@@ -44,7 +44,7 @@ struct Frame {
 };
 static_assert(std::is_trivially_copyable_v<Frame> && sizeof(Frame) == 48);
 
-/// Whether a correct rank could have sent this frame, followed by so many bytes.
+/// Whether a correct rank could have sent this frame, followed by this number of bytes.
 [[nodiscard]] bool is_plausible(const Frame& frame, std::size_t payload_bytes);
 
 }  // namespace rueda::core

@@ -82,7 +82,8 @@ Result<std::optional<Link::Received>> HostLink::front() {
 
 void HostLink::pop() {
     if (in_.pop()) {
-        knock();  // the other rank waits for room: it looks, as for a frame, at what it has for this rank
+        // the other rank waits for room: notifies it as for a frame, so that it looks what it still has for this rank
+        knock();
     }
 }
 

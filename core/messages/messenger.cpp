@@ -308,7 +308,8 @@ void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reas
     }
 }
 
-/// Drops messages that lie in other ranks' resident memory on this host. Those ranks' sends end when they hear of it.
+/// Drops messages that lie in other ranks' resident memory on this host. Those ranks' sends end when they get the
+/// notification.
 void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     for (const auto& [rank, peer] : peers_) {
         for (const std::uint64_t id : peer->readings_of(set)) {

@@ -98,7 +98,8 @@ Status Messenger::hear_departures() {
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // A rank that has itself shut down waits only for room for what it still has to say.
+        // If this rank has shut down itself, it waits only for room for its last frames. So it does not look at ranks
+        // with which it exchanged nothing.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);
@@ -110,7 +111,7 @@ Status Messenger::hear_departures() {
     return {};
 }
 
-/// A rank of another host tells only those ranks that it shuts down that have asked for it.
+/// A rank of another host reports its shutdown only to the ranks that have asked for this report. This function asks.
 void Messenger::ask_for_departures() {
     const std::int64_t now_ns = base::monotonic_ns();
     if (now_ns < next_question_ns_) {
@@ -151,8 +152,8 @@ Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
         const auto received = peer.link->front();
         RUEDA_RETURN_IF_FAILED(received.status());
         if (!received.value()) {
-            // Messages that the leaving peer has lent are read to the end first: its sends end only when it hears of
-            // that.
+            // Messages that the leaving peer has lent are read to the end first: its sends end only when it is notified
+            // of that.
             return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
         }
         moved = true;

@@ -20,8 +20,8 @@ enum class Arrival {
 template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
-    // The rank's last direct announcement in this slot was an earlier one, or is counted after all. Partner: the stall
-    // monitor.
+    // Records that the rank's last direct announcement in this slot is over: it was an earlier one, or it is counted
+    // after all. Partner: the stall monitor.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }

@@ -8,7 +8,7 @@
 
 namespace rueda::core {
 
-/// Where the batch that begins at a log position could end now.
+/// The position at which a batch could end now. The batch begins at a given position of the log.
 struct BatchEnd {
     std::uint64_t end = 0;
     bool complete = false;  ///< nothing more would join: the next entry is of another kind, or the threshold is met

@@ -15,7 +15,7 @@ namespace rueda::core {
 
 using SiteText = SiteLine<base::StdAtomics>::Text;
 
-/// Precedes the places in an error.
+/// The words before the list of places in an error.
 inline constexpr std::string_view kCalledFrom = "; called from";
 
 /// For example "train.py:42"; only the end of a long path; "" if there is no file.

@@ -48,8 +48,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
-/// The number of a group's members is announced in this form. What is verified (docs/design/0009-verify.md) has two
-/// dimensions.
+/// Whether metadata have the form in which a group's number of members is announced. The findings of checks
+/// (docs/design/0009-verify.md) have two dimensions, so that they differ from it.
 [[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
 }

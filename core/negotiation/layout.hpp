@@ -41,8 +41,8 @@ struct NegotiationExtent {
     std::uint32_t refusals_per_slot = 4;  ///< names remembered at the limit, per slot; uses memory only at the limit
     /// This many slots, from the first on, have room beside their places for a payload.
     std::uint32_t payload_slots = 0;
-    std::uint32_t payload_bytes = 0;  ///< of this many bytes, in whole cache lines
-    std::uint32_t attachments = 0;    ///< to log entries; not 0 only in a set on several hosts
+    std::uint32_t payload_bytes = 0;  ///< the size of this room in bytes, in whole cache lines
+    std::uint32_t attachments = 0;    ///< attachments to log entries; 0 in a set on one host
     std::uint32_t attachment_bytes = 0;
     std::uint32_t call_sites = 0;  ///< 1: announcements say where their calls stand (SiteLine)
 
@@ -101,8 +101,9 @@ struct alignas(base::kCacheLine) Place {
         kResidentInput = 1,
         kResidentOutput = 2,
         kPayload = 4,     ///< the whole input travels along (NegotiationMemory::payload)
-        kMetadata = 8,    ///< `metadata` is what this rank means; without it, what the slot is bound to
-        kDirect = 16,     ///< not counted among the arrivals; look_at_direct()
+        kMetadata = 8,    ///< `metadata` is set and is what this rank means. If this flag is not set, the rank means
+                          ///< what the slot is bound to.
+        kDirect = 16,     ///< a direct announcement, which is not counted among the arrivals; see look_at_direct()
         kJoined = 32,     ///< the rank has joined: it gives nothing to this operation and gets nothing
         kUncounted = 64,  ///< with kJoined: an average does not count this rank either
     };
@@ -113,7 +114,7 @@ struct alignas(base::kCacheLine) Place {
     std::uint32_t payload_bytes = 0;
     std::uint64_t input = 0;           ///< arena offset, if resident
     std::uint64_t output = 0;          ///< arena offset, if resident
-    std::int64_t first_dimension = 0;  ///< of the input of an operation of variable size
+    std::int64_t first_dimension = 0;  ///< first dimension of the input of an operation of variable size
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
     std::uint64_t signature = 0;  ///< of `metadata`; for unnamed operations
@@ -217,10 +218,11 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t fusion = 0;      ///< Fusion; of calls, for the rank that closes the batch
+    std::uint32_t fusion = 0;      ///< Fusion of a call, for the rank that closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< of the tensor; as `fusion`
-    std::uint32_t uncounted = 0;   ///< call, on several hosts: an average does not divide by so many ranks of the set
+    std::uint32_t uncounted = 0;   ///< call, on several hosts: the number of ranks of the set by which an average does
+                                   ///< not divide
 };
 
 enum class SlotState : std::uint32_t {
@@ -399,7 +401,8 @@ struct MailboxHeader {
     /// The log position that all members must have read before a record is free again; 0: it waits for no reader.
     /// Accessed by atomic_ref, because it takes no part in the protocol.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first of those announcements was made
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first announcement without room was
+                                                                     ///< made
     SlotLabel<Atomics> deferred;                                     ///< its name, while in state first_sight
     /// The number of announcements that found no room. Other members can see only the name of the first one.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};
@@ -428,16 +431,18 @@ struct SetHeader {
     // Read by all members, written rarely.
     alignas(base::kCacheLine) NegotiationExtent extent;
     typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: nothing is announced any more
-    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< then: the rank of the job that began it
+    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< then: the rank of the job that began the
+                                                                         ///< shutdown
     typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots at and above it were never used
 
     /// A bit per member that has joined (docs/design/0005-join.md). Set by the member, cleared by the registrar.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
     typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< last member to join, + 1; 0: not all have
 
-    /// For the report of an end that does not come (core/diagnostics/pending_end.hpp): the members whose shutdown is
-    /// posted; the members that wait until all have posted theirs; since when the first of them waits, and in which
-    /// call. Each member sets and clears its own bits.
+    /// For the report of an end that is delayed (core/diagnostics/pending_end.hpp). `end_announced`: the members that
+    /// have posted their shutdown. `end_awaited`: the members that wait until all have posted theirs. `end_awaited_ns`
+    /// and `end_call`: since when the first of these waits, and in which call. Each member sets and clears its own
+    /// bits.
     typename Atomics::template Atomic<std::uint64_t> end_announced{0};
     typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
     typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};
@@ -569,10 +574,11 @@ public:
     }
 
 private:
-    /// There are two places by parity. A rank that announces generation g + 2 has completed g + 1, and all members
-    /// announced g + 1 after they were done with g. So it does not matter either whose place it was in g. Two members
-    /// therefore swap their places every other generation: a rank then writes the lines that it has read, which its
-    /// core holds. Its own old lines the other core would have to give up first.
+    /// There are two places by parity of the generation. A rank that announces generation g + 2 has completed g + 1,
+    /// and all members announced g + 1 after they had read the places of g. So generation g + 2 may use either member's
+    /// place of g. Two members therefore swap their places every other generation. A rank then writes to the cache
+    /// lines that it has just read, which its own core holds. If it wrote to its own old lines, the other core would
+    /// first have to give them up.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
         return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);

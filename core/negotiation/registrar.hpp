@@ -24,13 +24,13 @@
 
 namespace rueda::core {
 
-/// The leader's registrar tells it what one of several hosts cannot decide (docs/design/0002-several-hosts.md).
-/// Threads: the registrar's.
+/// The registrar of a leader reports the events that one of several hosts cannot decide alone
+/// (docs/design/0002-several-hosts.md). Threads: the registrar's.
 class Superior {
 public:
     virtual ~Superior() = default;
-    /// All members of the host have announced `generation` of `slot`. `changed`: some of them with other metadata than
-    /// the slot's. Nothing else is announced in the slot until the answer: append_calls() or append_refusal().
+    /// All members of the host have announced `generation` of `slot`. `changed`: some of them announced other metadata
+    /// than the slot's. Nothing else is announced in the slot until append_calls() or append_refusal() answers.
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
     /// The slot was taken from its name.
     virtual void retired(std::uint32_t slot) = 0;
@@ -135,14 +135,14 @@ public:
         return has_requests() || is_damaged() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
     }
 
-    /// A complete slot that is to be called, as the superior says.
+    /// A complete slot that is to be called, as the leader asks for it.
     struct Call {
         std::uint32_t slot = kNoSlot;
         bool changed = false;          ///< as complete() was told
         std::uint32_t attachment = 0;  ///< as LogEntry::attachment
         std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
     };
-    /// Appends one batch, which must not be empty. Returns the position behind it.
+    /// Appends one batch, which must not be empty. Returns the log position behind the batch.
     std::uint64_t append_calls(std::span<const Call> calls) {
         batch_.clear();
         for (const Call& call : calls) {
@@ -315,8 +315,8 @@ private:
             if (is_damaged()) {
                 return damage();
             }
-            // Possible only where the text of a failure is made, and where a superior is told.
         } catch (const std::bad_alloc&) {
+            // Memory can run out only while the text of a failure is made, or while the leader is told.
             return no_memory_;
         }
         return appended_;
@@ -372,7 +372,7 @@ private:
             Result<Handled> handled = handle(member, Request(record));
             RUEDA_RETURN_IF_FAILED(handled.status());
             if (handled.value() == Handled::waits) {
-                return {};  // nor handle the records behind it, to keep the order
+                return {};  // records behind it are not handled either, to keep the order
             }
             record.answered_before = answered_before_;
             mailbox.taken.store(++taken, std::memory_order_release);  // partner: next_record()
@@ -470,7 +470,7 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // Of itself this entry made nothing idle.
+        // This entry alone made no slot idle.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -769,7 +769,7 @@ private:
     enum class Room {
         now,    ///< take_slot() finds a number
         later,  ///< when all members have read that some are free
-        none,   ///< all are pending; to wait for them would deadlock ranks that are pending on different names
+        none,   ///< all slots are pending; waiting for one would deadlock ranks that are pending on different names
     };
 
     /// Looks for a number for a new name.
@@ -812,7 +812,7 @@ private:
         return fresh;
     }
 
-    /// Checks the tables, which another process had before.
+    /// Checks the tables, because another process was the registrar before.
     [[nodiscard]] Status check_tables() const {
         const SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t slots = memory_.extent().slots;
@@ -863,7 +863,7 @@ private:
                 return false;
             }
         } catch (const std::bad_alloc&) {
-            return false;  // there is not even memory to ask
+            return false;  // there is not even memory for the question
         }
         header.slot_limit = wanted;
         return true;

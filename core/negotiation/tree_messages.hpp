@@ -51,7 +51,8 @@ struct TensorKey {
 /// All ranks of a host, or of all hosts of a part of the tree, have announced a tensor.
 struct Announcement {
     TensorKey key;
-    std::vector<Claim> claims;   ///< of all these ranks; empty: all ranks mean the same as when it was last called
+    std::vector<Claim> claims;   ///< the claims of all these ranks; empty: all ranks mean the same as when it was last
+                                 ///< called
     std::vector<HostRows> rows;  ///< for operations of variable size; ascending by host
     /// Ranks that have joined and are in no claim (docs/design/0005-join.md). The lists are ascending and disjoint, and
     /// each such rank is in one of them.
@@ -100,7 +101,7 @@ inline constexpr std::int64_t kJoinedRows = -1;
 struct Decision {
     DecisionKind kind = DecisionKind::call;
     bool ends_batch = false;            ///< call: this is the last call of its batch
-    std::uint64_t id = 0;               ///< of a named tensor; 0: it never got one
+    std::uint64_t id = 0;               ///< of a named tensor; 0: the tensor never got an id
     std::string name;                   ///< only if some host announced by name
     std::optional<std::uint64_t> call;  ///< of an operation without a name
     std::uint8_t operation = 0;         ///< call: collectives::Operation

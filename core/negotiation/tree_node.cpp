@@ -549,7 +549,7 @@ Status TreeNode::learn(const Decision& decision) {
     return {};
 }
 
-/// From now on nothing is decided any more that was not decided before.
+/// From now on the root makes no further decision about these tensors.
 void TreeNode::begin_closing() {
     closing_ = true;
     pending_.clear();
@@ -691,7 +691,7 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
     const auto add = [&](const std::string& name, const Entry& entry) {
-        if (!entry.who.empty()) {  // otherwise it is only wanted by others
+        if (!entry.who.empty()) {  // otherwise only other hosts have announced it
             in_order.emplace(entry.order, pending_of(name, entry));
         }
     };

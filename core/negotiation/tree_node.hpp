@@ -70,8 +70,8 @@ public:
     /// was sent.
     [[nodiscard]] std::optional<TreeMessage> next_message(std::uint32_t to_host);
 
-    /// Internal after something was received, or announced here, that does not fit. From then on receive() returns this
-    /// failure for every message, and nothing is handed out any more.
+    /// The status of this node. It is Internal after something was received, or announced here, that does not fit. From
+    /// then on receive() returns this failure for every message, and no decision is handed out any more.
     [[nodiscard]] const Status& status() const { return failure_; }
 
     // ---- decisions ------------------------------------------------------------------------------------------------
@@ -80,9 +80,9 @@ public:
     /// number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
-    /// For the stall report: what this host, or its part of the tree, announced and the root has not decided on, with
-    /// the hosts that have not announced it. If a child has not announced it, all hosts of that child's part of the
-    /// tree are listed, because only the child knows which of them have.
+    /// For the stall report: the tensors that this host, or its part of the tree, announced and the root has not
+    /// decided on, with the hosts that have not announced them. If a child has not announced a tensor, all hosts of
+    /// that child's part of the tree are listed, because only the child knows which of them have.
     struct Pending {
         std::string name;  ///< "" if it has none
         std::vector<std::uint32_t> missing_hosts;
@@ -106,7 +106,7 @@ private:
         std::uint64_t id = 0;            ///< the id with which some contributor announced
         std::vector<Claim> claims;       ///< empty while no contributor has made any
         std::vector<HostRows> rows;
-        std::vector<RankRange> joined;     ///< a result of united(), like the next
+        std::vector<RankRange> joined;     ///< a result of united(), like the next member
         std::vector<RankRange> uncounted;  ///< a joined rank is in one of the two
         std::vector<std::uint32_t> asked;  ///< contributors that were told that the tensor is wanted
     };
@@ -117,12 +117,12 @@ private:
     };
     struct Child {
         std::uint64_t taken = 0;         ///< number of the child's last message
-        std::uint64_t acknowledged = 0;  ///< number that was last acknowledged to the child
+        std::uint64_t acknowledged = 0;  ///< number of the message that was last acknowledged to the child
         std::uint64_t sent = 0;          ///< decisions before this position were sent
         std::uint64_t closed_hosts = 0;
         std::deque<Wanted> wanted;
     };
-    /// What is to be sent to the parent after the message that is under way.
+    /// Everything that is to be sent to the parent after the message that is in flight.
     struct Outbox {
         std::map<std::uint64_t, std::uint32_t> releases;  ///< number of hosts, by id
         std::deque<Announcement> announcements;
@@ -192,7 +192,7 @@ private:
     std::uint64_t first_decision_ = 0;  ///< position of the first of decisions_
     std::uint64_t whole_ = 0;           ///< position behind the last decision that ends a batch or is not a call
     std::uint64_t handed_out_ = 0;
-    bool within_batch_ = false;  ///< the rest of the batch is still to be handed out
+    bool within_batch_ = false;  ///< the rest of a batch is still to be handed out
     std::deque<Wanted> wanted_;  ///< for this host
     std::vector<Child> children_;
     bool closing_ = false;

@@ -52,7 +52,7 @@ private:
     struct Name {
         std::string name;
         std::optional<Metadata> last_called;
-        std::uint32_t released_hosts = 0;  ///< since the last call, after which all hosts hold the id
+        std::uint32_t released_hosts = 0;  ///< counted since the last call, after which all hosts hold the id
     };
 
     /// The id of the tensor; 0: none.

@@ -14,13 +14,13 @@
 /// The names of a group's members, and what is announced beside them. Pure.
 namespace rueda::core {
 
-/// More than a model has tensors. Numbers from other processes are compared with it.
+/// A limit above the number of tensors of any model. Numbers from other processes are compared with it.
 inline constexpr std::size_t kMostGroupMembers = 1'000'000;
 
 /// For example "layer1_2of3": the second of three; `index` counts from 0.
 [[nodiscard]] std::string name_of_member(std::string_view group, std::size_t index, std::size_t count);
-/// The operation that says how many members this rank has. It is announced under the group's own name, so that it also
-/// shows if another rank means something else by this name. `request` is empty before.
+/// The operation that announces how many members this rank has. It has the group's own name, so that a rank that uses
+/// this name for something else is noticed. `request` is empty before.
 void make_count(std::size_t count, std::int32_t process_set, Request& request);
 
 /// For example "ranks 0, 1: 3; rank 2: 2", the lowest rank first.

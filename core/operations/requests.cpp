@@ -138,8 +138,8 @@ bool note_refusal(Request& request) {
 
 bool is_root(const Metadata& metadata, int rank) { return metadata.root_is_foreign == 0 && metadata.root == rank; }
 
-/// For an operation whose input and output have the same dtype and shape: fills in everything except what is special to
-/// the operation.
+/// For an operation whose input and output have the same dtype and shape: fills in everything that all such operations
+/// have in common.
 Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_tensor& out,
                        const rueda_options& options, bool reads_input, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
@@ -288,7 +288,7 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
         return failure(ErrorCode::invalid_argument,
                        "the sum of the splits is {}; expected at most {}, the first dimension of the input", sum, rows);
     }
-    request.first_dimension = sum;  // as in Horovod: the rows behind them are not sent
+    request.first_dimension = sum;  // as in Horovod: rows beyond the sum of the splits are not sent
     request.splits.assign(splits.begin(), splits.end());
     return {};
 }

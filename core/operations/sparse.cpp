@@ -24,7 +24,7 @@ std::string text_of(std::span<const std::int64_t> shape) {
     return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
-/// What a rank asked for: the reduction, the two factors, the shape.
+/// The request of a rank: the reduction, the two factors, the shape.
 constexpr std::size_t kRowHead = 3;
 
 std::string text_of_row(std::span<const std::int64_t> row) {
@@ -262,7 +262,7 @@ Status SparseAllreduce::compare_rows(Completion& gathered) const {
     return failure(ErrorCode::mismatch, "sparse allreduce '{}': the ranks disagree: {}", group_, who);
 }
 
-/// What no rank can do. All ranks have announced by now, and all of them get the error.
+/// Requests that no rank can do. All ranks have announced by now, and all of them get the error.
 Status SparseAllreduce::check_possible() const {
     if (op_ != ReduceOp::sum && op_ != ReduceOp::average) {
         return failure(ErrorCode::invalid_argument,
@@ -302,7 +302,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     Completion::Output& values = gathered.output(1);
     RUEDA_RETURN_IF_FAILED(check_gathered(places, values));
     const auto all = numbers_of(places);
-    // By position, and equal positions by rank, in the order in which they came.
+    // Sorted by position, and for equal positions by rank, in the order in which they came.
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a] < all[b]; });
@@ -316,7 +316,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // Values of one position: there are as many as this process was given for each of its own positions.
+    // The number of values of one position. It cannot overflow, because the caller passed as many values for each of
+    // its own positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);

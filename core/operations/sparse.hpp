@@ -62,7 +62,7 @@ private:
     double postscale_ = 1.0;
     rueda_tensor values_{};
     std::vector<std::int64_t> values_shape_;
-    std::vector<std::int64_t> places_;  // of this rank, each as one number
+    std::vector<std::int64_t> places_;  // the positions of this rank, each as one number
     std::int64_t places_shape_ = 0;
     std::vector<std::int64_t> row_;  // what this rank asked for
     std::array<std::int64_t, 2> row_shape_{};

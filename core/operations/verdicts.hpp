@@ -13,15 +13,15 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/types.hpp"
 
-/// What the ranks find in an operation that is checked (docs/design/0009-verify.md), and the result. Pure.
+/// The findings of the ranks about an operation that is checked (docs/design/0009-verify.md), and the result. Pure.
 namespace rueda::core {
 
 /// The finding of one rank.
 struct Verdict {
     enum class Kind : std::uint8_t {
-        checksum = 0,      ///< of the result; 0 if results are not compared
+        checksum = 0,      ///< checksum of the result; 0 if results are not compared
         changed = 1,       ///< the input is not what it was when it was announced; `value` is 0
-        not_a_number = 2,  ///< in the input; `value`: the first such element
+        not_a_number = 2,  ///< there is a NaN or an infinity in the input; `value`: the position of the first one
         infinite = 3,      ///< the same for an infinity
     };
     Kind kind = Kind::checksum;

@@ -37,7 +37,7 @@ public:
 private:
     enum class State : std::uint8_t { idle, armed, taken };
     std::atomic<State> state_{State::idle};
-    std::atomic<bool> claimed_{false};  // relaxed: tells only the winner that it may write
+    std::atomic<bool> claimed_{false};  // relaxed: it only lets one thread win, which may then write
 };
 
 }  // namespace rueda::core

@@ -47,11 +47,11 @@ struct TensorEntry {
     std::uint32_t slot = kNoSlot;  ///< the slot that it is bound to; kNoSlot: the next announcement is a full one
     Metadata agreed;               ///< valid while bound
     std::uint32_t pins = 0;        ///< TensorSlots that hold this entry
-    std::uint32_t ticket = 0;      ///< of its full announcements; valid as long as the name is known here
+    std::uint32_t ticket = 0;      ///< ticket of its full announcements; valid as long as the name is known here
     bool known_to_agree = false;   ///< `request` was compared with `agreed`, and both are unchanged since
     /// This rank has joined; the pending operation is another rank's, and this rank contributes nothing.
     bool stands_in = false;
-    bool is_counted = true;  ///< with stands_in: averages still divide by this rank
+    bool is_counted = true;  ///< if stands_in: averages still divide by this rank
     /// With stands_in: other hosts asked for it; perhaps no rank of this host has announced it.
     bool asked_for = false;
     bool in_full = false;         ///< a full announcement is posted, and the log has not answered it yet

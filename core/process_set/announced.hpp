@@ -14,8 +14,8 @@
 
 namespace rueda::core {
 
-/// What the members of this host announced about an operation that is complete. The data comes from other processes: it
-/// is read once, checked, and used from the copy. AnnouncementWriter is the writing side.
+/// What the members of this host announced about an operation that is complete. Other processes can change the data, so
+/// it is copied once, and the copy is checked and used. AnnouncementWriter is the writing side.
 ///
 /// Threads: the thread that drives progress, and any thread under the enqueue lock. What was announced about an
 /// operation stays valid as long as the operation is pending here.

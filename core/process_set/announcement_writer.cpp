@@ -32,7 +32,7 @@ std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorE
     if (entry.slot != kNoSlot) {
         return view_.memory.payload(entry.slot, view_.rank, generation, bytes);
     }
-    // The place of a full announcement lies in the mailbox and has no room beside it.
+    // The place of a full announcement lies in the mailbox. It has room for a small input inside, and none beside it.
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
@@ -53,13 +53,14 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        if (with_metadata) {  // only in a mailbox, where all parts of a record are checked
+        if (with_metadata) {  // needed only in a mailbox, where all parts of a record are checked
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;
         }
         return false;
     }
-    // Only needed for larger tensors: the smallest inputs travel wherever they lie.
+    // This is only looked up for larger tensors, because the smallest inputs travel with the announcement wherever they
+    // lie.
     const auto is_resident = [&] {
         return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
                view_.arena.resident_offset(request.output, input_bytes).has_value();

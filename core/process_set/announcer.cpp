@@ -95,8 +95,8 @@ TensorEntry* Announcer::entry_of_slot(std::uint32_t slot) {
 
 void Announcer::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // A call announces the held members. A call that did not comes from a faulty rank, and the members were not
-        // reduced.
+        // If the number was called, the call announced the held members. If it did not, the call came from a faulty
+        // rank, and the members were not reduced.
         end_held(
             entry,
             !status.is_ok()
@@ -185,7 +185,7 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
     return tensors;
 }
 
-/// The caller holds the completion: it is compared here, and not looked into.
+/// The caller keeps the completion alive. Here it is only compared, and its content is not read.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
         // Acquire: the partner is the release in OperationEnds::complete(). A member of a group that is held back is

@@ -41,12 +41,12 @@ class Announcer {
 public:
     using Atomics = base::StdAtomics;
 
-    /// Who calls an operation that all ranks of the host have announced.
+    /// Which rank calls an operation that all ranks of the host have announced.
     enum class Caller {
         last_rank,  ///< the rank that announces last appends the call to the log
-        leader,     ///< in a set on several hosts
+        leader,     ///< the leader calls it, in a set on several hosts
     };
-    /// The parts of the set that it uses. They outlive it.
+    /// The parts of the set that the announcer uses. They outlive it.
     struct Parts {
         const InputInspection& inspection;
         DirectAnnouncements& direct;
@@ -85,7 +85,7 @@ public:
     [[nodiscard]] const TensorTable& table() const { return table_; }
     /// To be read by the thread that drives progress, without the lock.
     [[nodiscard]] const Log<Atomics>& log() const { return log_; }
-    /// For the leader of a set on several hosts.
+    /// Functions for the leader of a set on several hosts.
     [[nodiscard]] Registrar<Atomics>& registrar() { return registrar_; }
     [[nodiscard]] Caller caller() const { return caller_; }
 
@@ -122,11 +122,11 @@ public:
     /// Ends those members instead.
     void end_held(TensorEntry& count, const Status& status);
 
-    /// The entry of the next call without a name.
+    /// The entry for the next operation without a name that a caller starts.
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Takes the next call without a name for an announcement of the other ranks, in which this rank stands in.
+    /// Takes the entry of the next call without a name, to stand in for an operation that other ranks announced.
     TensorEntry& take_next_unnamed();
     /// The number of calls without a name that this rank has made.
     [[nodiscard]] std::uint64_t unnamed_calls() const { return unnamed_calls_; }
@@ -140,9 +140,9 @@ public:
     /// Without the lock: posts what found the mailbox full, and starts what waited for its slot, in the order in which
     /// it came. Returns whether operations have ended, for which other threads may wait.
     bool retry_deferred();
-    /// Without the lock: the leader's turn has done something. The leader is the registrar, and serves posts in its
-    /// turn. If it keeps announcements until all members have read that numbers are free, retry_deferred() takes them
-    /// up.
+    /// Call it without the lock after a turn of the leader that did something. The leader is the registrar, and serves
+    /// posts in its turn. If the leader keeps announcements until all members have read which numbers are free,
+    /// retry_deferred() continues with them.
     void retry_numbers_later();
     /// Without the lock, in the thread that drives progress: looks whether the direct announcement can go on. There
     /// must be one. If some member counts this generation, or has left, it is counted as well. The log then says how
@@ -198,7 +198,7 @@ private:
     void fail_deferred(const Status& reason);
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, which is read on the shortest path
+    NegotiationMemory<Atomics> memory_;  // a copy, because the shortest path reads it
     const Caller caller_;
     const InputInspection& inspection_;
     DirectAnnouncements& direct_;
@@ -210,7 +210,7 @@ private:
     AnnouncementWriter writer_;
     Compression compression_;  // of the setting
     bool inspects_;
-    Status no_memory_to_start_;  // made while there is memory for it
+    Status no_memory_to_start_;  // made in advance, because there may be no memory for it later
 
     std::mutex enqueue_mutex_;
     Log<Atomics> log_;  // to append to
@@ -220,7 +220,7 @@ private:
     EntryQueue unposted_resolves_;         // the same, for entries whose generation is complete
     std::deque<Waiting> unnamed_waiting_;  // operations whose slot is still pending
     std::uint64_t unnamed_calls_ = 0;
-    bool shut_down_posted_ = false;  // or waits for room in the mailbox: `shut_down_announced_`
+    bool shut_down_posted_ = false;  // or the shutdown waits for room in the mailbox: `shut_down_announced_`
     bool is_joining_ = false;
     std::optional<Status> failed_;
 

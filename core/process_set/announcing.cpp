@@ -17,7 +17,8 @@ Status Announcer::submit(std::string_view name, const Request& request, Completi
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
-            // The others have ended, and this rank makes one call more. The error says which call it would have been.
+            // The other ranks have shut down, and this rank makes one call more than they did. The error says which
+            // call it would have been.
             return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
                        ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
                                  open.message())
@@ -72,7 +73,7 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
             }
             ask_for(entry, request);
         } else {
-            entry.of_group = false;  // as it may have been asked for before
+            entry.of_group = false;  // because an earlier step may have requested it
         }
         if (memory_.extent().call_sites != 0) [[unlikely]] {
             entry.request.source_file = options.source_file;

@@ -45,7 +45,7 @@ class BatchRunner {
 public:
     using Atomics = base::StdAtomics;
 
-    /// The parts of the set that it uses. They outlive it.
+    /// The parts of the set that the runner uses. They outlive it.
     struct Parts {
         Announcer& announcer;
         DirectAnnouncements& direct;

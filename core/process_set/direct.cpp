@@ -19,7 +19,7 @@ void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Ur
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
-        // for this thread, or passed on with the right to drive progress
+        // read by this thread, or published when the right to drive progress is passed on
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
         // Comes before the stamp. The thread that drives progress may be asleep as a blocked caller; it finds this when

@@ -84,7 +84,7 @@ private:
     void note_use(const TensorEntry& entry) const;
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, which is read on the shortest path
+    NegotiationMemory<Atomics> memory_;  // a copy, because the shortest path reads it
     bool is_allowed_;
     DirectExecution& execution_;
     OperationEnds& ends_;

@@ -35,7 +35,7 @@ public:
 
 private:
     const SetView& view_;
-    Status no_memory_;  // made while there is memory for it
+    Status no_memory_;  // made in advance, because there may be no memory for it later
 };
 
 }  // namespace rueda::core

@@ -26,7 +26,8 @@ Turn BatchRunner::start_batch(std::uint64_t position, bool urgent) {
     return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
 }
 
-/// Whether the hold time of the batch at `position` is not over. It begins with the first look.
+/// Whether the hold time of the batch at `position` has not passed yet. The time begins when this rank first looks at
+/// the batch.
 bool BatchRunner::may_still_grow(std::uint64_t position) {
     if (hold_ns_ <= 0) {
         return false;
@@ -119,8 +120,7 @@ Status BatchRunner::add_to_batch(std::uint64_t position) {
     return batch_.add(*entry, called, position);
 }
 
-/// Ends an operation that only exchanges numbers and moves no data: the findings of the ranks, or the sizes of their
-/// groups.
+/// Ends an operation that exchanges only numbers and no data: the findings of the ranks, or the sizes of their groups.
 Status BatchRunner::settle_numbers(TensorEntry& entry, EntryKind kind) {
     return entry.checks != nullptr ? verification_.settle(entry, batch_)
                                    : groups_.settle(entry, batch_, kind == EntryKind::first_call);

@@ -72,7 +72,7 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
         std::for_each(members.begin(), members.end(), [this](const std::string& name) { forget_unused(name); });
         return status;
     }
-    // The number comes first, so that its batch is settled before those of the members begin.
+    // The number is announced first, so that its batch is settled before the batches of the members begin.
     TensorEntry* const number =
         view_.set_size > 1 ? &start_number(group, names.size(), fits, completion, urgency) : nullptr;
     TensorEntry** held = number != nullptr && holds_members_of(*number) ? &number->held : nullptr;
@@ -123,7 +123,7 @@ bool Groups::holds_members_of(const TensorEntry& count) const {
 
 Status Groups::settle(TensorEntry& entry, const CalledBatch& batch, bool in_full) {
     if (entry.stands_in) {
-        return {};  // it will also stand in for all members that the others announce
+        return {};  // the rank will also stand in for all members that the others announce
     }
     RanksOfCount ranks_of;
     for (std::size_t member = 0; member < batch.members(); ++member) {
@@ -163,7 +163,7 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     // The members may have failed earlier, if the ranks together have more of them than there are slots.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        announcer_.end_held(entry, mismatch);  // no rank has announced a member
+        announcer_.end_held(entry, mismatch);  // then no rank has announced a member
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {

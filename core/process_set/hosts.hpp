@@ -17,8 +17,8 @@
 
 namespace rueda::core {
 
-/// A set on one host: its ranks append to the log themselves, and there is nobody else to deal with. The functions do
-/// what the functions of Hosts with the same names do.
+/// A set on one host. Its ranks append to the log themselves, and there are no other hosts. The functions do what the
+/// functions of Hosts with the same names do.
 class OneHost {
 public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }
@@ -39,13 +39,13 @@ public:
     void explain_failures_with(const std::function<Status(const Status& failure)>& /*explain*/) const {}
 };
 
-/// How a set deals with other hosts, and how its batches cross. It is made for one host or for several, and nobody who
-/// uses it asks which. It is a variant and not an abstract class because the shortest path of an operation comes
-/// through here, and calls no virtual function (docs/design/0014-process-set.md).
+/// How a set exchanges decisions and data with other hosts. It is made for one host or for several, and its users need
+/// not know which. It is a variant and not an abstract class: the shortest path of an operation comes through here, and
+/// must not call a virtual function (docs/design/0014-process-set.md).
 ///
 /// Threads: the thread that drives progress, unless a comment says otherwise.
 class Hosts {
-    // Before its uses, because its type is deduced.
+    // Defined before its uses, because its return type is deduced.
     template <class F>
     decltype(auto) ask(F&& f) {
         SeveralHosts* several = std::get_if<SeveralHosts>(&hosts_);
@@ -77,7 +77,7 @@ public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch) {
         return ask([&](auto& hosts) { return hosts.exchange_splits(batch); });
     }
-    /// A task makes no progress. If its communicator has failed, the job ends.
+    /// Called while a task makes no progress. If its communicator has failed, the job ends.
     void look_at_communicator() {
         ask([](auto& hosts) { hosts.look_at_communicator(); });
     }
@@ -108,7 +108,7 @@ public:
     [[nodiscard]] bool has_to_poll() const {
         return ask([](const auto& hosts) { return hosts.has_to_poll(); });
     }
-    /// Of a closed set: whether no other host needs this rank any more.
+    /// Whether no other host needs this rank any more. Only for a closed set.
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
@@ -117,7 +117,8 @@ public:
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });
     }
-    /// For a set that is removed before the job ends, after have_left().
+    /// Takes back what the set still receives, for a set that is removed before the job ends. Call it after
+    /// have_left().
     void take_back_receives() {
         ask([](auto& hosts) { hosts.take_back_receives(); });
     }
@@ -128,7 +129,8 @@ public:
 
     // ---- reports ----------------------------------------------------------------------------------------------------
 
-    /// What stands still, as `monitor` finds it on this host, or as the root has found it. The background thread.
+    /// The operations that make no progress, as `monitor` finds them on this host, or as the root has found them. The
+    /// background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
     }

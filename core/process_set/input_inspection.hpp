@@ -22,7 +22,7 @@ public:
 
     /// Whether anything is checked.
     [[nodiscard]] bool is_on() const { return verify_ != 0 || check_nan_; }
-    /// Every so-manieth allreduce is compared; 0: none.
+    /// The n of RUEDA_VERIFY=n: every n-th allreduce is compared; 0: none.
     [[nodiscard]] std::uint32_t every() const { return verify_; }
     /// Whether the operation must not have elements that are not finite.
     [[nodiscard]] bool looks_for_nan(collectives::Operation operation) const;

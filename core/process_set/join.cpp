@@ -22,7 +22,7 @@ using collectives::Operation;
 
 namespace {
 
-/// How a join ended; a failure without its name, where there is no memory for that.
+/// The result of a join. If there is no memory for its name, the failure is reported without the name.
 Status about_join(const Status& status) noexcept {
     try {
         return status.is_ok() ? status : failure(status.code(), "join: {}", status.message());
@@ -50,7 +50,8 @@ Status Join::announce(Completion& completion, bool counted) {
     if (may_join()) {
         become_joined();
     }
-    // The thread that drives this rank's progress may be asleep. Engine::attend() does the rest.
+    // The thread that drives this rank's progress may be asleep, so it is woken. The caller then calls
+    // Engine::attend().
     waking_.wake(view_.rank);
     return {};
 }
@@ -166,7 +167,7 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
     }
     const std::string name = label.name(state);
     if (name.empty()) {
-        return false;  // the slot has moved on, and the rank that did this tells the joined members
+        return false;  // the slot is in a newer generation, and the rank that started it tells the joined members
     }
     const TensorEntry* known = announcer_.table().find(name);
     if (known != nullptr &&

@@ -40,33 +40,35 @@ public:
           waking_(waking),
           cursor_(cursor) {}
 
-    /// As ProcessSet::announce_join() and ProcessSet::note_join_site().
+    /// See ProcessSet::announce_join() and ProcessSet::note_join_site().
     Status announce(Completion& completion, bool counted);
     void note_site(const char* file, std::int32_t line) const;
 
     /// Whether this rank is in a join. Any thread.
     [[nodiscard]] bool is_on() const { return joins_.load(std::memory_order_acquire); }
-    /// Whether it has not looked for announcements of others yet. Any thread.
+    /// Whether this rank has not looked for announcements of others yet. Any thread.
     [[nodiscard]] bool has_to_look() const { return joins_soon_.load(std::memory_order_seq_cst); }
     /// Announces what the others have announced since the last turn. Returns true if something advanced.
     bool turn();
     /// Whether `completion` is that of the join in progress.
     [[nodiscard]] bool is_awaited_by(const Completion& completion) const { return completion_ == &completion; }
 
-    // Entries of the log. If they cannot be true, the job ends.
-    /// Other hosts have announced a name, while all ranks of this host have joined. Every rank of the host reads the
-    /// entry at the same position of the log. If the operation is already pending on a rank, this rank has announced
-    /// it: before it joined, or because another rank of its host did.
+    // The next functions follow entries of the log. If no working rank can have written the entry, the job ends. This
+    // one: other hosts have announced a name, while all ranks of this host have joined. Every rank of the host reads
+    // the entry at the same position of the log. If the operation is already pending on a rank, this rank has announced
+    // it: before it joined, or because another rank of its host did.
     void stand_in_for_name(std::string_view name);
-    /// The same for all calls without a name up to number `last`: the rank that made that call made the earlier ones.
+    /// The same for all operations without a name up to number `last`: the rank that made that call made the earlier
+    /// ones.
     void stand_in_for_calls(std::uint64_t last);
     [[nodiscard]] bool has_joined() const { return has_joined_; }
-    /// All members have joined, `last` of them as the last one.
+    /// All members have joined, and `last` was the last one.
     void end_of_all(std::uint32_t last);
     /// Ends the join in progress. Does nothing if there is none.
     void end(const Status& status);
 
-    /// Without the lock too: takes over the metadata of an operation that this rank stands in for, when it is called.
+    /// May be called without the lock: takes over the metadata of an operation that this rank stands in for, when it is
+    /// called.
     [[nodiscard]] Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
 
 private:
@@ -102,11 +104,13 @@ private:
     bool is_counted_ = true;            // averages divide by this rank as well
     bool has_joined_ = false;           // the other members know it
     bool has_settled_ = false;
-    std::uint64_t announced_seen_ = 0;        // SetHeader::announced at the last look for new announcements
+    // the value of SetHeader::announced at the last look for new announcements
+    std::uint64_t announced_seen_ = 0;
     std::uint64_t looked_at_ = kNeverLooked;  // the log position at that look
 
-    std::atomic<bool> joins_{false};       // a join is in progress, for the thread that drives progress
-    std::atomic<bool> joins_soon_{false};  // the same, and this rank has not looked for new announcements yet
+    std::atomic<bool> joins_{false};  // whether a join is in progress; read by the thread that drives progress
+    // a join is in progress, and this rank has not looked for new announcements yet
+    std::atomic<bool> joins_soon_{false};
 };
 
 }  // namespace rueda::core

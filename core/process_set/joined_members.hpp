@@ -12,7 +12,8 @@
 
 namespace rueda::core {
 
-/// Tells the members that have joined (docs/design/0005-join.md) that there is something new, so that they stand in.
+/// Notifies the members that have joined (docs/design/0005-join.md) that something was announced, so that they stand
+/// in.
 ///
 /// Threads: any thread, under the enqueue lock; tell_of_posts() also without it.
 class JoinedMembers {
@@ -31,7 +32,7 @@ public:
             wake(joined);
         }
     }
-    /// The registrar did something for this rank or for others.
+    /// The registrar has handled something that this rank or others posted.
     void tell_of_posts() const {
         if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
             wake(joined);

@@ -78,7 +78,7 @@ bool LogAnswers::follow(const Entry& entry) {
             follow_refusal(entry);
             return true;
         case EntryKind::closed:
-            // Ends what could not be posted before. Everything else has ended.
+            // Ends the operations that could not be posted yet. All others have ended.
             join_.end(reasons_.shut_down(""));
             announcer_.fail_pending(reasons_.shut_down(""));
             closed_.store(true, std::memory_order_release);
@@ -104,7 +104,7 @@ bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slo
     }
     if (rung_for_retirement_ != position) {
         rung_for_retirement_ = position;
-        waking_.ring_behind(position + 1);  // they may be asleep with nothing pending
+        waking_.ring_behind(position + 1);  // the other members may be asleep with nothing pending
     }
     return true;
 }
@@ -202,7 +202,7 @@ Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t 
     return groups;
 }
 
-/// The error if the members do not agree, or if they agree on what none of them can do. `by_rank` is not empty.
+/// The error if the members do not agree, or if they agree on an operation that no rank can do. `by_rank` is not empty.
 Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
                                        std::vector<MetadataOfRanks> by_rank) const {
     const std::span<const int> ranks = view_.identity.ranks;
@@ -280,7 +280,7 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
-        direct_.forget();  // others counted theirs, so nobody completes it directly
+        direct_.forget();  // other ranks counted their announcements, so no rank completes the operation directly
     }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);

@@ -26,8 +26,8 @@
 
 namespace rueda::core {
 
-/// Follows the entries of the log that call nothing: how what was announced ends all the same, when slots are free
-/// again, when all have joined, and when the set is closed.
+/// Follows the entries of the log that call nothing: an operation ends without a call, slots are free again, all
+/// members have joined, or the set is closed.
 ///
 /// Threads: take(), the thread that drives progress; it takes the enqueue lock. is_closed(), any.
 class LogAnswers {
@@ -35,7 +35,7 @@ public:
     using Atomics = base::StdAtomics;
     using Entry = Log<Atomics>::Entry;
 
-    /// The parts of the set that it uses. They outlive it.
+    /// The parts of the set that this object uses. They outlive it.
     struct Parts {
         Announcer& announcer;
         DirectAnnouncements& direct;
@@ -60,7 +60,7 @@ public:
           cursor_(parts.cursor) {}
 
     /// Follows `entry`, the next one of the log, and moves the cursor past it. Returns false if it has to wait. An
-    /// entry that cannot be true ends the job.
+    /// entry that no working rank writes ends the job.
     [[nodiscard]] bool take(const Entry& entry);
     /// Whether all members have shut down.
     [[nodiscard]] bool is_closed() const { return closed_.load(std::memory_order_acquire); }

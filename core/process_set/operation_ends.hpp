@@ -30,7 +30,7 @@ public:
     /// Ends a pending operation that is counted. Afterwards the caller may submit the name again.
     void complete(TensorEntry& entry, const Status& status);
     /// Ends a pending operation with success, in the thread that has announced it. The operation is not counted. Its
-    /// completion is done only if it has something to say.
+    /// completion is marked as done only if it has to report something.
     void complete_uncounted(TensorEntry& entry, bool has_result) {
         Completion& completion = *entry.completion;
         note_finished(entry);
@@ -65,7 +65,7 @@ private:
     const Waking& waking_;
     std::atomic<std::uint32_t>& pending_;
     base::StdAtomics::Atomic<std::uint64_t>& finished_;  // in this rank's cursor
-    std::string no_memory_to_go_on_;                     // made while there is memory for it
+    std::string no_memory_to_go_on_;                     // made in advance, because there may be no memory for it later
 };
 
 }  // namespace rueda::core

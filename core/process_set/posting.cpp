@@ -183,7 +183,9 @@ bool Announcer::retry_deferred() {
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
-        tell_deferred();  // entries leave the queue at its front only, so this publishes their number as well
+        // entries leave the queue only at its front, so the number of those behind it changes only here; this publishes
+        // the number, too
+        tell_deferred();
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {
         next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // or throws

@@ -43,8 +43,8 @@
 
 namespace rueda::core {
 
-/// One process set, as one rank sees it. It connects its parts, which do the work (docs/design/0014-process-set.md):
-/// what announces on one side, what runs the log on the other.
+/// One process set, as one rank sees it. It connects its parts, which do the work (docs/design/0014-process-set.md).
+/// Some of them announce operations, the others execute what the log calls.
 ///
 /// Threads: submit() and the other functions that announce, from any thread; they take the enqueue lock. step(),
 /// finish_at_once(), has_work() and fail_all() from the thread that drives progress. Lock order: the right to drive
@@ -141,9 +141,10 @@ public:
     [[nodiscard]] bool has_to_poll() const { return hosts_.has_to_poll(); }
     /// Whether the log has entries that this rank has not read. Any thread may call it.
     [[nodiscard]] bool has_unread() const { return runner_.has_unread(); }
-    /// Whether something waits for its slot, or for room in the mailbox, which wakes no thread.
+    /// Whether an announcement waits for a slot, or for room in the mailbox. Nothing wakes this rank when these become
+    /// free, so it has to look again.
     [[nodiscard]] bool has_deferred() const { return announcer_.has_deferred(); }
-    /// Until when an open batch may grow.
+    /// The time until which an open batch may grow.
     [[nodiscard]] std::int64_t hold_until_ns() const { return runner_.hold_until_ns(); }
     /// Whether all members have shut down.
     [[nodiscard]] bool closed() const { return answers_.is_closed(); }
@@ -168,8 +169,8 @@ public:
     // ---- reports ----------------------------------------------------------------------------------------------------
 
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
-    /// What stands still, found by `monitor` on this host. In a set on several hosts, the root finds it, and only the
-    /// leaders return it. The background thread calls this.
+    /// The operations that make no progress, found by `monitor` on this host. In a set on several hosts, the root finds
+    /// them, and only the leaders return them. The background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
@@ -185,7 +186,7 @@ public:
     [[nodiscard]] std::vector<AwaitedTensor> awaited_by(const Completion& completion);
 
 private:
-    // In the order in which they use each other: each part knows only parts above it.
+    // The parts, in the order in which they use each other: each part knows only parts above it.
     SetIdentity identity_;
     std::shared_ptr<collectives::Arena> arena_;
     NegotiationMemory<Atomics> memory_;

@@ -72,7 +72,8 @@ bool SeveralHosts::turn_leader() {
         waking_.announced_more(Urgency::driving);
     }
     if (moved.value().served) {
-        joined_.tell_of_posts();  // the rank that posted told them as well, but only now is there a name to see
+        // the rank that posted the name also told the joined members, but the name is visible only now
+        joined_.tell_of_posts();
     }
     if (moved.value().anything) {
         announcer_.retry_numbers_later();
@@ -80,8 +81,8 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// What this rank's last task has sent may still lie in MPI, though the task is done. (A leader always asks for
-/// messages.)
+/// The messages of this rank's last task may still lie in MPI, though the task is done, so MPI must be called. (A
+/// leader always polls for messages.)
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;

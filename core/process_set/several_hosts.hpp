@@ -33,7 +33,7 @@ using collectives::OtherHosts;
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
                                                     collectives::Transport* transport);
 
-/// The parts of the set that Hosts uses. They outlive it.
+/// The parts of the set that SeveralHosts uses. They outlive it.
 struct PartsForHosts {
     Announcer& announcer;
     const JoinedMembers& joined;

@@ -7,8 +7,8 @@ namespace rueda::core {
 /// How much is known about who will execute what an announcement completes.
 enum class Urgency {
     background,  ///< nobody waits yet
-    blocking,    ///< the caller is about to drive the engine himself
-    driving,     ///< he holds the progress lock already, and calls finish_at_once() next
+    blocking,    ///< the calling thread is about to drive the engine itself
+    driving,     ///< the calling thread already holds the progress lock, and calls finish_at_once() next
 };
 
 }  // namespace rueda::core

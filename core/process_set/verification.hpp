@@ -15,8 +15,8 @@
 
 namespace rueda::core {
 
-/// Compares what the ranks have (docs/design/0009-verify.md). After an operation that is checked, the ranks tell each
-/// other what they found. They do so by another operation, which runs before the caller learns that the checked one has
+/// Compares what the ranks found (docs/design/0009-verify.md). After an operation that is checked, the ranks tell each
+/// other their findings. They do so by another operation, which runs before the caller learns that the checked one has
 /// ended.
 ///
 /// Threads: begin() and settle(), the thread that drives progress; they take the enqueue lock.

@@ -74,10 +74,10 @@ std::string Verification::name_of_check_of(const TensorEntry& entry) {
 }
 
 /// Announces the comparison. Every rank that has executed the operation does so, whatever its callers do, so no rank
-/// waits in vain. Under the enqueue lock.
+/// waits forever. Under the enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
-        return false;  // the other members are not asked any more
+        return false;  // the other members have left, so their findings are not awaited
     }
     TensorEntry& check = announcer_.table().entry(name_of_check_of(entry));
     if (check.pending.load(std::memory_order_acquire)) {
@@ -123,9 +123,9 @@ Status Verification::settle(TensorEntry& entry, const CalledBatch& batch) {
     return {};
 }
 
-/// Ends the compared operation. If the ranks have compared, settle() has already done so. Else the operation
-/// itself is done, and the other ranks have left, or the job has ended, before they could tell their findings. All
-/// other failures are the same on all ranks. Under the enqueue lock.
+/// Ends the compared operation. If the ranks have compared their findings, settle() has already ended it. Otherwise the
+/// operation is complete on this rank, but the other ranks have left, or the job has ended, before they could tell
+/// their findings. All other failures are the same on all ranks. Under the enqueue lock.
 void Verification::end(Check& check) {
     check.by.checks = nullptr;
     if (check.compared || !check.of.pending.load(std::memory_order_relaxed)) {

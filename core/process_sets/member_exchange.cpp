@@ -63,7 +63,8 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             const Status sent =
                 send(rank, failed,
                      failed.is_ok() ? std::span<const std::byte>(joined) : std::as_bytes(std::span(failed.message())));
-            // A member may have gone meanwhile. In the next step the others find it missing and tell this rank.
+            // A member may have left meanwhile. In the next step the other members find it missing and report that to
+            // this rank.
             failed = failed.is_ok() && !sent.is_ok() ? sent : failed;
         }
     }

@@ -15,12 +15,12 @@
 
 namespace rueda::core {
 
-/// Takes the place of a set's id in the messages between ranks that are about to become a set. No set has this id.
+/// Stands in place of a set's id in the messages between ranks that are about to form a set. No set has this id.
 inline constexpr std::int32_t kSettingUp = -1;
 
 /// An exchange of bytes among the members of a future process set, without other ranks. It uses messages, which the
-/// lowest member gathers and distributes. At the end it also tells whose message did not come, so that no rank waits
-/// for a member that has gone (docs/design/0004-process-sets.md). Threads: one.
+/// lowest member gathers and distributes. If a message does not come, all members learn whose it is, so that no rank
+/// waits for a member that has gone (docs/design/0004-process-sets.md). Threads: one.
 class MemberExchange {
 public:
     /// `ranks` are the members, ascending, including this rank. The engine outlives this object.

@@ -26,7 +26,7 @@ constexpr const char* kExchangeName = "rueda.process_sets";
 
 }  // namespace
 
-/// What a set needs as long as any thread holds it. The set comes last, so that it is destroyed first.
+/// Everything that a set needs as long as any thread holds it. The set comes last, so that it is destroyed first.
 struct ProcessSets::Joined {
     collectives::LocalGroup group;
     std::unique_ptr<collectives::SetTransport> transport;
@@ -298,7 +298,7 @@ Status ProcessSets::check_ranks(const std::vector<int>& ranks, const char* funct
     return {};
 }
 
-/// Counts from 1, as the sets of the job are numbered where their messages are distinguished.
+/// Counts from 1 in each job, because the messages between hosts distinguish sets by this number.
 std::uint32_t ProcessSets::number_in_job(const SetIdentity& identity) const {
     return static_cast<std::uint32_t>(identity.id) - static_cast<std::uint32_t>(job_.first_id) + 1;
 }
@@ -311,7 +311,8 @@ Status ProcessSets::check_number(const SetIdentity& identity) const {
                          collectives::Transport::kMostSets - 1);
 }
 
-/// Removes on all ranks alike. Ranks that are not members do not know of sets that members made among themselves.
+/// Removes a set on all ranks. Sets that members made among themselves cannot be removed this way, because other ranks
+/// do not know of them.
 Status ProcessSets::check_new(const SetIdentity& identity) const {
     RUEDA_RETURN_IF_FAILED(check_number(identity));
     const std::lock_guard lock(mutex_);
@@ -329,8 +330,8 @@ Status ProcessSets::check_new(const SetIdentity& identity) const {
 Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchange, std::shared_ptr<ProcessSet>& set) {
     const JobExchange exchange_or_end = [this, &identity, &exchange](std::span<const std::byte> mine) {
         Result<std::vector<Bytes>> all = exchange(mine);
-        // Only this rank may know of the failure, and the others wait for its step. If the job or a rank ends, all
-        // know.
+        // Perhaps only this rank knows of the failure, and the other ranks wait for its step. If the job or a rank has
+        // ended, all ranks know it.
         if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
             all.status().code() != ErrorCode::not_initialized) {
             end_job(identity, all.status().message());

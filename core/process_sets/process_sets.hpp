@@ -36,7 +36,8 @@ public:
         ProcessSet& world;
         Engine& engine;
         std::atomic<std::uint32_t>& pending;  // see ProcessSet
-        std::int32_t first_id = 1;            // of this job's sets; sets of earlier jobs had lower numbers
+        // the first number of this job's sets; sets of earlier jobs had lower numbers
+        std::int32_t first_id = 1;
     };
     explicit ProcessSets(const Job& job);
 

@@ -11,8 +11,8 @@
 #include "base/status.hpp"
 #include "collectives/control_plane.hpp"
 
-/// What the ranks tell each other about process sets that they add and remove. The bytes come from other processes and
-/// are checked here.
+/// The messages between ranks about process sets that they add and remove. The bytes come from other processes and are
+/// checked here.
 namespace rueda::core {
 
 enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };

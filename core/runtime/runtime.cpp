@@ -267,7 +267,7 @@ Status Runtime::end_busy() {
 void Runtime::set_end_reason(std::string_view text) { control().ranks[arena_->rank()].end_reason.write(text); }
 
 void Runtime::abort(std::string_view reason) {
-    // This comes before the other ranks learn of it. release; partner: let_the_cause_end_first()
+    // This store comes before the other ranks learn of the failure. release; partner: let_the_cause_end_first()
     control().ranks[arena_->rank()].ended_job.store(1, std::memory_order_release);
     engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
 }
@@ -335,7 +335,8 @@ Status Runtime::announce_shutdown(Deadline deadline) {
     // After this there are no new sets: to make one takes an operation of the world, or messages.
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
-        set->end_to_await_end();  // while ranks of the world are missing, the world's report speaks for this set too
+        // while ranks of the world are missing, the world's report names them for this set too
+        set->end_to_await_end();
     }
     return {};
 }

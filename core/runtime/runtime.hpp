@@ -108,7 +108,7 @@ public:
 
     void begin_busy(std::string_view what);
     Status end_busy();
-    /// What stall reports say about this rank. Any thread.
+    /// Sets what stall reports say about this rank. Any thread.
     void begin_step(std::int64_t step);
 
     /// Leaves the job: waits until all ranks do, and then for the callbacks. May be repeated; one thread does the work,
@@ -131,7 +131,7 @@ public:
     /// most, until the process of that rank has ended, and a moment longer. torchrun, torch.multiprocessing.spawn and
     /// mpirun report what ended first in a job.
     void let_the_cause_end_first() const;
-    /// What the other ranks will read if this process ends without a shutdown.
+    /// Sets the text that the other ranks will read if this process ends without a shutdown.
     void set_end_reason(std::string_view text);
     /// Whether this is the process that called create(); a forked child is not.
     [[nodiscard]] int pid() const { return pid_; }
@@ -157,7 +157,7 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // declared before the messenger and the engine, which hand over to it
+    CallbackThread callbacks_;  // declared before the messenger and the engine, because both hand callbacks over to it
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;

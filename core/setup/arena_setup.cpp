@@ -32,7 +32,8 @@ constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
 /// For a set on several hosts: the number of texts and first dimensions that log entries refer to.
 constexpr std::uint32_t kAttachments = 64;
-/// The same for requests to the registrar: each tensor for which a rank arrives last is one.
+/// For a set on several hosts: the number of records in a mailbox. They are requests to the registrar, and each tensor
+/// for which a rank arrives last is one.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 
@@ -114,7 +115,7 @@ Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, 
 
 Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
     const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
-    // This rank's share of the tables too, which are touched as names come.
+    // Also counts this rank's share of the tables, which are touched when names come.
     const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
     RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
     // Reports a lack of memory that would otherwise be a signal at the first touch in the middle of a step. Older

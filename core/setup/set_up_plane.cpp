@@ -46,7 +46,7 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
 
 struct Step {
     bool finished = false;     ///< all members have finished
-    std::vector<Bytes> bytes;  ///< by member, if they have not
+    std::vector<Bytes> bytes;  ///< by member: what it gave in this step, if not all members have finished
 };
 
 /// The result of one step. `all` holds what each rank of the job gave.

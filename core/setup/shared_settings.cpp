@@ -171,7 +171,7 @@ std::string describe(const SettingValue& rank_zeros, const OtherRanks& others, i
                        base::format_ranks(as_rank_zero), text);
 }
 
-/// What differs among the settings of one scope, in one line, with the flags that make it equal.
+/// Describes the settings of one scope that differ, in one line, with the flags that make them equal.
 struct Differences {
     std::string text;
     std::string flags;

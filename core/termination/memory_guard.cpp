@@ -87,7 +87,7 @@ Notes& notes() {
     return *all;
 }
 
-/// The handlers before ours, by their position in kFaults. Written before ours are installed, read by ours.
+/// The previous handlers, by their position in kFaults. They are written before ours are installed, and read by ours.
 std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 
@@ -214,7 +214,7 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
         sigaction(kFaults[i], nullptr, &found);
-        // As for SIGTERM: a handler that was installed over ours may still call it.
+        // As with SIGTERM, a handler that was installed over ours may still call ours.
         if (has_ours[i] || is_ours_for_faults(found)) {
             continue;
         }
@@ -250,7 +250,8 @@ void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64
         note = notes().unused.back();
         notes().unused.pop_back();
     } else if (note == nullptr) {
-        notes().unused.reserve(notes().of.size());  // for all notes that exist, so that note_ended() needs no memory
+        // room for all notes that exist, so that note_ended() needs no memory
+        notes().unused.reserve(notes().of.size());
         note = new MemoryNote;
         note->next = first_note.load(std::memory_order_relaxed);
         first_note.store(note, std::memory_order_release);

@@ -45,7 +45,7 @@ struct Watch {
 
 /// Null: no ranks are watched. Release by the thread that prepared it, acquire by the handler.
 std::atomic<const Watch*> current{nullptr};
-/// The handler before ours: written before ours is installed, read by ours.
+/// The previous handler. It is written before ours is installed, and read by ours.
 struct sigaction before {};
 bool installed = false;  // and not restored since
 

@@ -46,7 +46,8 @@ int main() {
             const digits::Images mine = images.pick(sampler.share(batch));
             const double scale = 1.0 / static_cast<double>(sampler.batch_size(batch));
             const digits::Loss loss = digits::softmax_loss(network.forward(mine), mine.labels, scale);
-            // backward() hands over each gradient when it is complete: it travels while the layers below are computed.
+            // backward() calls the function for each gradient when the gradient is complete. It then travels while the
+            // layers below are computed.
             network.backward(mine, loss.slope, [](digits::Parameter& parameter) { parameter.gradient.start(); });
             for (digits::Parameter* parameter : network.parameters()) {
                 parameter->gradient.wait();

@@ -21,12 +21,12 @@ namespace digits {
 namespace {
 
 constexpr int kMaxPixel = 16;
-// A small gzipped file can inflate to any length, so there is a limit: of so many lines of 64 times "16,", a label and
-// "\r\n". The digits have 1797.
+// A small gzipped file can inflate to any length, so there is a limit: the length of a fixed number of lines, each with
+// 64 times "16,", a label and "\r\n". The digits have 1797 lines.
 constexpr std::size_t kMaxLine = 64 * 3 + 1 + 2;
 constexpr std::size_t kMaxImages = 100'000;
 constexpr std::size_t kMaxBytes = kMaxImages * kMaxLine;
-constexpr std::uint64_t kSplitSeed = 1797;  ///< any number would do, as long as it stays
+constexpr std::uint64_t kSplitSeed = 1797;  ///< any number would do, as long as it never changes
 
 using GzFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
 
@@ -64,7 +64,7 @@ std::string read_text(const std::filesystem::path& path) {
     return text;
 }
 
-/// Reads the images of the lines of one text, and knows where it is for the messages.
+/// Reads images from the lines of a text. It knows the current line, for error messages.
 class Reader {
 public:
     explicit Reader(const std::filesystem::path& path) : path_(path) {}
@@ -150,7 +150,7 @@ DataSet read_data(const std::filesystem::path& path) {
         refuse(path,
                "has " + std::to_string(all.count()) + " images; at least " + std::to_string(kFewest) + " are needed");
     }
-    // One batch of a sampler that deals everything is a permutation.
+    // If a sampler has one batch with all samples, the batch is a permutation.
     const rueda::training::Sampler shuffled({.samples = all.count(), .batch = all.count(), .seed = kSplitSeed});
     const std::span<const std::int64_t> order = shuffled.share(0);
     const auto held_out = static_cast<std::size_t>(all.count() / 5);

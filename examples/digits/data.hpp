@@ -14,7 +14,7 @@ inline constexpr std::int64_t kSide = 8;                ///< pixels of an image 
 inline constexpr std::int64_t kPixels = kSide * kSide;  ///< of one image
 inline constexpr std::int64_t kClasses = 10;
 
-/// Images as the network takes them, one after the other, and what they show.
+/// Images in the form that the network takes, one after the other, and their labels.
 struct Images {
     std::vector<float> pixels;  ///< kPixels per image, from 0 to 1
     std::vector<std::int32_t> labels;
@@ -29,7 +29,7 @@ struct Images {
 struct DataSet {
     Images training;
     Images held_out;       ///< a fifth, never trained on
-    std::string checksum;  ///< of the file's text (CRC-32), so that a resumed run notices other data
+    std::string checksum;  ///< checksum of the file's text (CRC-32), so that a resumed run notices other data
 };
 
 /// Reads a file of lines with 64 pixels (0 to 16) and a label (0 to 9), separated by commas, plain or gzipped. Which

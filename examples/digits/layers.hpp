@@ -19,8 +19,8 @@ namespace digits {
 /// the other cores. Call it before the first layer is made.
 void use_one_thread();
 
-/// A 3×3 convolution with padding 1 over square images, which lie channel by channel and row by row. For the halves of
-/// the backward pass see Dense.
+/// A 3×3 convolution with padding 1 over square images, which lie channel by channel and row by row. Its backward pass
+/// comes in two halves, as in Dense.
 class Convolution {
 public:
     struct Form {
@@ -51,7 +51,7 @@ private:
     std::vector<float> in_slope_;
 };
 
-/// in × weights + biases. The backward pass comes in two halves, so that the gradients of the parameters can travel
+/// Computes in × weights + biases. The backward pass comes in two halves: the gradients of the parameters can travel
 /// while the slope for the layer below is computed.
 class Dense {
 public:
@@ -78,7 +78,7 @@ private:
 class Rectifier {
 public:
     void forward(const std::vector<float>& in);
-    /// In place: lets the slope through where the value was above 0.
+    /// Changes `slope` in place: it stays where the value was above 0, and becomes 0 elsewhere.
     void backward(std::vector<float>& slope) const;
     /// The result of the last forward.
     [[nodiscard]] const std::vector<float>& out() const noexcept { return out_; }
@@ -90,11 +90,11 @@ private:
 /// Softmax and cross-entropy.
 struct Loss {
     double sum = 0.0;          ///< over the images
-    std::vector<float> slope;  ///< of sum × scale with respect to the logits
+    std::vector<float> slope;  ///< the slope of sum × scale with respect to the logits
 };
 Loss softmax_loss(const std::vector<float>& logits, std::span<const std::int32_t> labels, double scale);
 
-/// How many images have their largest logit at their label.
+/// The number of images whose largest logit is the one of their label.
 std::int64_t count_correct(const std::vector<float>& logits, std::span<const std::int32_t> labels);
 
 }  // namespace digits

@@ -90,7 +90,8 @@ private:
     /// One update of the parameters, the same on every rank. Returns the mean loss over the global batch.
     double train_step(std::int64_t batch, double rate) {
         const Images images = data_.training.pick(sampler_.share(batch));
-        // Each rank divides by the size of the global batch, and Rueda adds up. So shares may differ in size.
+        // Each rank divides by the size of the global batch, and Rueda adds up the results. So shares may differ in
+        // size.
         const double scale = 1.0 / static_cast<double>(sampler_.batch_size(batch));
         const Loss loss = softmax_loss(network_.forward(images), images.labels, scale);
         loss_.numbers()[0] = loss.sum * scale;

@@ -31,7 +31,7 @@ public:
 
     /// In the order in which backward completes their gradients.
     [[nodiscard]] const std::vector<Parameter*>& parameters() const noexcept { return parameters_; }
-    /// Values and velocities: all that training changes.
+    /// The values and the velocities: everything that training changes.
     [[nodiscard]] std::vector<rueda::training::NamedTensor> state();
 
 private:

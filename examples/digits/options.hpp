@@ -29,11 +29,11 @@ struct Options {
     rueda::Compression compression = rueda::Compression::none;  ///< of gradients, between hosts
 };
 
-/// Throws rueda::InvalidArgument, in one line, for what cannot be understood. Nothing where the user asked for help,
-/// which is in `help` then.
+/// Throws rueda::InvalidArgument, with one line, for arguments that cannot be understood. Returns nothing if the user
+/// asked for help, which is then in `help`.
 std::optional<Options> parse_options(int argc, const char* const* argv, std::string& help);
 
-/// The options that decide about the course of the training, as a checkpoint keeps them.
+/// The options on which the course of the training depends, in the form in which a checkpoint keeps them.
 rueda::training::Metadata course_of(const Options& options);
 
 }  // namespace digits

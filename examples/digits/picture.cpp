@@ -9,7 +9,7 @@
 namespace digits {
 namespace {
 
-// Of the picture and of the plot inside it, in SVG's units (pixels at 100 %).
+// Sizes of the picture and of the plot inside it, in SVG's units (pixels at 100 %).
 constexpr double kWidth = 760;
 constexpr double kHeight = 420;
 constexpr double kLeft = 70;
@@ -27,7 +27,7 @@ std::string print(const char* format, Values... values) {
     return text;
 }
 
-/// The straight line from a range of values to one of places.
+/// Maps a range of values linearly to a range of positions.
 struct Axis {
     double low, high;
     double from, to;
@@ -39,7 +39,8 @@ struct Axes {
     Axis step, loss, accuracy;
 };
 
-/// The next of 1, 2, 2.5, 5, 10, … (also below 1) from `value` on, so that the numbers at the axis are short.
+/// Returns the next number of the series 1, 2, 2.5, 5, 10, … (also below 1) that is not below `value`, so that the
+/// numbers at the axis are short.
 double round_up(double value) {
     double unit = 1e-6;
     for (;; unit *= 10) {
@@ -58,7 +59,7 @@ Axes axes_for(const Curve& curve) {
         loss = std::max(loss, std::min(point.loss, 1e6));  // a diverged run must still end
         accuracy = std::min(accuracy, point.accuracy.value_or(1.0));
     }
-    // Most of a good run is above 90 %, where the whole range would show a straight line.
+    // Most of a good run is above 90 %, so with the whole range the curve would look like a straight line.
     const double lowest = accuracy >= 0.9 ? 0.9 : accuracy >= 0.5 ? 0.5 : 0.0;
     const double steps = curve.empty() ? 1.0 : static_cast<double>(curve.back().step + 1);
     return {{0, steps, kLeft, kRight}, {0, round_up(loss), kBottom, kTop}, {lowest, 1, kBottom, kTop}};

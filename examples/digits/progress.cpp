@@ -10,14 +10,15 @@
 namespace digits {
 namespace {
 constexpr std::int64_t kBarWidth = 30;           ///< characters
-constexpr std::chrono::milliseconds kPause{50};  ///< a faster bar is not seen, and costs time over a network
+constexpr std::chrono::milliseconds kPause{50};  ///< drawing more often would not be visible, and costs time over a
+                                                 ///< network
 constexpr const char* kClearLine = "\r\x1b[K";   ///< ECMA-48: to the first column, erase to the right
 }  // namespace
 
 Progress::Progress(bool visible, std::int64_t epochs, std::int64_t steps)
     : visible_(visible),
-      // mpirun gives its programs a terminal for the output even where it writes to a file itself, but not for the
-      // errors.
+      // mpirun gives its programs a terminal as standard output, even if its own output goes to a file. It does not do
+      // so for standard error.
       terminal_(visible && ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1),
       epochs_(epochs),
       steps_(steps) {}

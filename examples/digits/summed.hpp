@@ -11,8 +11,8 @@
 
 namespace digits {
 
-/// Numbers that are summed over all ranks while this one goes on computing: start(), then other work, then wait(). They
-/// lie in resident memory, where the ranks of a host add them up in place, and keep the look-up of their name.
+/// Numbers that are summed over all ranks while this rank continues to compute: start(), then other work, then wait().
+/// They lie in resident memory, where the ranks of a host add them up in place. The look-up of their name is kept.
 template <class T>
 class Summed {
 public:

@@ -18,7 +18,7 @@ from torch import nn
 
 try:
     from torch.distributed.fsdp import fully_shard
-except Exception as error:  # before 2.6; 1.13 also fails in other ways
+except Exception as error:  # PyTorch before 2.6 has no FSDP2; 1.13 also fails in other ways
     raise SystemExit(f"PyTorch {torch.__version__} has no FSDP2; 2.6 or newer has") from error
 
 CONTEXT = 64
@@ -39,7 +39,7 @@ def sentences(count: int) -> str:
 
 
 class Block(nn.Module):
-    """Attention to earlier places, and a layer for each place."""
+    """A block of the transformer: attention to earlier places, and a layer for each place."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ int main() {
     const std::int64_t count = all.shape().elements();
     bool right = count == size * (size + 1) / 2 && values[0] == 0 && values[count - 1] == size - 1;
 
-    // Or into memory of one's own, which saves the allocation; a resident one is written in place.
+    // The result can also go into memory of your own, which saves the allocation. Resident memory is written in place.
     std::vector<std::int32_t, rueda::Allocator<std::int32_t>> into(static_cast<std::size_t>(size * (size + 1) / 2));
     rueda::allgather_into("values", mine, into);
     right = right && into.back() == size - 1;

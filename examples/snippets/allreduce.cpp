@@ -14,13 +14,14 @@ int main() {
     rueda::allreduce("loss", loss);
     bool right = loss[0] == static_cast<float>(size - 1) / 2.0F;
 
-    // From one memory into another, with another operation; any contiguous container, span or Eigen vector will do.
+    // From one container into another, with another operation. Any contiguous container, span or Eigen vector will do.
     const std::vector<std::int64_t> seen = {100 + rank, -rank};
     std::vector<std::int64_t> largest(2);
     rueda::allreduce("seen", seen, largest, {.op = rueda::ReduceOp::max});
     right = right && largest[0] == 100 + size - 1 && largest[1] == 0;
 
-    // Scale factors cost nothing extra. A view says what the type cannot: here, three rows of two.
+    // Scale factors cost nothing extra. A view gives the tensor a shape that the container does not have: here, three
+    // rows of two.
     std::vector<double> weights(6, 1.0);
     const rueda::TensorView view(weights.data(), rueda::DType::float64, {3, 2});
     rueda::allreduce("weights", view, {.op = rueda::ReduceOp::sum, .prescale = 0.5, .postscale = 4.0});

@@ -14,7 +14,7 @@ int main() {
     const std::vector<std::int32_t> values(static_cast<std::size_t>(size + rank), rank);
     const rueda::Handle handle = rueda::alltoall("values", values, splits);
 
-    // What came, in the order of the ranks, and how much from each.
+    // The received rows in the order of the ranks, and the number of rows from each rank.
     const rueda::TensorView all = handle.output();
     const std::int64_t from_last = handle.received_splits()[static_cast<std::size_t>(size - 1)];
     bool right = all.shape().elements() == (rank == size - 1 ? size * (size + 1) / 2 : size) &&
@@ -26,7 +26,7 @@ int main() {
     second.wait();
     right = right && second.output().shape().elements() == 3 * size;
 
-    // Or into memory of one's own.
+    // The result can also go into memory of your own.
     std::vector<double> exchanged(even.size());
     rueda::alltoall_into("even", even, exchanged);
     right = right && exchanged.back() == 0.5;

@@ -11,7 +11,7 @@ int main() {
     std::vector<std::vector<float>> gradients(kLayers, std::vector<float>(10'000, 1.0F));
     std::vector<rueda::Handle> handles;
 
-    // Backward: the last layer is ready first. Each rank may have another order.
+    // In a backward pass the last layer is ready first. Each rank may have another order.
     for (std::size_t i = 0; i < kLayers; ++i) {
         const std::size_t layer = rueda::rank() % 2 == 0 ? kLayers - 1 - i : i;
         handles.push_back(

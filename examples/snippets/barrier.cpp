@@ -5,10 +5,10 @@
 int main() {
     rueda::init();
     if (rueda::rank() == 0) {
-        const rueda::Busy busy("preparing the data");  // what a stall report would say about this rank
+        const rueda::Busy busy("preparing the data");  // the text that a stall report would show about this rank
         // … something that only one rank does …
     }
-    rueda::begin_step(0);  // of the training loop: what a restart by ruedarun repeats
-    rueda::barrier();      // no rank goes on before all have come here
+    rueda::begin_step(0);  // the step of the training loop; ruedarun reports which steps a restart repeats
+    rueda::barrier();      // no rank continues before all ranks have come here
     rueda::shutdown();
 }

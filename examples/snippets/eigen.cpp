@@ -4,13 +4,14 @@
 
 int main() {
     rueda::init();
-    // In resident memory: a map that owns what it maps.
+    // A matrix in resident memory: an Eigen map that owns its memory.
     rueda::ResidentMatrix<Eigen::MatrixXf> weights(300, 200);
     weights->setConstant(static_cast<float>(rueda::rank() + 1));
     rueda::allreduce("weights", weights.tensor(), {.op = rueda::ReduceOp::max});
     bool right = (weights->array() == static_cast<float>(rueda::size())).all();
 
-    // Any dense matrix; and what comes back as a matrix. The rows of a row-major one are what allgather puts together.
+    // Any dense matrix can be a tensor, and a result can be used as a matrix. allgather concatenates the rows of a
+    // row-major matrix.
     using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const RowMajor mine = RowMajor::Constant(2, 3, rueda::rank());
     const rueda::Handle handle = rueda::allgather("embeddings", rueda::tensor_of(mine));

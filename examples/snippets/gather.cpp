@@ -8,7 +8,7 @@ int main() {
     const int rank = rueda::rank();
     const int size = rueda::size();
 
-    // Rank r brings r + 1 rows of two; rank 0 gets all of them, in the order of the ranks.
+    // Rank r contributes r + 1 rows of two; rank 0 gets all of them, in the order of the ranks.
     std::vector<double> mine(static_cast<std::size_t>(rank + 1) * 2, rank);
     const rueda::TensorView rows(mine.data(), rueda::DType::float64, {rank + 1, 2});
     const rueda::Handle handle = rueda::gather("predictions", rows, /*root=*/0);

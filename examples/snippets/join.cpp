@@ -5,11 +5,11 @@
 
 int main() {
     rueda::init();
-    const int batches = 10 + rueda::rank();  // every rank has another number of them
+    const int batches = 10 + rueda::rank();  // every rank has another number of batches
     std::vector<float> gradient(1000);
     for (int batch = 0; batch < batches; ++batch) {
         gradient.assign(gradient.size(), 1.0F);
-        rueda::allreduce("gradient", gradient);  // also while others have none left
+        rueda::allreduce("gradient", gradient);  // also works while other ranks have no batches left
     }
     const int last = rueda::join();  // returns when all ranks are here
     const bool as_expected = last == rueda::size() - 1;

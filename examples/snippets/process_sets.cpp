@@ -8,7 +8,7 @@ int main() {
     rueda::init();
     bool right = true;
 
-    // Every rank makes the set, its members and the others: here of the even ranks.
+    // Every rank makes the set, members or not. Here the members are the even ranks.
     std::vector<std::int32_t> even;
     for (std::int32_t rank = 0; rank < rueda::size(); rank += 2) {
         even.push_back(rank);

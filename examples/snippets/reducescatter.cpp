@@ -17,7 +17,7 @@ int main() {
     bool right = mine.shape().elements() == (rueda::rank() == 0 ? 3 : 2) &&
                  static_cast<const float*>(mine.data())[1] == static_cast<float>(size);
 
-    // Or into memory of one's own: the average is the default.
+    // The result can also go into memory of your own. The default reduction is the average.
     std::vector<float> shard(rueda::rank() == 0 ? 3 : 2);
     rueda::reducescatter_async("gradient", gradient, shard).wait();
     right = right && shard.back() == 1.0F;

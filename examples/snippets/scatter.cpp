@@ -7,7 +7,8 @@ int main() {
     rueda::init();
     const int rank = rueda::rank();
 
-    // Rank 0 has the samples: one for itself, two for every other rank. The others say what a row is.
+    // Rank 0 has the samples: one for itself, two for every other rank. The other ranks give only the dtype and the
+    // shape of a row.
     std::vector<std::int64_t> splits(static_cast<std::size_t>(rueda::size()), 2);
     splits[0] = 1;
     const std::int64_t rows = rank == 0 ? 2 * rueda::size() - 1 : 0;

@@ -17,7 +17,7 @@ int main() {
     sent.wait();
     bool right = theirs[2] == static_cast<float>(before);
 
-    // From whoever sends with the tag: the answer says who it was.
+    // Receives from any rank that sends with the tag; the result is the sender.
     const rueda::Handle results = rueda::send_async(mine, 0, /*tag=*/8);
     if (rueda::rank() == 0) {
         for (int i = 0; i < rueda::size(); ++i) {

@@ -7,7 +7,7 @@
 int main() {
     rueda::init();  // all that were launched
     const int launched = rueda::rank();
-    std::vector<std::int32_t> part;  // those whose number is even like this one's, or odd
+    std::vector<std::int32_t> part;  // the ranks whose numbers are even, or odd, like this rank's
     for (int rank = launched % 2; rank < rueda::size(); rank += 2) {
         part.push_back(rank);
     }

@@ -16,7 +16,7 @@ int main() {
     const rueda::Handle handle =
         rueda::sparse_allreduce("embedding", words, rows, {1000, 16}, {.op = rueda::ReduceOp::sum});
 
-    // Each word that some rank had, once and ascending, and its row. Both are gone with the handle.
+    // Each word that some rank had, once and ascending, and its row. Both belong to the handle.
     const rueda::TensorView all_words = handle.output(0);
     const auto* const word = static_cast<const std::int64_t*>(all_words.data());
     const auto* const total = static_cast<const float*>(handle.output(1).data());

@@ -75,9 +75,12 @@ enum rueda_reduce_op {
 
 /** What values become while they travel between hosts; the same numbers as rueda::Compression. docs/compression.md. */
 enum rueda_compression {
-    RUEDA_COMPRESSION_NONE = 0, /* as RUEDA_COMPRESSION of the environment says; without it, as they are */
-    RUEDA_COMPRESSION_FP16 = 1, /* float32 and float64 as float16 */
-    RUEDA_COMPRESSION_BF16 = 2  /* float32 and float64 as bfloat16 */
+    RUEDA_COMPRESSION_NONE = 0,
+    /* as the environment variable RUEDA_COMPRESSION says; without it, values are not
+changed */
+    RUEDA_COMPRESSION_FP16 = 1,
+    /* float32 and float64 as float16 */ RUEDA_COMPRESSION_BF16 = 2 /* float32
+and float64 as bfloat16 */
 };
 
 /** A typed, shaped view of the caller's memory: dense, row-major. Never owned by Rueda. */
@@ -136,10 +139,10 @@ RUEDA_API const char* rueda_version(void);
  */
 RUEDA_API int rueda_init(void);
 /**
- * Joins the processes that call it with the same list: a job of `count` ranks of the job that was launched, in any
- * order; afterwards rank and size are those among them, in ascending order. Collective among them; the others do not
- * call it, or make a job of their own. RUEDA_INVALID_ARGUMENT where this process is not in the list, or the list names
- * a rank twice or one that does not exist.
+ * Joins the processes that call it with the same list: a job of `count` of the launched ranks. The list may have any
+ * order; in the new job, the ranks are numbered in ascending order. Collective among the listed ranks. The other ranks
+ * do not call it, or make a job of their own. Returns RUEDA_INVALID_ARGUMENT if this process is not in the list, or if
+ * the list names a rank twice or a rank that does not exist.
  */
 RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
 /**

@@ -62,8 +62,7 @@ bool is_contiguous(const C& values) {
 
 /// Joins the other processes of the job. Collective. Without a launcher, the job is this process alone.
 inline void init() { detail::check(rueda_init()); }
-/// Joins the processes that call it with the same list: a job of these ranks of what was launched. See
-/// rueda_init_ranks.
+/// Joins the processes that call it with the same list: a job of these launched ranks. See rueda_init_ranks.
 inline void init(std::span<const std::int32_t> ranks) { detail::check(rueda_init_ranks(ranks.data(), ranks.size())); }
 inline void init(std::initializer_list<std::int32_t> ranks) {
     init(std::span<const std::int32_t>(ranks.begin(), ranks.size()));
@@ -274,7 +273,7 @@ inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const 
 
 /// The options of init_with().
 struct InitOptions {
-    std::vector<std::int32_t> ranks = {};  ///< of what was launched: the job is these; empty: all
+    std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; empty: all of them
     RankLists process_sets = {};           ///< made at once; the same on all ranks
 };
 /// Joins the job and makes process sets, which it returns in the order of `process_sets`. See rueda_init_with.
@@ -299,7 +298,7 @@ struct AllreduceOptions {
     double prescale = 1.0;
     double postscale = 1.0;
     ProcessSet process_set = world();
-    Compression compression = Compression::none;  ///< between hosts; of an allreduce of floats, also grouped
+    Compression compression = Compression::none;  ///< between hosts, for an allreduce of floats, also grouped
 };
 struct Options {
     ProcessSet process_set = world();
@@ -1043,7 +1042,7 @@ inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.
 /// Says that this rank begins training step `step`, counted from 0 through all restarts. See rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 
-/// While it lives, it says what this rank is doing instead of collectives; stall reports show the text.
+/// For the lifetime of the object, stall reports show the text: what this rank is doing instead of collectives.
 class Busy {
 public:
     explicit Busy(const std::string& what) { detail::check(rueda_busy_begin(what.c_str())); }

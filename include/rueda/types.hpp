@@ -46,7 +46,7 @@ enum class ReduceOp : std::int32_t {
 /// What a tensor's values become while they travel between hosts (docs/compression.md). The numbers are part of the C
 /// ABI.
 enum class Compression : std::int32_t {
-    none = 0,  ///< as RUEDA_COMPRESSION says; without it, as they are
+    none = 0,  ///< as RUEDA_COMPRESSION says; without it, values are not changed
     fp16 = 1,  ///< float32 and float64 travel as float16
     bf16 = 2,  ///< float32 and float64 travel as bfloat16
 };

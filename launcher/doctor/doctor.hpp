@@ -29,7 +29,7 @@ struct HostProbe {
     bool reached = false;
     std::string problem;  ///< if it was not reached: the first line of mpirun's output
     std::string version;  ///< the version of the ruedarun there
-    /// How far its clock is ahead at least (behind, if negative). The time that the question took is already
+    /// By how much its clock is ahead at least (negative: behind). The time that the question took is already
     /// subtracted.
     double clock_ahead_seconds = 0;
 };

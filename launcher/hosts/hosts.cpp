@@ -78,7 +78,7 @@ Status add_host(std::vector<Host>& hosts, const Host& host) {
         hosts.push_back(host);
         return {};
     }
-    // Without a number, each line is one slot, as in launchers that know only lists of names.
+    // Without a number, each line of the file is one slot, as in launchers that know only lists of names.
     known->slots = std::min(kMostSlots, std::max(1, known->slots) + std::max(1, host.slots));
     known->max_slots = std::max(known->max_slots, host.max_slots);
     return {};

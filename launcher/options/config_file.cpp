@@ -19,8 +19,8 @@ std::ptrdiff_t line_at(std::string_view text, std::size_t position) {
     return std::count(before.begin(), before.end(), '\n') + 1;
 }
 
-/// The line of a name of the outermost object. The library does not tell it, so this function looks for the name in
-/// quotes. The line is too early if a string before has the same text.
+/// The line at which a name of the outermost object stands. The library does not report it, so this function searches
+/// for the name in quotes. It may find an earlier line, if a string there has the same text.
 std::ptrdiff_t line_of(std::string_view text, const std::string& name) {
     const std::size_t at = text.find('"' + name + '"');
     return at == std::string_view::npos ? 1 : line_at(text, at);

@@ -34,7 +34,7 @@ struct Options {
     bool no_mpi = false;
     bool torch_variables = true;  ///< RANK, WORLD_SIZE and the like are set for the ranks
     std::vector<std::string> mpi_args;
-    std::vector<ExportedVariable> exported;  ///< of two with one name, the later counts
+    std::vector<ExportedVariable> exported;  ///< if two have the same name, the later one counts
     std::vector<std::string> interfaces;
     std::optional<int> ssh_port;
     std::string ssh_identity;

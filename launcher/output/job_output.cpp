@@ -183,7 +183,7 @@ JobOutput::JobOutput(const LaunchPlan& plan)
              [this](int error_number) { tell_failure(STDERR_FILENO, "standard error", error_number); }),
       streams_(static_cast<std::size_t>(plan.ranks)) {}
 
-/// If standard error itself failed, nobody can read this line.
+/// If standard error itself failed, there is no place left for this line.
 void JobOutput::tell_failure(int fd, const char* stream, int error_number) {
     std::error_code error;
     const std::string file = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), error).string();

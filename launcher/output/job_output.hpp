@@ -105,13 +105,14 @@ public:
     void close_remote_rank(int rank);
     /// More output should wait, because the reader of ruedarun's output is slow.
     [[nodiscard]] bool is_full() const { return output_.is_full() || error_.is_full(); }
-    /// Nobody reads this stream of the ranks any more, so they have to get SIGPIPE.
+    /// This stream of the ranks has no reader any more, so the ranks have to get SIGPIPE.
     [[nodiscard]] bool has_lost_reader(bool is_error) const {
         return plan_.output != OutputMode::files && (is_error ? error_ : output_).is_broken();
     }
     /// Prints a line of ruedarun's own on standard error.
     void say(std::string_view line);
-    /// Counts everything on standard error that is not from ruedarun itself: lines of the ranks, and texts of mpirun.
+    /// The number of texts on standard error that are not from ruedarun itself: lines of the ranks, and texts of
+    /// mpirun.
     [[nodiscard]] std::size_t foreign_errors() const { return error_.lines() - own_lines_ + passed_on_; }
     /// Writes text of another program (mpirun) to standard error without changes.
     void pass_on_error(std::string_view bytes) {
@@ -141,7 +142,7 @@ private:
     std::size_t passed_on_ = 0;
     std::vector<RankDescriptors> files_;                             ///< by rank, until open_rank() returns them
     std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
-    std::set<std::string> failed_files_;                             ///< about which a line was printed
+    std::set<std::string> failed_files_;                             ///< the errors about which a line was printed
 };
 
 }  // namespace rueda::launcher

@@ -59,7 +59,7 @@ struct LaunchPlan {
     std::uint16_t master_port = 0;             ///< direct only; else the supervisor of rank 0 chooses a port
     std::set<std::string> user_variables;      ///< the user gave these values; no rank gets others
     std::vector<std::string> mpirun;           ///< the whole command line, supervisor and program included
-    std::vector<std::string> mpirun_to_paste;  ///< the same for a user who runs it without ruedarun
+    std::vector<std::string> mpirun_to_paste;  ///< the same command line for a user who runs it without ruedarun
     std::vector<std::string> program;
     OutputMode output = OutputMode::prefixed;
     std::string output_dir;
@@ -71,7 +71,7 @@ struct LaunchPlan {
     std::chrono::milliseconds grace_after_abort = kDefaultGraceAfterAbort;
     int max_restarts = 0;
     int attempt = 0;                              ///< in attempts from 1 on, files of output are continued
-    std::chrono::milliseconds start_time{60000};  ///< in which all supervisors have to report
+    std::chrono::milliseconds start_time{60000};  ///< the time in which all supervisors have to report
     std::vector<std::string> interfaces;          ///< where ruedarun listens for other hosts; empty: all
     std::string mpirun_program;                   ///< the program that mpirun starts on every host: ruedarun
     std::vector<std::string> travelling;          ///< names of the variables that other hosts get

@@ -38,7 +38,7 @@ constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent"
 constexpr std::array<std::string_view, 6> kAgentOptions = {"agent",     "plm",        "launcher",
                                                            "bootstrap", "param_file", "--tune"};
 
-/// "ssh : rsh" is the list that Open MPI tries if nobody names an agent.
+/// "ssh : rsh" is the list that Open MPI tries if no agent is named.
 bool is_plain_ssh(std::string_view agent) { return agent.empty() || agent == "ssh" || agent == "ssh : rsh"; }
 
 void add_path_list(std::vector<std::string>& files, std::string_view list) {

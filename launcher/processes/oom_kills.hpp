@@ -12,8 +12,8 @@
 
 namespace rueda::launcher {
 
-/// How many processes the kernel has killed for want of memory, and which file says so. The parent of such a process
-/// sees an ordinary SIGKILL, so only the difference between two counts tells the reason.
+/// The number of processes that the kernel has killed because memory ran out, and the file that says so. The parent of
+/// such a process sees an ordinary SIGKILL, so only the difference between two counts tells the reason.
 struct OomKills {
     std::uint64_t processes = 0;
     std::string counted_in;  ///< the file; empty: there is none

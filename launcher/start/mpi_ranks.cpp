@@ -231,7 +231,7 @@ void MpiRanks::lose(int rank) {
     if (!is_on_this_host()) {
         output_->close_remote_rank(rank);
     }
-    RankEnd end = end_of(rank, SIGKILL);  // the best guess at its wait status
+    RankEnd end = end_of(rank, SIGKILL);  // the most likely wait status
     end.lost = true;
     end_rank(std::move(end));
 }
@@ -257,7 +257,7 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
     if (!mpirun_.ended(pid)) {
         return;
     }
-    if (!mpirun_.is_released()) {  // the supervisors stay until release(), so mpirun had no reason to exit
+    if (!mpirun_.is_released()) {  // mpirun had no reason to exit, because the supervisors stay until release()
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
         start_failed_ = start_failed_ || !welcomed_;
     }

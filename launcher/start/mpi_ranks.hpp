@@ -86,7 +86,7 @@ private:
     bool is_watched_closely_ = false;
     bool welcomed_ = false;          ///< the supervisors were told to start their programs
     bool start_failed_ = false;      ///< a failure came before that, so no program runs and none will
-    std::uint16_t master_port_ = 0;  ///< as the supervisor of rank 0 told; 0: there is none
+    std::uint16_t master_port_ = 0;  ///< the port, as the supervisor of rank 0 reported it; 0: there is none
 };
 
 }  // namespace rueda::launcher

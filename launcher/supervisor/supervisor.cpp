@@ -91,7 +91,7 @@ private:
             return;
         }
         Result<base::UniqueFd> socket = connect_to_ruedarun(address.value());
-        if (!socket.is_ok()) {  // ruedarun will say that this supervisor is missing; this line has the reason
+        if (!socket.is_ok()) {  // ruedarun will report that this supervisor is missing; this line gives the reason
             complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, socket.status().message()));
             done_ = true;
             exit_status_ = 1;
@@ -338,9 +338,10 @@ private:
     std::optional<std::vector<base::UniqueFd>> outputs_;  ///< from ruedarun on the same host
     OutputPump pump_;
     RankProcess program_;
-    int ranks_ = 0;                             ///< of the job, as ruedarun told; 0: it has told nothing
+    int ranks_ = 0;                             ///< number of ranks of the job, as ruedarun reported it; 0: not
+                                                ///< reported
     std::vector<EnvironmentChange> variables_;  ///< for the program
-    std::optional<HeldPort> master_port_;       ///< of rank 0, for its program to listen at
+    std::optional<HeldPort> master_port_;       ///< the held port of rank 0, at which its program will listen
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;

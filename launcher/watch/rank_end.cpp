@@ -108,7 +108,8 @@ void JobOutcome::settle() {
     }
     cause_ = echo_;
     for (const RankEnd& end : ended_well_) {
-        // shutdown() waits for all ranks. After it no rank would be missed, so this rank has not called it.
+        // shutdown() waits for all ranks. After it no rank waits for this one. Other ranks did, so this rank has not
+        // called shutdown().
         if (echo_->abort_reason.find(fmt::format("{} (pid {})", name_of(end), end.pid)) != std::string::npos) {
             cause_ = end;
             cause_->left_early = true;

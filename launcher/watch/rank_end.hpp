@@ -32,7 +32,7 @@ struct RankEnd {
     /// If not empty, the rank gave this reason for an abort of the job before it ended. Then its own end is not the
     /// cause, however it ended.
     std::string abort_reason{};
-    /// For a killed rank: the processes that the kernel killed for want of memory while the rank ran.
+    /// For a killed rank: the processes that the kernel killed because memory ran out while the rank ran.
     OomKills oom_kills{};
     base::StepSpan steps{};  ///< the training steps that it counted
     /// It ended with exit status 0, and other ranks say that the job was aborted because of that.

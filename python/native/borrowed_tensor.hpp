@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A Python object's memory as a tensor, and the hold on it while an operation may use it.
+// A Python object's memory as a tensor. While an operation may use the memory, this object keeps it alive.
 #pragma once
 
 #include "python/native/python_api.hpp"
@@ -8,16 +8,16 @@
 
 namespace rueda::python {
 
-/// Threads: made and destroyed by who holds the GIL.
+/// Threads: constructed and destroyed by a thread that holds the GIL.
 class BorrowedTensor {
 public:
     BorrowedTensor() = default;
-    // The shape may lie in here or in the buffer's own structure, so it stays where it is.
+    // The shape may lie in this object or in the buffer's own structure, so this object must not move.
     BorrowedTensor(const BorrowedTensor&) = delete;
     BorrowedTensor& operator=(const BorrowedTensor&) = delete;
     ~BorrowedTensor() { give_back(); }
 
-    /// False with an error set. `writable`: it is to be an output.
+    /// Returns false, with a Python error set, if the object is no tensor. `writable`: the tensor is to be an output.
     [[nodiscard]] bool borrow(PyObject* object, bool writable);
     void give_back();
     [[nodiscard]] const rueda_tensor& tensor() const { return tensor_; }
@@ -27,11 +27,11 @@ private:
     [[nodiscard]] bool borrow_view(Ref view, bool writable);
     [[nodiscard]] bool borrow_torch(PyObject* object);
 
-    // A held buffer also keeps its owner from resizing it, which a reference to the owner would not.
+    // While a buffer is held, its owner cannot resize it. A reference to the owner would not prevent that.
     rueda_py_buffer buffer_{};
     Ref owner_;  // a TensorView, or a tensor of PyTorch's
     rueda_tensor tensor_{};
-    std::int64_t shape_[RUEDA_MAX_DIMENSIONS];  // of a tensor of PyTorch's; not written otherwise
+    std::int64_t shape_[RUEDA_MAX_DIMENSIONS];  // only for a tensor of PyTorch; otherwise not written
 };
 
 }  // namespace rueda::python

@@ -17,7 +17,7 @@ namespace {
 
 bool wanted = false;
 
-/// A new reference; empty where there is no such attribute.
+/// Returns a new reference; empty if there is no such attribute.
 Ref attribute(const Ref& object, const char* name) {
     return object ? Ref::taken(PyObject_GetAttrString(object.borrow(), name)) : Ref();
 }
@@ -38,7 +38,7 @@ bool is_of(const Ref& frame, std::string_view package) {
     return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
 }
 
-/// The innermost from there outwards that is in none of the packages.
+/// Returns the innermost frame, from `frame` outwards, that is in none of the packages.
 Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages) {
     Ref frame = Ref::to(from.borrow());
     while (is_frame(frame) && std::any_of(packages.begin(), packages.end(),
@@ -48,14 +48,15 @@ Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages
     return frame;
 }
 
-/// Of the program. What PyTorch itself begins, on threads of its own, has no frame of the program.
+/// The frame of the program. Calls that PyTorch itself makes on its own threads have no such frame.
 Ref calling_frame() {
     Ref caller = outside_of(Ref::to(reinterpret_cast<PyObject*>(PyEval_GetFrame())), {"rueda"});
     Ref of_program = outside_of(caller, {"rueda", "torch"});
     return is_frame(of_program) ? std::move(of_program) : std::move(caller);
 }
 
-/// As many as a program has files that call; never freed, since operations under way keep pointers.
+/// The number of names is at most that of the program's files. They are never freed, because pending operations keep
+/// pointers to them.
 const char* kept(std::string_view file) {
     static auto* const files = new std::set<std::string, std::less<>>;
     const auto known = files->find(file);
@@ -78,7 +79,7 @@ CallSite calling_site() {
             site = {kept(name), line ? static_cast<std::int32_t>(PyLong_AsLong(line.borrow())) : 0};
         }
     }
-    PyErr_Clear();  // without an attribute there is no site, and no error
+    PyErr_Clear();  // if an attribute is missing, there is no call site, and no error
     return site;
 }
 

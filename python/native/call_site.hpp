@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Which line of the program called, for RUEDA_CALL_SITES=1. Threads: who holds the GIL.
+// Finds the line of the program that made a call, for RUEDA_CALL_SITES=1. Threads: a thread that holds the GIL.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ struct CallSite {
     std::int32_t line = 0;
 };
 
-/// After init: whether the job wants to know. Looking for it costs microseconds for each call.
+/// Whether the job records call sites. Valid after init. To find a call site costs microseconds for each call.
 void note_if_call_sites_are_wanted();
 [[nodiscard]] bool call_sites_are_wanted();
-/// The innermost frame that is neither of the package rueda nor of PyTorch, whose torch.distributed calls the backend;
-/// of PyTorch's where it has no other. No file where there is none.
+/// Returns the innermost frame that is neither in the package rueda nor in PyTorch, whose torch.distributed calls the
+/// backend. If there is no such frame, returns one of PyTorch. The file is null if there is none either.
 [[nodiscard]] CallSite calling_site();
 
 }  // namespace rueda::python

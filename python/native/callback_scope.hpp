@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Where a thread must not wait: in a completion callback. The library refuses it what waits; here the blocking forms
-// are started by one call and waited for by another, so that they have to look before they start anything.
+// A thread must not wait in a completion callback. The library refuses calls that wait. But here a blocking form
+// consists of two calls, one that starts and one that waits. So it has to check this before it starts anything.
 #pragma once
 
 namespace rueda::python {
 
-/// In its scope this thread is in a completion callback. Nests.
+/// While this object exists, its thread is in a completion callback. The objects may nest.
 class CallbackScope {
 public:
     CallbackScope();
@@ -19,7 +19,7 @@ private:
 };
 
 [[nodiscard]] bool is_in_callback();
-/// False with InvalidArgument set: this thread is in a completion callback. Under the GIL.
+/// Returns false, with InvalidArgument set, if this thread is in a completion callback. Called under the GIL.
 [[nodiscard]] bool may_wait();
 
 }  // namespace rueda::python

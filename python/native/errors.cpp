@@ -26,14 +26,15 @@ PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t
 }
 
 void raise(int status, const std::string& text) {
-    // Ctrl-C reaches all ranks, and the first to end by it aborts the others: who was told both hears of his own.
+    // Ctrl-C reaches all ranks, and the first rank that it ends aborts the others. A rank that has both an Aborted and
+    // its own Ctrl-C reports its own Ctrl-C.
     if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
         return;
     }
-    // Borrowed; null, with an error set, for a status that this package does not know.
+    // Returns a borrowed reference; null, with an error set, for a status that this package does not know.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {
-        // Text of the C interface may quote bytes that are no UTF-8.
+        // Texts of the C interface may quote bytes that are not UTF-8.
         const Ref message =
             Ref::taken(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
         if (message) {
@@ -43,7 +44,7 @@ void raise(int status, const std::string& text) {
 }
 
 void raise_last(int status) {
-    // The library speaks to users of C++; in Python these functions have the same names.
+    // The library's texts use the names of C++ functions. In Python the functions have the same names.
     std::string text = rueda_last_error();
     for (std::size_t at = text.find("rueda::"); at != std::string::npos; at = text.find("rueda::", at)) {
         text.replace(at, 7, "rueda.");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Failures of librueda as Python exceptions. The classes are Python's (rueda/errors.py), which hands them in.
+// Failures of librueda as Python exceptions. The classes are defined in Python (rueda/errors.py), which passes them to
+// this module.
 #pragma once
 
 #include <string>
@@ -9,17 +10,19 @@
 
 namespace rueda::python {
 
-/// The classes, by status code from 1; and what borrows tensors that have no simple buffer (rueda/_tensors.py).
+/// Sets the classes, by status code from 1, and the function that borrows tensors without a simple buffer
+/// (rueda/_tensors.py).
 PyObject* set_hooks(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 /// Raises the exception of `status` with the text.
 void raise(int status, const std::string& text);
-/// Raises what rueda_last_error() says, for a status that is not 0, on the thread that got it.
+/// Raises the exception of `status`, which is not 0, with the text of rueda_last_error(). Call it on the thread that
+/// got the status.
 void raise_last(int status);
 
-/// The Python function that turns (object, writable) into a TensorView; borrowed.
+/// Returns the Python function that turns (object, writable) into a TensorView; a borrowed reference.
 [[nodiscard]] PyObject* adapter();
-/// The Python function behind `await handle`; borrowed.
+/// Returns the Python function behind `await handle`; a borrowed reference.
 [[nodiscard]] PyObject* awaiter();
 
 }  // namespace rueda::python

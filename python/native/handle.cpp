@@ -29,7 +29,7 @@ void destroy(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// Seconds from `timeout=…`, the only argument; -1 for None and where there is none. False with an error set.
+/// Reads the seconds from `timeout=…`, the only argument; -1 if it is None or missing. Returns false with an error set.
 bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
     if (count + named > 1 ||
@@ -53,7 +53,7 @@ bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names,
     return true;
 }
 
-/// True: it has ended well. Else an error is set.
+/// Returns true if the operation succeeded. Otherwise an error is set.
 bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     double seconds = -1;
     if (!read_timeout(arguments, count, names, seconds)) {
@@ -65,7 +65,7 @@ bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
         return true;
     }
     operation.raise_for(status, seconds);
-    // Neither after a timeout, nor a signal, nor where a callback was refused the wait.
+    // The operation has not ended after a timeout, after a signal, or if a callback was refused the wait.
     if (operation.has_ended()) {
         operation.give_tensors_back();
     }
@@ -104,7 +104,7 @@ PyObject* waits_for(PyObject* self, PyObject* /*unused*/) {
     return PyUnicode_FromString(operation_of(self).waits_for().c_str());
 }
 
-/// As concurrent.futures does: what a callback raises is reported (sys.unraisablehook), and goes nowhere else.
+/// As in concurrent.futures, an exception of a callback is reported by sys.unraisablehook, and is not raised.
 void call_with(PyObject* callback, PyObject* self) {
     const CallbackScope scope;
     const Ref returned = Ref::taken(PyObject_CallFunctionObjArgs(callback, self, static_cast<void*>(nullptr)));
@@ -113,14 +113,14 @@ void call_with(PyObject* callback, PyObject* self) {
     }
 }
 
-/// On a thread of Rueda, or of Python's inside add_done_callback(). `data` is a reference to the handle, so that it
-/// lives until then.
+/// Runs on a thread of Rueda, or on the calling thread inside add_done_callback(). `data` is a reference to the handle,
+/// which keeps the handle alive until then.
 void call_all(int /*status*/, const char* /*message*/, void* data) {
     const PyGILState_STATE state = PyGILState_Ensure();
     {
         const Ref self = Ref::taken(static_cast<PyObject*>(data));
-        // The list is taken first: a callback that adds another one sees an ended operation, and gets it called at
-        // once.
+        // The list is taken first. So if a callback adds another callback, the operation counts as ended, and the new
+        // callback is called at once.
         const Ref callbacks = std::move(operation_of(self.borrow()).callbacks);
         for (Py_ssize_t i = 0, count = PyList_Size(callbacks.borrow()); i < count; ++i) {
             call_with(PyList_GetItem(callbacks.borrow(), i), self.borrow());
@@ -158,7 +158,7 @@ PyObject* add_done_callback(PyObject* self, PyObject* callback) {
     Py_RETURN_NONE;
 }
 
-/// Without this, the type would have that of object, and an instance without an operation.
+/// Without this, the type would inherit the constructor of object, and there could be handles without an operation.
 PyObject* refuse_to_make(PyTypeObject* /*type*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
     PyErr_SetString(
         PyExc_TypeError,

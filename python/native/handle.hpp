@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type Handle: the caller's end of an operation under way.
+// The Python type Handle: the caller's reference to a pending operation.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,11 @@
 
 namespace rueda::python {
 
-/// The type, with a new reference; null with an error set.
+/// Returns a new reference to the type; null with an error set.
 [[nodiscard]] PyObject* make_handle_type();
 
-/// A new reference; null with an error set, and the operation abandoned.
+/// Makes a handle and returns a new reference. If it fails, it returns null with an error set, and the operation is
+/// abandoned.
 [[nodiscard]] PyObject* new_handle(std::unique_ptr<InFlight> operation);
 
 }  // namespace rueda::python

@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Operations whose callers have let go of them. Under the GIL; never destroyed, as Python ends before static objects
-/// do.
+/// Operations whose handles the callers have dropped. Used under the GIL. Never destroyed, because Python ends before
+/// static objects are destroyed.
 std::vector<std::unique_ptr<InFlight>>& abandoned() {
     static auto* const operations = new std::vector<std::unique_ptr<InFlight>>;
     return *operations;
@@ -35,7 +35,7 @@ std::string text_of(PyObject* name) {
     return text == nullptr || name == Py_None ? "the operation" : "'" + std::string(text) + "'";
 }
 
-/// A tuple of integers; null with an error set.
+/// Returns a tuple of integers; null with an error set.
 Ref tuple_of(const std::int64_t* values, std::size_t count) {
     Ref tuple = Ref::taken(PyTuple_New(static_cast<Py_ssize_t>(count)));
     for (std::size_t i = 0; tuple && i < count; ++i) {
@@ -70,7 +70,7 @@ int InFlight::wait(double timeout_seconds) {
             const WithoutGil without_gil;
             status = rueda_wait(handle.get(), std::min(left, kSignalSlice));
         }
-        // An operation may also have ended with this status.
+        // A wait that timed out also returns this status, and so may an operation that has ended.
         if (status != RUEDA_TIMEOUT || has_ended()) {
             return status == RUEDA_TIMEOUT ? rueda_wait(handle.get(), 0) : status;
         }
@@ -125,14 +125,15 @@ PyObject* InFlight::conclude() {
     return Ref::to(result.borrow()).release();
 }
 
-/// (memory, shape, dtype) of an output that belongs to the operation; three times None where the caller gave its own.
+/// Returns (memory, shape, dtype) of an output that belongs to the operation; three times None if the caller gave the
+/// output.
 PyObject* InFlight::arguments_of_output(std::size_t index) {
     rueda_tensor tensor{};
     const int status = rueda_handle_output_of(handle.get(), index, &tensor);
     if (status == RUEDA_INVALID_ARGUMENT) {
         return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
     }
-    if (status != RUEDA_OK) {  // it is made when it is asked for, and could not be
+    if (status != RUEDA_OK) {  // the output is computed when it is asked for, and this failed
         raise_last(status);
         return nullptr;
     }
@@ -163,7 +164,7 @@ PyObject* InFlight::call_finish() {
     }
     const std::int64_t* values = nullptr;
     std::size_t count = 0;
-    // An alltoall has some, and a gather on its root.
+    // An alltoall has received splits, and so has a gather on its root.
     const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
     const Ref splits = has_splits ? tuple_of(values, count) : Ref::to(Py_None);
     if (!splits) {
@@ -214,7 +215,7 @@ std::unique_ptr<InFlight> take_interrupted_join() { return std::move(interrupted
 
 void forget_ended_join() {
     if (interrupted_join() != nullptr && interrupted_join()->has_ended()) [[unlikely]] {
-        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // destroying it may run Python code
+        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // destroying an operation may run Python code
     }
 }
 
@@ -226,12 +227,14 @@ void forget_ended(bool all) {
     if (operations.empty()) [[likely]] {
         return;
     }
-    // A few at each call keep calls short; going round, every one is looked at in time.
+    // Each call looks only at a few operations, so that calls stay short. It continues where the last call ended, so
+    // every operation is looked at in time.
     static std::size_t next = 0;
     for (std::size_t looks = all ? operations.size() : 4; looks > 0 && !operations.empty(); --looks) {
         next = next < operations.size() ? next : 0;
         if (operations[next]->has_ended()) {
-            // Destroying it runs Python code, which may come here again: it is out of the list before.
+            // Destroying the operation runs Python code, which may call this function again. So the operation is taken
+            // out of the list first.
             const std::unique_ptr<InFlight> ended = std::move(operations[next]);
             operations[next] = std::move(operations.back());
             operations.pop_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// An operation under way, as Python sees it: its handle, the tensors it uses, and what its result will be.
+// A pending operation, as Python sees it: its handle, the tensors that it uses, and how its result is made.
 #pragma once
 
 #include <cstdint>
@@ -14,45 +14,44 @@
 
 namespace rueda::python {
 
-/// How long a signal's Python handler may have to wait for a blocked caller, in seconds.
+/// The longest time, in seconds, that a Python signal handler waits for a blocked caller.
 inline constexpr double kSignalSlice = 0.1;
 
-/// Threads: who holds the GIL; wait() lets go of it. Whoever calls keeps the object alive meanwhile.
+/// Threads: a thread that holds the GIL; wait() releases it. The caller keeps the object alive during the call.
 struct InFlight {
     BorrowedTensor input;
-    BorrowedTensor output;              // not borrowed where it is the input
-    std::vector<BorrowedTensor> group;  // inputs, then the outputs that are other tensors
+    BorrowedTensor output;              // empty if the output is the input
+    std::vector<BorrowedTensor> group;  // the inputs, then the outputs that are not inputs
     Ref name;                           // str, TensorSlot (which must live as long) or None
-    /// The result: this object, or what it returns when called with (memory, shape, dtype, received splits); of a
-    /// group, with a list of (memory, shape, dtype).
+    /// Makes the result. It is either the result itself, or a function that is called with (memory, shape, dtype,
+    /// received splits); for a group, with a list of (memory, shape, dtype).
     Ref result;
     bool makes_result = false;
-    std::size_t group_outputs = 0;  // of a group that makes its results: how many
-    bool is_receive = false;        // whose result is the rank that sent the message
-    bool is_join = false;           // whose result is the rank that joined last
-    std::int32_t join_average = 0;  // of a join: rueda_join_average
+    std::size_t group_outputs = 0;  // for a group whose results Rueda allocates: the number of results
+    bool is_receive = false;        // the result is the rank that sent the message
+    bool is_join = false;           // the result is the rank that joined last
+    std::int32_t join_average = 0;  // for a join: its rueda_join_average
     std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};  // of its name
-    Ref callbacks;  // a list, from the first add_done_callback() until they are called
+    Ref callbacks;  // the list of callbacks; it exists from the first add_done_callback() until they are called
     SharedHandle handle;
 
-    /// What wait() returns besides a status: an exception is set, of a signal's handler or since a callback must not
-    /// wait.
+    /// A further result of wait(): a Python exception is set, by a signal handler or because a callback must not wait.
     static constexpr int kRaised = -1;
 
-    /// Blocks until the operation has ended (its status), or `timeout_seconds` have passed (RUEDA_TIMEOUT; negative:
-    /// never). Python's signal handlers run within 100 ms.
+    /// Blocks until the operation has ended, and returns its status, or until `timeout_seconds` have passed, and
+    /// returns RUEDA_TIMEOUT (negative: without a limit). Python's signal handlers run within 100 ms.
     [[nodiscard]] int wait(double timeout_seconds);
-    /// The same for at most about `seconds`, without a look at signals. True: it has ended.
+    /// The same for at most about `seconds`, without checks for signals. Returns whether the operation has ended.
     [[nodiscard]] bool wait_a_while(double seconds);
-    /// Whether it has ended. Does a bit of the work if not, and does not block.
+    /// Whether the operation has ended. If not, this makes some progress. Does not block.
     [[nodiscard]] bool has_ended();
-    /// The result of an operation that has ended well. A new reference; null with an error set.
+    /// Returns the result of an operation that succeeded, as a new reference; null with an error set.
     [[nodiscard]] PyObject* conclude();
-    /// Which ranks have announced a pending operation and which have not; "" where that is not known.
+    /// Returns which ranks have announced the pending operation and which have not; "" if that is not known.
     [[nodiscard]] std::string waits_for() const;
     /// Raises for what wait() returned.
     void raise_for(int status, double timeout_seconds) const;
-    /// It has ended: nobody uses the tensors any more.
+    /// Called when the operation has ended, so that no rank uses the tensors any more.
     void give_tensors_back();
 
 private:
@@ -61,17 +60,19 @@ private:
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
 };
 
-/// Lets go of an operation: at once where it has ended, else as soon as it is seen to have, by a later call of this or
-/// of forget_ended(). Its tensors stay borrowed until then.
+/// Releases an operation that the caller has dropped: at once if it has ended. Otherwise a later call of this function
+/// or of forget_ended() releases it when it has ended. Until then its tensors stay borrowed.
 void abandon(std::unique_ptr<InFlight> operation);
-/// Looks at a few abandoned operations; at all of them if asked.
+/// Releases abandoned operations that have ended. It looks at a few of them, or at all if `all` is set.
 void forget_ended(bool all);
 
-/// A join whose wait a signal's handler has ended: this rank has joined all the same, and the next join() takes it up.
+/// Keeps a join whose wait was interrupted by a signal handler. This rank has joined nevertheless, and the next join()
+/// continues the wait.
 void keep_interrupted_join(std::unique_ptr<InFlight> join);
 /// Null: there is none.
 [[nodiscard]] std::unique_ptr<InFlight> take_interrupted_join();
-/// An operation has begun: a join that has ended before is none that join() could mean.
+/// Called when an operation begins: then an interrupted join that has ended is forgotten, because the next join() is a
+/// new one.
 void forget_ended_join();
 
 }  // namespace rueda::python

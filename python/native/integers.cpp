@@ -19,7 +19,7 @@ void raise_out_of_range(PyObject* given, const char* what) {
     }
 }
 
-/// In place of what Python says, which does not name the argument. Other errors than of the kind stay.
+/// Replaces Python's error, which does not name the argument. Errors of other kinds are kept.
 void raise_wrong_kind(PyObject* given, const char* what, const char* expected) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
         const Ref kind = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(given)));

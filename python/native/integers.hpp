@@ -8,10 +8,10 @@
 
 namespace rueda::python {
 
-/// A whole number of 32 bits: an int, or what has __index__. False with an error set: TypeError, or InvalidArgument for
-/// one that has more bits. `what` is its name in the text.
+/// Reads a whole number of 32 bits from an int, or from an object with __index__. Returns false with an error set:
+/// TypeError, or InvalidArgument for a number with more bits. `what` is the argument's name in the text.
 [[nodiscard]] bool read_int32(PyObject* given, const char* what, std::int32_t& value);
-/// A float, or what can be made one. False with an error set.
+/// Reads a float, or an object that can be converted to one. Returns false with an error set.
 [[nodiscard]] bool read_double(PyObject* given, const char* what, double& value);
 
 }  // namespace rueda::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type Memory: bytes that Rueda owns, for Python's buffer protocol. Resident memory, or an operation's
-// result.
+// The Python type Memory: bytes that Rueda owns, with Python's buffer protocol. They are resident memory, or an
+// operation's result.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace rueda::python {
 
-/// Given back by the last who holds it.
+/// Allocates resident memory. It is freed when the last reference is released.
 using SharedHandle = std::shared_ptr<rueda_handle>;
 
-/// The type, with a new reference; null with an error set.
+/// Returns a new reference to the type; null with an error set.
 [[nodiscard]] PyObject* make_memory_type();
 
-/// The `bytes` of a completed operation's own output. A new reference; null with an error set.
+/// Returns `bytes` bytes of the output of a completed operation, as a new reference; null with an error set.
 [[nodiscard]] PyObject* memory_of_output(const SharedHandle& handle, void* data, std::size_t bytes);
 
 /// allocate(bytes) -> Memory: resident, zeroed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The module rueda._native: librueda's C interface for Python. What users call is Python, in python/rueda.
+// The module rueda._native: librueda's C interface for Python. The functions that users call are in python/rueda.
 #include <cstdlib>
 #include <vector>
 
@@ -39,7 +39,7 @@ bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     return PyErr_Occurred() == nullptr;
 }
 
-/// The numbers of the process sets that were given as a list of lists of int; null with an error set.
+/// Returns the numbers of the process sets, which were given as a list of lists of int; null with an error set.
 PyObject* init_with(rueda_init_options options, PyObject* process_sets) {
     const Py_ssize_t given = PyList_Size(process_sets);
     if (given < 0) {
@@ -99,7 +99,7 @@ PyObject* init(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
     return init_with(options, given[1]);
 }
 
-/// From where an MPI_Comm lies, and its size in bytes. The caller keeps the communicator.
+/// Arguments: the address of an MPI_Comm, and its size in bytes. The caller keeps the communicator.
 PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
     if (!may_wait()) {
         return nullptr;
@@ -114,8 +114,8 @@ PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssi
     return PyErr_Occurred() == nullptr ? init_with(options, given[2]) : nullptr;
 }
 
-/// In slices, so that a signal's Python handler (Ctrl-C's) runs while other ranks have not come. What it raises leaves
-/// the rank in the middle of its shutdown: the next call goes on with it.
+/// Waits in slices, so that a Python signal handler (for Ctrl-C) can run while other ranks have not come. If the
+/// handler raises an exception, this rank is in the middle of its shutdown, and the next call continues it.
 PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     if (!may_wait()) {
         return nullptr;
@@ -136,11 +136,11 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     }
 }
 
-/// For the end of the interpreter, which ends the process with status 0 whatever its last handlers raise.
+/// For the end of the interpreter, which ends the process with status 0 even if its last handlers raise exceptions.
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
-            std::exit(1);  // as in core/c_interface/initialise.cpp: glibc takes the status of the last call
+            std::exit(1);  // as in core/c_interface/initialise.cpp: glibc uses the status of the last call of exit()
         }
     };
     ::on_exit(fail, nullptr);
@@ -159,13 +159,13 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
-/// Raises what an operation would that writes to the tensor.
+/// Raises the error that an operation which writes to the tensor would raise.
 PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
     BorrowedTensor borrowed;
     return borrowed.borrow(tensor, /*writable=*/true) ? Ref::to(Py_None).release() : nullptr;
 }
 
-/// For what Python starts and waits for by two calls.
+/// For operations that Python starts and waits for by two calls.
 PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
     return may_wait() ? Ref::to(Py_None).release() : nullptr;
 }
@@ -196,7 +196,8 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
-/// From a list of int: the number of the new set that `add` makes. Blocks until those who have to have called it.
+/// Takes a list of int, and returns the number of the new set that `add` makes. Blocks until all ranks that take part
+/// have called it.
 template <int (*add)(const std::int32_t*, std::size_t, std::int32_t*)>
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
@@ -230,7 +231,7 @@ PyObject* process_set_end(PyObject* /*module*/, PyObject* given) {
     return none_or_error(status);
 }
 
-/// From the number of a set: the ranks of it.
+/// Takes the number of a set, and returns its ranks.
 PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
     std::int32_t number = 0;
     if (!read_int32(given, "the number of the process set", number)) {
@@ -254,7 +255,7 @@ PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
 }
 
 bool add_type(PyObject* module, const char* name, PyObject* type) {
-    // A reference goes to the module, where all goes well.
+    // If this succeeds, the module owns a reference.
     return type != nullptr && PyModule_AddObject(module, name, type) == 0;
 }
 

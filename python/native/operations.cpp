@@ -18,10 +18,10 @@ namespace rueda::python {
 namespace {
 
 using Operation = std::unique_ptr<InFlight>;
-/// The arguments of a call, all positional; the package's Python functions give all of them.
+/// The arguments of a call. All are positional, and the package's Python functions always pass all of them.
 using Arguments = PyObject* const*;
 
-/// Name and options of a call, whose last argument is the number of the process set.
+/// The name and the options of a call. The last argument of the call is the number of the process set.
 struct Call {
     const char* name = nullptr;
     rueda_options options = RUEDA_OPTIONS_INIT;
@@ -49,7 +49,7 @@ struct Call {
     [[nodiscard]] bool read_set(PyObject* given) {
         return read_int32(given, "the number of the process set", options.process_set);
     }
-    /// From (op, prescale_factor, postscale_factor).
+    /// Reads the options from (op, prescale_factor, postscale_factor).
     [[nodiscard]] bool read_reduction(Arguments given) {
         return read_int32(given[0], "op", options.reduce_op) &&
                read_double(given[1], "prescale_factor", options.prescale) &&
@@ -76,18 +76,18 @@ Operation new_operation(PyObject* name, PyObject* result, bool makes_result) {
     return operation;
 }
 
-/// The tensors of `operation`: the second may be the first, which is an output then.
+/// Borrows the tensors of `operation`. The second may be the same object as the first, which then is also the output.
 bool borrow(InFlight& operation, PyObject* input, PyObject* output) {
     return operation.input.borrow(input, /*writable=*/input == output) &&
            (input == output || output == Py_None || operation.output.borrow(output, /*writable=*/true));
 }
 
-/// The output of an operation after borrow(): the input itself where it is in place.
+/// The output of an operation after borrow(): the input itself if the operation is in place.
 const rueda_tensor& output_of(const InFlight& operation, PyObject* input, PyObject* output) {
     return input == output ? operation.input.tensor() : operation.output.tensor();
 }
 
-/// Takes over what the C function gave. False with an error set if the operation was not started.
+/// Takes over the handle that the C function gave. Returns false, with an error set, if the operation was not started.
 bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     if (status != RUEDA_OK) {
         raise_last(status);
@@ -98,7 +98,7 @@ bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     return true;
 }
 
-/// What the call of an operation returns: its handle. `status` and `handle` are what the C function gave.
+/// Returns the handle of an operation to Python. `status` and `handle` are what the C function gave.
 PyObject* finish_call(Operation operation, int status, rueda_handle* handle) {
     return has_started(*operation, status, handle) ? new_handle(std::move(operation)) : nullptr;
 }
@@ -120,7 +120,7 @@ PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of the lists, and says which tensors they are. False with an error set.
+/// Borrows every tensor of the lists; errors say which tensor is wrong. Returns false with an error set.
 bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::vector<rueda_tensor>& in,
                 std::vector<rueda_tensor>& out) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
@@ -163,7 +163,7 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of the list, and says which tensors they are. False with an error set.
+/// Borrows every tensor of the list; errors say which tensor is wrong. Returns false with an error set.
 bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tensor>& in) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
     if (PyErr_Occurred() != nullptr) {
@@ -180,7 +180,7 @@ bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tens
     return true;
 }
 
-/// (inputs, name, result, process_set): `result` makes what is returned of Rueda's outputs.
+/// (inputs, name, result, process_set): `result` turns the outputs that Rueda allocated into the returned value.
 PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("grouped_allgather_async", count, 4) || !call.read_name(given[1]) || !call.read_set(given[3])) {
@@ -196,7 +196,8 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     return finish_call(std::move(operation), status, handle);
 }
 
-/// ([indices, values], shape, name, op, result, process_set): a list of inputs as of a group, a list of int.
+/// ([indices, values], shape, name, op, result, process_set): the first argument is a list of inputs as for a group,
+/// the second a list of int.
 PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("sparse_allreduce_async", count, 6) || !call.read_name(given[2]) || !call.read_set(given[5]) ||
@@ -256,7 +257,8 @@ PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (input, output or None, name, result, process_set): without an output, what `result` makes of Rueda's.
+/// (input, output or None, name, result, process_set): without an output, `result` makes one of the memory that Rueda
+/// allocated.
 PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("allgather_async", count, 5) || !call.read_name(given[2]) || !call.read_set(given[4])) {
@@ -300,7 +302,7 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     const Ref list = Ref::taken(PySequence_List(given));
     for (Py_ssize_t i = 0; list && i < PyList_Size(list.borrow()); ++i) {
         PyObject* const rows = PyList_GetItem(list.borrow(), i);
-        // Also takes NumPy's integers, and no float.
+        // Accepts NumPy's integers too, but no float.
         splits.push_back(PyNumber_AsSsize_t(rows, PyExc_OverflowError));
         if (PyErr_Occurred() != nullptr) {
             if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
@@ -313,7 +315,8 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     return static_cast<bool>(list);
 }
 
-/// What was read of `given`, as the C interface takes it. An empty list is no NULL: it is one of the wrong length.
+/// Returns the splits in the form of the C interface. An empty list does not become NULL, because it is a list of the
+/// wrong length.
 const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& splits) {
     static constexpr std::int64_t kNone = 0;
     return given == Py_None ? nullptr : splits.empty() ? &kNone : splits.data();
@@ -342,7 +345,7 @@ PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Of an operation that may go without one.
+/// The output of an operation for which the caller need not give one.
 const rueda_tensor* output_or_null(const InFlight& operation, PyObject* input, PyObject* output) {
     return output == Py_None ? nullptr : &output_of(operation, input, output);
 }
@@ -420,7 +423,7 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         return nullptr;
     }
     Operation operation = new_operation(given[0], Py_None, /*makes_result=*/false);
-    if (call.name != nullptr && *call.name != '\0') {  // which the C function takes in a slot only
+    if (call.name != nullptr && *call.name != '\0') {  // the C function accepts a name only in a slot
         rueda_slot* slot = nullptr;
         if (const int status = rueda_slot_create_in(call.name, call.options.process_set, &slot); status != RUEDA_OK) {
             raise_last(status);
@@ -446,7 +449,7 @@ bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
     if (!read_int32(given[0], "peer", peer)) {
         return false;
     }
-    if (peer == RUEDA_ANY_PEER) {  // which is said by None in Python
+    if (peer == RUEDA_ANY_PEER) {  // Python passes None for this
         raise(RUEDA_INVALID_ARGUMENT, "the peer is rank -1; expected a rank of the job, or None to receive from any");
         return false;
     }
@@ -470,7 +473,7 @@ PyObject* send_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (output, peer or None, tag, process_set): the rank that sent it.
+/// (output, peer or None, tag, process_set): the result is the rank that sent the message.
 PyObject* receive_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::int32_t peer = 0;
@@ -503,7 +506,8 @@ PyObject* wait_for(Operation join) {
     return nullptr;
 }
 
-/// The join that a signal handler interrupted. Null with an error set if it was called with another average.
+/// Returns the join that a signal handler interrupted. Returns null, with an error set, if join() was called with
+/// another average.
 Operation same_join(Operation join, std::int32_t average) {
     if (join->join_average != average) {
         keep_interrupted_join(std::move(join));
@@ -516,7 +520,7 @@ Operation same_join(Operation join, std::int32_t average) {
     return join;
 }
 
-/// Null with an error set if it was not started.
+/// Returns null, with an error set, if the join was not started.
 Operation start_join(std::int32_t average) {
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;

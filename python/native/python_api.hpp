@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Python's limited API of 3.10: one binary for every Python since. What 3.10 exports and only the limited API of 3.11
-// declares, the buffer protocol, is declared here (docs/design/0003-python.md).
+// Python's limited API of 3.10, with which one binary works with every later Python. Python 3.10 also exports the
+// buffer protocol, but only the limited API of 3.11 declares it. So it is declared here (docs/design/0003-python.md).
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -13,7 +13,7 @@
 
 extern "C" {
 
-/// As Python's Py_buffer has been since 3.3; the stable ABI fixes it from 3.11 on.
+/// The same layout as Python's Py_buffer, which has not changed since 3.3. The stable ABI fixes it from 3.11 on.
 struct rueda_py_buffer {
     void* buf;
     PyObject* obj;  // the exporter; a reference
@@ -46,11 +46,11 @@ inline constexpr int kGetBufferSlot = 1;
 
 static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t), "shapes of buffers are given to Rueda as they are");
 
-/// A reference to a Python object. Threads: who holds the GIL.
+/// A reference to a Python object. Threads: a thread that holds the GIL.
 class Ref {
 public:
     Ref() = default;
-    /// Takes over a reference; null where a call failed.
+    /// Takes over a reference, which is null if a call failed.
     static Ref taken(PyObject* object) { return Ref(object); }
     /// Adds one.
     static Ref to(PyObject* object) {
@@ -75,7 +75,7 @@ private:
     PyObject* object_ = nullptr;
 };
 
-/// Lets other Python threads run in its scope.
+/// Releases the GIL for the lifetime of the object, so that other Python threads can run.
 class WithoutGil {
 public:
     WithoutGil() : state_(PyEval_SaveThread()) {}

@@ -17,7 +17,7 @@ PyTypeObject* view_type = nullptr;
 
 TensorView& view_of(PyObject* object) { return *reinterpret_cast<TensorView*>(object); }
 
-/// A view without a shape; null with an error set.
+/// Makes a view without a shape; null with an error set.
 Ref new_view(PyTypeObject* type, void* data, int ndim, int dtype, bool writable, PyObject* owner) {
     if (ndim < 0 || ndim > RUEDA_MAX_DIMENSIONS) {
         PyErr_Format(PyExc_ValueError, "a tensor of %d dimensions; Rueda takes 0 to %d: reshape it", ndim,
@@ -91,7 +91,7 @@ PyObject* dtype_of(PyObject* self, void* /*closure*/) { return PyLong_FromLong(v
 PyObject* address_of(PyObject* self, void* /*closure*/) { return PyLong_FromVoidPtr(view_of(self).tensor.data); }
 PyObject* is_writable(PyObject* self, void* /*closure*/) { return PyBool_FromLong(view_of(self).writable ? 1 : 0); }
 
-/// -1 where Rueda has no such dtype.
+/// Returns -1 if Rueda has no such dtype.
 int dtype_of(const dlpack::DataType& type) {
     if (type.lanes != 1) {
         return -1;
@@ -128,8 +128,8 @@ int dtype_of(const dlpack::DataType& type) {
     }
 }
 
-/// Rows lie one after the other; null strides mean that as well. A dimension of one element has no stride to speak of,
-/// and neither has any dimension of a tensor without elements.
+/// Whether rows lie one after the other; null strides also mean that. The stride of a dimension with one element does
+/// not matter, and in a tensor without elements no stride matters.
 bool is_dense(const dlpack::Tensor& tensor) {
     if (tensor.strides == nullptr ||
         std::find(tensor.shape, tensor.shape + tensor.ndim, 0) != tensor.shape + tensor.ndim) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type TensorView: a typed, shaped view of memory, and what keeps that memory alive.
+// The Python type TensorView: a typed, shaped view of memory. It keeps the owner of the memory alive.
 #pragma once
 
 #include "python/native/python_api.hpp"
@@ -17,14 +17,14 @@ struct TensorView {
     PyObject* owner;
 };
 
-/// Bytes of an element; 0 for a number that is no dtype.
+/// The number of bytes of an element; 0 if the number is no dtype.
 [[nodiscard]] std::size_t bytes_of(int dtype);
 
 [[nodiscard]] bool is_tensor_view(PyObject* object);
-/// The type, with a new reference; null with an error set.
+/// Returns a new reference to the type; null with an error set.
 [[nodiscard]] PyObject* make_tensor_view_type();
 
-/// view_of_dlpack(capsule) -> (TensorView, device type): the capsule stays the owner of the memory.
+/// view_of_dlpack(capsule) -> (TensorView, device type). The capsule stays the owner of the memory.
 PyObject* view_of_dlpack(PyObject* module, PyObject* capsule);
 
 }  // namespace rueda::python

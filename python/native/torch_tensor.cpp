@@ -14,7 +14,7 @@ struct Torch {
     PyTypeObject* tensor = nullptr;
     PyObject* strided = nullptr;  // the layout of tensors that are plain memory
     PyObject* dtypes = nullptr;
-    // Names of what a tensor is asked, made once.
+    // The names of the attributes that are read from a tensor. They are made once.
     PyObject* is_cpu = nullptr;
     PyObject* layout = nullptr;
     PyObject* is_contiguous = nullptr;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Rueda: data-parallel training on many processes, for NumPy arrays and what has the buffer protocol or DLPack.
+"""Rueda: data-parallel training on many processes, for NumPy arrays and other objects with the buffer protocol or
+DLPack.
 
 Example::
 

@@ -308,7 +308,7 @@ def alltoall() -> None:
 
 
 def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process_set) -> Handle[None]:
-    """The handle completes when every rank has called it.
+    """Starts a barrier. The handle completes when every rank of the process set has called this function.
 
     Example::
 

@@ -189,7 +189,8 @@ def _leave() -> None:
     except BaseException as interruption:  # Ctrl-C: its sender wants this process to end
         _native.end_with_failure()
         _abort_of(interruption)
-        with contextlib.suppress(RuedaError):  # it says that the job was aborted, which this rank did itself
+        # the error says that the job was aborted, and this rank itself aborted it
+        with contextlib.suppress(RuedaError):
             shutdown()
         raise
 
@@ -221,14 +222,14 @@ def _leave_worker() -> None:
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return
-        error = error.__context__ or error  # torch.multiprocessing.spawn tells its parent, and exits
+        error = error.__context__ or error  # torch.multiprocessing.spawn reports the error to its parent, and exits
     if error is not None:
         _abort_of(error)
 
 
 def _uncaught_exception() -> BaseException | None:
     if sys.flags.interactive or hasattr(sys, "ps1"):
-        return None  # there, the last one was printed, and ended nothing
+        return None  # in an interactive session, the last exception was printed and did not end the program
     error = getattr(sys, "last_value", None)
     return error if isinstance(error, BaseException) else None
 

@@ -27,7 +27,7 @@ class Handle(Generic[T_co]):
     @property
     def name(self) -> str | TensorSlot | None: ...
     def wait(self, timeout: float | None = None) -> None:
-        """Blocks until the operation has completed. Raises the operation's error, or ``Timeout`` after so many seconds."""
+        """Blocks until the operation has completed. Raises the operation's error, or ``Timeout`` after this many seconds."""
     def result(self, timeout: float | None = None) -> T_co:
         """Waits, and returns what the operation's blocking form returns."""
     def poll(self) -> bool:

@@ -44,7 +44,7 @@ class ProcessSet:
         return made
 
     if not TYPE_CHECKING:
-        # Python calls it only for missing attributes, so reading the number stays fast: every operation reads it.
+        # Python calls this method only for missing attributes. Every operation reads the number, and so this stays fast.
         def __getattr__(self, name: str) -> int:
             if name == "process_set_id":
                 raise InvalidArgument(

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Lets PyTorch's wheel for CUDA be imported without the CUDA packages, for tests on CPUs: cuda_stand_ins.py SITE_PACKAGES
 
-The wheel needs a dozen libraries of NVIDIA's, 2.5 GB, only to be loaded. For each of them that is not there, this makes a
-library of the same name in which every function that PyTorch asks for returns "no device" (cudaErrorNoDevice), so that
+The wheel needs a dozen libraries of NVIDIA's, 2.5 GB, only to be loaded. For each of these libraries that is missing, this script makes a
+library of the same name. In it, every function that PyTorch looks up returns "no device" (cudaErrorNoDevice), so that
 torch.cuda.is_available() is False. Needs binutils and a C compiler.
 """
 
@@ -24,7 +24,7 @@ def output_of(*command: str | pathlib.Path) -> list[str]:
 
 
 def needed_by(libraries: list[pathlib.Path]) -> set[str]:
-    """The libraries of NVIDIA's that they are linked with."""
+    """The libraries of NVIDIA with which the given files are linked."""
     lines = [line for library in libraries for line in output_of("readelf", "--dynamic", "--wide", library)]
     names = {line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line}
     return {name for name in names if name.startswith(NVIDIA)}
@@ -44,7 +44,7 @@ def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
 
 
 def functions_of(libraries: list[pathlib.Path]) -> dict[str, set[str]]:
-    """What they ask for, by version; "" where the library has none."""
+    """The functions that the files look up in these libraries, with their versions; "" if a function has no version."""
     asked: dict[str, set[str]] = {}
     for library in libraries:
         for line in output_of("nm", "--dynamic", "--undefined-only", library):

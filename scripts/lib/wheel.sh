@@ -29,8 +29,8 @@ are_wheel_tools_there() {
 }
 
 # The compiler is one program for all languages, in a Python package. CMake and configure want one program for each language.
-# Debian's headers of Python include one that is found from the folder /usr/include, which holds Debian's glibc as well; the
-# link makes only that header visible.
+# Debian's Python headers include one header from the folder /usr/include. That folder also holds the headers of Debian's glibc, which must
+# not be used. So a link makes only that one header visible.
 write_compiler() { # name zig
     cat >"$kWheelTools/bin/$1" <<TEXT
 #!/bin/sh

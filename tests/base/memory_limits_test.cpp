@@ -19,7 +19,7 @@ using Files = std::map<std::string, std::string>;
 
 constexpr std::uint64_t kMega = 1048576;
 
-// The machine has 1 GiB available. The job may use 256 MiB, of which 200 are in use, and is in a slice with 512 MiB.
+// The machine has 1 GiB available. The job may use 256 MiB and uses 200 of them. It is in a slice with 512 MiB.
 Files unified_machine() {
     return {{"/proc/meminfo", "MemTotal:       8388608 kB\nMemFree:          65536 kB\nMemAvailable:    1048576 kB\n"},
             {"/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},

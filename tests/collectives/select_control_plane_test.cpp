@@ -105,7 +105,7 @@ TEST_CASE("a launcher is believed only while it can be reached", "[unit]") {
         return read_launch_facts(environment_of(std::move(variables))).launcher;
     };
     CHECK(launcher({}).empty());
-    // What a batch script and its children see in their environment.
+    // The environment of a batch script and its children.
     CHECK(launcher({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}).empty());
     CHECK(launcher({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).empty());
     CHECK(launcher({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}).empty());

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-# By the example's number: the pattern of the line of one rank.
+# For each example, by its number: the pattern of one rank's line.
 LINES: dict[str, Callable[[int, int], str]] = {
     "01": lambda rank, ranks: f"hello from rank {rank} of {ranks}",
     "02": lambda rank, ranks: f"rank {rank}: average {(ranks - 1) / 2:.2f}",
@@ -37,7 +37,7 @@ def check(command: list[str], ranks: int, line: Callable[[int, int], str]) -> No
 
 def main() -> None:
     name, ranks, command = sys.argv[1].rpartition(".")[2], int(sys.argv[2]), sys.argv[3:]
-    if name.startswith("07"):  # started twice, it goes on where it ended
+    if name.startswith("07"):  # it is started twice, and the second run continues where the first one ended
         with tempfile.TemporaryDirectory() as folder:
             for steps in ("0 to 50", "50 to 100"):
                 check(

@@ -90,7 +90,7 @@ TEST_CASE("a limit of address space", "[faults]") {
     int refused = 0;
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 300U}) {
         base::Config config = test_config();
-        config.resident_limit_bytes = 0;  // the default: derived from what the limit leaves
+        config.resident_limit_bytes = 0;  // the default size, which is derived from the memory that the limit leaves
         const RanksResult result = run_ranks(2,
                                              [&](RankContext& context) {
                                                  if (!on_one_rank || context.rank() == 1) {

@@ -119,7 +119,8 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(told >= 0.6);
                         RUEDA_RANK_CHECK(told < 0.6 + kPromiseSeconds);
                         expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
-                        RUEDA_RANK_CHECK(late || seconds >= 0.3);  // the other rank may have come later
+                        // the other rank may have arrived later than this one
+                        RUEDA_RANK_CHECK(late || seconds >= 0.3);
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
                     {.as = RanksAs::processes});

@@ -53,11 +53,12 @@ public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
 
     std::array<std::uint64_t, kSize> told{};  ///< in the last exchange of lengths
-    bool tells_length = false;                ///< the next broadcast is of a length
-    std::optional<std::uint64_t> message;     ///< bytes of one that comes for whoever waits for it
-    std::optional<MpiEnvelope> waiting;       ///< a message that nobody waits for
-    bool has_strays = false;                  ///< the rest of the input are such messages
-    std::uint32_t expected = 0;               ///< messages that the others say they have sent to this rank
+    bool tells_length = false;                ///< the next broadcast carries a length
+    std::optional<std::uint64_t> message;     ///< number of bytes of a message for which a receive waits
+    std::optional<MpiEnvelope> waiting;       ///< a message for which no receive waits
+    bool has_strays = false;                  ///< the rest of the input are messages for which no receive waits
+    std::uint32_t expected = 0;               ///< the number of messages that the other ranks claim to have sent to
+                                              ///< this rank
     std::deque<Bytes> of_rendezvous{};        ///< messages of the rendezvous
 
     bool initialized() override { return true; }

@@ -20,7 +20,7 @@ using namespace rueda;
 using fuzz::expect;
 using fuzz::Input;
 
-/// The end that the bits of the numbers mean, computed without judge().
+/// The outcome that the numbers stand for, computed from their bits without judge().
 ErrorCode expected_code(const std::vector<std::int64_t>& numbers) {
     bool not_finite = false;
     bool changed = false;

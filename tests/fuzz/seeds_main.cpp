@@ -98,7 +98,7 @@ T value_of(Result<T> result) {
 // ---- what ranks send while they start ------------------------------------------------------------------------------
 
 constexpr int kRanks = 3;
-constexpr int kListener = 1;  // the rank whose view the target takes
+constexpr int kListener = 1;  // the rank whose role the target plays
 
 /// Records what the other ranks send, in the format of the target: a byte for the length, and the bytes themselves. A
 /// longer message is recorded as 255, which means "the same as this rank's message".
@@ -308,7 +308,8 @@ void write_network_frames(const Folder& folder) {
     folder.write("gone", Seed().append(receive).append(come(core::FrameKind::gone, 0)).append(step));
 }
 
-/// Both ranks start the same operation and are stepped until it has ended; then once more, bound to a slot.
+/// Both ranks start the same operation and are stepped until it has ended. Then they do it once more, with the name
+/// bound to a slot.
 Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
     Seed seed;
     for (const std::uint8_t choice : choices) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ranks tell each other while they start: who is in the job, how it went, their settings, cores and
-// hosts, the process sets that they begin with, and where the host's memory is. The input is what the control plane
-// brings, one exchange after the other; whatever it is, each comes to an end that fits one line.
+// The messages between ranks while they start: the ranks of the job, results of steps, settings, cores and hosts, the
+// first process sets, and where the host's memory is. The input supplies what the control plane delivers, one exchange
+// after the other. Whatever it is, each exchange ends, with a result that fits into one line.
 #include <sys/mman.h>
 
 #include <algorithm>

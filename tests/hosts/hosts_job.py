@@ -25,7 +25,8 @@ ENVIRONMENT = {
 }
 
 
-# With these flags ranks survive each other, as under ruedarun. The status of mpirun is then always 0.
+# With these flags mpirun does not end the other ranks when one rank ends, as under ruedarun. The status of mpirun is
+# then always 0.
 SURVIVING = ("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1")
 
 
@@ -57,8 +58,8 @@ class HostsTest(unittest.TestCase):
     """Creates hosts for all tests of a class, and a folder for each test. Checks that no job leaves anything behind."""
 
     count = 3
-    rate = None  # of each link, as tc writes it
-    delay_ms = 0  # of each packet, in each direction
+    rate = None  # the rate of each link, in the notation of tc
+    delay_ms = 0  # the delay of each packet, in each direction
 
     @classmethod
     def setUpClass(cls):

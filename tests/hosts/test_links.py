@@ -25,7 +25,7 @@ SCENARIOS = (
 class LimitedLinks(HostsTest):
     count = 2
     bits_per_second = 0
-    floats = 0  # of the transfer whose time is compared with the link's
+    floats = 0  # bytes of the transfer whose time is compared with the link's
 
     def check_conformance(self, *layout):
         self.run_job(layout, CONFORMANCE, *SCENARIOS)

@@ -35,8 +35,8 @@ def start(on_a, on_b):
 
 class Differ(unittest.TestCase):
     def test_rank_0s_count_and_one_warning_says_so(self):
-        # These are ways between the hosts that do not fit together, and a table of another size. If each host used its
-        # own values, one host could wait for messages that the other never sends.
+        # The settings choose exchanges between the hosts that do not fit together, and a table of another size. If each host used its own
+        # values, one host could wait for messages that the other never sends.
         there = {
             "RUEDA_DOUBLING_LIMIT": "0",
             "RUEDA_RING": "1",

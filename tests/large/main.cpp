@@ -181,7 +181,7 @@ void scatter_rows() {
           [](std::int64_t i) { return value_at(0, 3 * rank() + i); });
 }
 
-/// Four bytes for each element. The tensors have more than 2^31 bytes, and a byte offset needs more than 32 bits.
+/// Four bytes for each element. The tensors have more than 2^31 bytes, so a byte offset needs more than 32 bits.
 void grouped_float32() {
     constexpr std::int64_t kEach = (k2Gi + 64) / 4;
     std::vector<float> a(kEach);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
-/* An MPI program for the tests of ruedarun: meets the others, then ends as its argument says, rank 1 first. */
+/* An MPI program for the tests of ruedarun. It synchronises with the other ranks, then ends as its argument says, rank
+1 first. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,8 +20,7 @@ static void fail(const char* how) {
     }
 }
 
-/* A survivor that ends as Rueda's do: without another MPI call. */
-static void survive(int tenths) {
+/* A survivor that ends like a rank of Rueda: without another MPI call. */ static void survive(int tenths) {
     for (int i = 0; i < tenths; ++i) {
         usleep(100000);
         printf("alive %d\n", i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The kernel's counts of processes that it killed for want of memory, read from a folder that stands for /.
+// The kernel's counts of processes that it killed because memory ran out, read from a folder that stands for /.
 #include "launcher/processes/oom_kills.hpp"
 
 #include <unistd.h>

@@ -125,7 +125,7 @@ TEST_CASE("the variables of torchrun", "[unit]") {
     around.environment["ROLE_ARN"] = "the user's";
     SECTION("those of an outer job are replaced or removed") {
         const LaunchPlan plan = planned(options, around);
-        CHECK(variable(plan, around, "RANK") == "(none)");  // until each rank gets its own
+        CHECK(variable(plan, around, "RANK") == "(none)");  // removed until each rank gets its own value
         for (const char* const name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLE_NAME"}) {
             CHECK(variable(plan, around, name) == "(none)");
             CHECK(says(plan, fmt::format("{} was set in the environment and is removed", name)));
@@ -266,7 +266,7 @@ TEST_CASE("threads of libraries share the cores", "[unit]") {
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "7");
     CHECK(variable(planned(two_ranks(), around), around, "OPENBLAS_NUM_THREADS") == "4");
     around.environment.erase("MKL_NUM_THREADS");
-    around.environment["OMP_NUM_THREADS"] = "3";  // the other libraries follow this variable
+    around.environment["OMP_NUM_THREADS"] = "3";  // other libraries use this variable too
     CHECK(variable(planned(two_ranks(), around), around, "OMP_NUM_THREADS") == "3");
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "(none)");
     around.environment.erase("OMP_NUM_THREADS");
@@ -757,7 +757,7 @@ TEST_CASE("processes that are not a task of srun, and tasks that are refused", "
     options.program = {"./train"};
     for (const char* missing : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
         auto environment = task_of_srun();
-        environment.erase(missing);  // a batch script, an allocation's shell
+        environment.erase(missing);  // a batch script, or the shell of an allocation
         CAPTURE(missing);
         CHECK_FALSE(find_srun_task(options, environment, 8).value().has_value());
     }

@@ -101,7 +101,7 @@ TEST_CASE("a file that is not a step file is left alone, and wrong numbers in on
     CHECK_FALSE(page.is_open());
     const auto file = base::make_step_file();
     REQUIRE(file.is_ok());
-    CHECK(::ftruncate(file.value().value(), 0) != 0);  // no process can take the memory away
+    CHECK(::ftruncate(file.value().value(), 0) != 0);  // no process can shorten the file
     const std::array<std::int64_t, 2> nonsense = {7, 3};
     REQUIRE(::pwrite(file.value().value(), nonsense.data(), sizeof nonsense, 0) == sizeof nonsense);
     CHECK_FALSE(base::read_step_file(file.value().value()).is_known());
@@ -114,7 +114,7 @@ TEST_CASE("steps that attempts began again are counted", "[unit]") {
     CHECK_FALSE(steps.are_known());
     steps.add({0, 9});
     CHECK(steps.count() == 0);
-    steps.add({5, 7});  // failed before it came as far
+    steps.add({5, 7});  // the attempt failed before it reached that step
     CHECK(steps.count() == 3);
     steps.add({6, 20});
     CHECK(steps.count() == 7);

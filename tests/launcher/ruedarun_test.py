@@ -1292,7 +1292,8 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertIn("# OMP_NUM_THREADS: each host sets it, its usable cores divided by its ranks\n", done.out)
 
     def host_threads(self, ranks):
-        """Returns the threads of a job of so many ranks on one host. All test hosts have the cores of this machine."""
+        """Returns the number of threads for each rank, in a job of this many ranks on one host. All test hosts have the cores of this
+        machine."""
         plan = self.run_it("--no-mpi", "-np", ranks, "--dry-run", "true").out
         return int(re.search(r"OMP_NUM_THREADS=(\d+)", plan)[1])
 

@@ -77,7 +77,7 @@ TEST_CASE("the address of ruedarun, as a text", "[unit]") {
           std::string("s@10.0.0.1:80,"), std::string("s@10.0.0.1:80,x"), std::string("s@@"),
           "s@@" + std::string(200, 'x')}) {
         CAPTURE(text);
-        // A comma at the end does not announce another address.
+        // A comma at the end is not followed by another address.
         CHECK(parse_control_address(text).is_ok() == (text == "s@10.0.0.1:80,"));
     }
     CHECK(is_same_secret("abc", "abc"));

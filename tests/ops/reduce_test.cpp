@@ -199,7 +199,8 @@ TEST_CASE("every target of this machine is chosen when asked for") {
     INFO(fmt::format("{}", fmt::join(names, " ")));
     CHECK(std::string(simd_target()) == names.front());
 #if defined(__x86_64__)
-    CHECK(names.size() >= 2);  // a vector target and the fallback; with fewer, the tests above compare nothing
+    // At least a vector target and the fallback are needed. With fewer targets, the tests above compare nothing.
+    CHECK(names.size() >= 2);
 #endif
 }
 

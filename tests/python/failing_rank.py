@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py: rank 1 ends the job in the way that is asked for, and the others say how they learned of it."""
+"""A rank of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print how they learned of it."""
 
 import ctypes
 import os
@@ -36,12 +36,12 @@ def fail(way: str) -> None:
             os.write(1, b"<1: KeyboardInterrupt>\n")
             raise
     if way == "exit":
-        ctypes.CDLL(None).exit(5)  # as a C++ program's return from main; Python's handlers are not called
+        ctypes.CDLL(None).exit(5)  # like the return from main() of a C++ program; Python's exit handlers are not called
     raise ValueError("bad\nbatch")
 
 
 def heard(error: rueda.Aborted) -> None:
-    # Where it ends the job, others may not have seen yet that what came before is done.
+    # If this ends the job, the other ranks may not have seen yet that the operations before it are done.
     os.write(1, f"<{rueda.rank()}: {str(error)[str(error).index('rank 1 has') :]}>\n".encode())
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Workers of multiprocessing, of which rank 1 fails in the way that is asked for: what the others hear, and how each ends."""
+"""Workers of multiprocessing. Rank 1 fails in the requested way. The test checks what the other ranks report and how each worker ends."""
 
 import multiprocessing
 import os
@@ -24,7 +24,7 @@ def work(rank: int, way: str, name: str) -> None:
         if way == "orderly":
             sys.exit(0)
         rueda.allreduce(np.ones(2), "alone")
-    except rueda.Aborted as error:  # of the first one perhaps: it had come to its end on rank 1 only
+    except rueda.Aborted as error:  # the failed operation may also be the first one, which perhaps ended on rank 1 only
         tensor, reason = str(error).split(": ", 1)
         assert tensor in ("tensor 'together'", "tensor 'alone'"), tensor
         os.write(1, f"<{rank}: {reason}>\n".encode())
@@ -32,7 +32,7 @@ def work(rank: int, way: str, name: str) -> None:
 
 if __name__ == "__main__":
     start, way = sys.argv[1:]
-    if way == "raise":  # in a program that was in a job itself before
+    if way == "raise":  # in a program that was itself a rank of a job before
         rueda.init()
         rueda.shutdown()
     context = multiprocessing.get_context(start)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py: rank 1 is killed, and every other says on a line of its own how it learned of it.
+"""A rank of test_faults.py. Rank 1 is killed. Every other rank prints one line that says how it learned of it.
 
-With the argument "members": as it waits for rank 1 to make a process set, directly or through another member.
+With the argument "members": the ranks learn of it while they wait for rank 1 to make a process set, directly or through
+another member.
 """
 
 import asyncio

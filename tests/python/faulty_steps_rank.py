@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]: a rank of test_faults.py. Steps of many allreduces, in the middle
-of which the victim is killed, after so many seconds; every other rank says on a line of its own how it learned of it.
-HOSTS: a letter per rank, the name of its host."""
+"""faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]: a rank of test_faults.py. It trains in steps of many allreduces. The
+victim is killed after SECONDS, in the middle of a step. Every other rank prints one line that says how it learned of it. HOSTS has a letter
+for each rank: the name of its host."""
 
 import os
 import signal
@@ -13,11 +13,12 @@ import time
 import numpy as np
 import rueda
 
-SIZES = (7, 5_000, 100_000, 400_000)  # what travels with its announcement, one chunk, and many
+SIZES = (7, 5_000, 100_000, 400_000)  # sizes: with the announcement, one chunk, many chunks
 
 
 def tensors():
-    """Whole numbers of which both floats of 16 bits hold every sum of a few; half of them in memory that ranks share."""
+    """Small whole numbers. Both 16-bit float types represent every sum of a few of them exactly. Half of the tensors are in memory that the
+    ranks share."""
     for resident in (False, True):
         for size in SIZES:
             tensor = rueda.empty(size, np.float32) if resident else np.empty(size, np.float32)
@@ -33,7 +34,7 @@ def begin(kind, name, tensor, out):
 
 
 def steps_until_failure(kind):
-    """Each result is checked. Of ranks that have the same vector, Adasum is that vector."""
+    """Every result is checked. If all ranks have the same vector, the result of Adasum is that vector."""
     given = list(tensors())
     outs = list(tensors())
     factor = 1 if kind == "adasum" else rueda.size()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py: rank 0 leaves in the way that is asked for, and rank 1 does not come before that was seen."""
+"""A rank of test_faults.py. Rank 0 leaves in the requested way. Rank 1 calls shutdown() only after rank 0 has caught the interruption."""
 
 import os
 import pathlib
@@ -20,7 +20,8 @@ def say(text: str) -> None:
 
 
 def interrupt_once_in_shutdown() -> None:
-    """Sends Ctrl-C's signal to this process when its main thread has announced that it leaves: nothing can be started then."""
+    """Sends SIGINT, as Ctrl-C does, to this process after its main thread has announced that it leaves. From then on, nothing can be
+    started."""
 
     def send() -> None:
         while True:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What a user's scripts for PyTorch may do with an installed wheel, without naming Rueda: outside_pytorch.py horovod | distributed.
-Prints the sum of rank + 1 over the ranks."""
+"""A user's script for PyTorch that uses an installed wheel without naming Rueda: outside_pytorch.py horovod | distributed. It prints the
+sum of rank + 1 over the ranks."""
 
 import sys
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What the property tests share. Every rank draws the same examples, as the seed is the same, and computes with NumPy what
-all ranks brought. PROPERTY_SEED and PROPERTY_FACTOR in the environment make the examples others and more."""
+"""The common part of the property tests. Every rank draws the same examples, because the seed is the same, and computes with NumPy what all
+ranks contribute. In the environment, PROPERTY_SEED gives other examples, and PROPERTY_FACTOR gives more examples."""
 
 import functools
 import importlib
@@ -24,15 +24,16 @@ else:
 
 seeds = st.integers(0, 2**32 - 1)
 
-# Hypothesis draws constants of all modules of ours that are loaded: that has to be the same on every rank from the start, also
-# of those that are loaded when they are wanted first. The packages (PyTorch, Horovod's names) never are here.
+# Hypothesis also draws constants that it finds in the loaded modules of this project. Every rank must draw the same ones from the start, so
+# modules that are otherwise loaded later are loaded here. Packages such as PyTorch are never searched for constants.
 for module in pkgutil.iter_modules(rueda.__path__):
     if not module.ispkg:
         importlib.import_module(f"rueda.{module.name}")
 
 
 def ending_the_job(inner):
-    """A test that fails ends its process: the others wait for it, and would go on with other examples than this rank."""
+    """A test that fails ends its process. Otherwise this rank would continue with other examples than the other ranks, which still wait for
+    it."""
 
     @functools.wraps(inner)
     def run(*arguments, **keywords):
@@ -70,7 +71,7 @@ def ranks() -> range:
 
 
 def ranks_by_host() -> list[list[int]]:
-    """In the order of their lowest ranks. Hosts have their ranks in a row."""
+    """The hosts, in the order of their lowest ranks. The ranks of a host are consecutive."""
     hosts: dict[tuple[int, int], list[int]] = {}
     for rank, host in enumerate(rueda.allgather_object((rueda.rank() - rueda.local_rank(), rueda.local_size()))):
         hosts.setdefault(host, []).append(rank)
@@ -78,7 +79,7 @@ def ranks_by_host() -> list[list[int]]:
 
 
 def sets_of_some() -> list[rueda.ProcessSet]:
-    """The world, and where there are three ranks and more some sets: all but the first rank, every second one, and others."""
+    """The world. With three or more ranks also some smaller sets: all ranks but the first one, every second rank, and others."""
     size = rueda.size()
     members = [] if size < 3 else [list(range(1, size)), list(range(0, size, 2)), [0, *range(size // 2, size)]]
     unique = {tuple(ranks): None for ranks in members if 1 < len(ranks) < size}
@@ -86,7 +87,7 @@ def sets_of_some() -> list[rueda.ProcessSet]:
 
 
 class JobTest(unittest.TestCase):
-    """Tests of one job, from its init to its shutdown."""
+    """Tests that share one job, from its init to its shutdown."""
 
     hosts: list[list[int]]
     sets: list[rueda.ProcessSet]
@@ -103,6 +104,6 @@ class JobTest(unittest.TestCase):
 
 
 def same_bits(array: np.ndarray, process_set: rueda.ProcessSet) -> bool:
-    """On all ranks of the set."""
+    """Called on all ranks of the set."""
     everyones = rueda.allgather(np.frombuffer(array.tobytes(), np.uint8).reshape(1, -1), process_set=process_set)
     return bool((everyones == everyones[0]).all())

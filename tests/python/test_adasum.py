@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Adasum against its definition in NumPy, on any layout of ranks on hosts. By ruedarun or mpirun."""
+"""Adasum, compared with its definition in NumPy, on any layout of ranks on hosts. Started by ruedarun or mpirun."""
 
 import unittest
 
@@ -17,7 +17,8 @@ def pair(a, b):
 
 
 def tree(vectors):
-    """Pairs in front until a power of two is left, then pairs until one is."""
+    """Adjacent pairs are combined from the front until the number of vectors is a power of two. Then all are combined
+    in pairs until one vector is left."""
     vectors = list(vectors)
     even = 1 << (len(vectors).bit_length() - 1)
     folded = len(vectors) - even
@@ -34,7 +35,8 @@ class Adasum(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         rueda.init()
-        # The ranks of each host: the lowest of it and its size say which, where hosts have their ranks in order.
+        # The ranks of each host. They follow from the host's lowest rank and its number of ranks, because the ranks of
+        # a host are consecutive.
         cls.hosts = {}
         for rank, host in enumerate(rueda.allgather_object((rueda.rank() - rueda.local_rank(), rueda.local_size()))):
             cls.hosts.setdefault(host, []).append(rank)
@@ -53,7 +55,7 @@ class Adasum(unittest.TestCase):
         return tree(partials).reshape(inputs[0].shape)
 
     def inputs(self, shape, dtype, seed):
-        """Of all ranks: each knows them."""
+        """The inputs of all ranks. Each rank can compute them."""
         generator = np.random.default_rng(seed)
         common = generator.standard_normal(shape)
         return [(common + generator.standard_normal(shape)).astype(dtype) for _ in range(rueda.size())]

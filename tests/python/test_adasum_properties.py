@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Adasum of random vectors against its definition in NumPy, on any number of ranks, on any layout of them on hosts."""
+"""Adasum of random vectors, compared with its definition in NumPy, on any number of ranks and any layout of them on
+hosts."""
 
 import unittest
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from properties import BFLOAT16, JobTest, ranks, same_bits, same_everywhere, seeds
 
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + BFLOAT16
-# What a dtype loses when a number of moderate size is rounded to it.
+# The rounding error of each dtype for a number of moderate size.
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 5e-324}
 KINDS = ["normal", "alike", "zero", "one hot", "first's", "small", "large"]
@@ -43,9 +44,11 @@ def vector(kind: str, rank: int, dtype: np.dtype, shape: tuple[int, ...], seed: 
 
 @dataclass
 class Tree:
-    """The paper's definition, with pairs in front until a power of two is left (docs/design/0007-adasum.md)."""
+    """The paper's definition, after pairs in front were combined until a power of two is left
+    (docs/design/0007-adasum.md)."""
 
-    #: By how much a vector of the tree is smaller than what it was made of: what is left of it is as much less exact.
+    #: How much larger the inputs of a vector in the tree are than the vector itself. If much of the inputs cancels out,
+    #: the relative error grows by this ratio.
     cancelled: float = 1.0
 
     def pair(self, a, b):
@@ -58,7 +61,7 @@ class Tree:
         return (1 - product / (2 * a_square)) * a + (1 - product / (2 * b_square)) * b, inputs
 
     def of(self, vectors):
-        """Each with the sum of the squares of what it is made of."""
+        """Each vector comes with the sum of the squares of its inputs."""
         vectors = [(v, float(v @ v)) for v in (np.ravel(v).astype(np.longdouble) for v in vectors)]
         folded = len(vectors) - (1 << (len(vectors).bit_length() - 1))
         vectors = [self.pair(*vectors[2 * i : 2 * i + 2]) for i in range(folded)] + vectors[2 * folded :]
@@ -69,7 +72,8 @@ class Tree:
 
 @dataclass
 class Expected:
-    """What a set's Adasum is: that of each host's ranks, which is of the tensor's dtype, then that of the hosts."""
+    """The expected Adasum of a set: first over the ranks of each host, rounded to the tensor's dtype, then over the
+    hosts."""
 
     hosts: list[list[int]]
     inputs: list[np.ndarray]
@@ -85,7 +89,8 @@ class Expected:
         return self.tree.of(partials).reshape(self.inputs[0].shape)
 
     def tolerance(self, right: np.ndarray) -> np.ndarray:
-        """On one host what is rounded is the result, once. On several a partial may be rounded to the other side."""
+        """On one host, only the result is rounded, once. On several hosts, a partial result may be rounded in the other
+        direction."""
         dtype = self.inputs[0].dtype
         scale = abs(self.factor) * max(float(np.max(np.abs(v.astype(float)), initial=0)) for v in self.inputs)
         exact = 2.0**-46 * self.tree.cancelled * scale * len(self.inputs)
@@ -143,7 +148,7 @@ class AdasumProperties(JobTest):
     @same_everywhere(10)
     @given(tensors)
     def check_a_tensor_alone(self, drawn):
-        """Neither the batch nor the way of its memory change a bit of it."""
+        """Neither the batch nor the kind of memory changes a single bit of the result."""
         dtype, shape, kinds, seed = drawn
         mine = vector(kinds[rueda.rank() % len(kinds)], rueda.rank(), dtype, shape, seed)
         alone = rueda.allreduce(mine, "alone", rueda.Adasum)

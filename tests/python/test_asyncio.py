@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""`await handle`: the event loop goes on meanwhile. Two ranks."""
+"""`await handle`: the event loop continues to run while it waits. Two ranks."""
 
 import asyncio
 import threading
@@ -46,7 +46,7 @@ class Awaiting(unittest.TestCase):
             while not waiting.done():
                 await asyncio.sleep(0.01)
                 turns += 1
-            self.assertLess(time.process_time() - used, 0.2)  # nobody spins, neither the loop nor the thread
+            self.assertLess(time.process_time() - used, 0.2)  # neither the event loop nor the waiting thread spins
             return await waiting, turns
 
         result, turns = asyncio.run(main())
@@ -65,10 +65,11 @@ class Awaiting(unittest.TestCase):
         result, used = asyncio.run(main())
         np.testing.assert_array_equal(result, np.full(4, 3.0))
         if rueda.rank() == 0:
-            self.assertLess(used, 0.025)  # of a second; with a look every 4 ms it was 0.045
+            self.assertLess(used, 0.025)  # in seconds; a loop that polled every 4 ms needed 0.045
 
     def test_who_awaits_lets_senders_go_on(self):
-        """A message that nobody has called for yet: its sender may go on, as this rank waits for something else."""
+        """No receive has been started for this message yet. Its sender may continue, because this rank waits for
+        something else."""
         message = np.full(3, rueda.rank() + 5.0)
 
         async def main():
@@ -80,7 +81,7 @@ class Awaiting(unittest.TestCase):
             result, sender = asyncio.run(main())
             self.assertEqual(sender, 1)
         else:
-            time.sleep(0.2)  # the other has been waiting for long
+            time.sleep(0.2)  # the other rank has been waiting for long
             rueda.send(message, 0)
             result = rueda.allreduce(np.ones(4), "after the message", rueda.Sum)
         np.testing.assert_array_equal(result, np.full(4, 2.0))
@@ -97,13 +98,14 @@ class Awaiting(unittest.TestCase):
             for i in range(20):
                 short = await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
                 self.assertEqual(short.tolist(), [2.0])
-                self.assertTrue(i == 19 or not first.done())  # after the last one the other rank starts it
+                # after the last operation of this rank, the other rank starts it
+                self.assertTrue(i == 19 or not first.done())
             return await first
 
         self.assertEqual(asyncio.run(main()).tolist(), [2.0])
 
     def test_jobs_that_end_while_others_begin_to_await(self):
-        """The thread of one job ends when the next one's first await may come."""
+        """The next job's first await may come while the previous job's thread is ending."""
         for _ in range(20):
             self.assertEqual(asyncio.run(result_of(rueda.allreduce_async(np.ones(1), "x", rueda.Sum))).tolist(), [2.0])
             stopping = threading.Thread(target=_awaiting.stop)
@@ -116,7 +118,7 @@ class Awaiting(unittest.TestCase):
             if rueda.rank() == 0:
                 first = asyncio.ensure_future(result_of(rueda.barrier_async("first")))
                 await asyncio.sleep(0)
-                await rueda.barrier_async("second")  # completes while the other has not begun on rank 1
+                await rueda.barrier_async("second")  # completes while rank 1 has not yet begun the other operation
                 self.assertFalse(first.done())
                 await rueda.barrier_async("third")
                 await first

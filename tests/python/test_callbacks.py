@@ -30,13 +30,13 @@ def outcome_of(call):
 
 class Callbacks(unittest.TestCase):
     def test_results_by_callbacks_alone(self):
-        """The handles are dropped: their callbacks keep them."""
+        """The program drops the handles. The registered callbacks keep them alive."""
         count = 100
         results = {}
         left = threading.Semaphore(0)
 
         def keep(index, handle):
-            results[index] = handle.result()  # has ended, so nothing is waited for
+            results[index] = handle.result()  # it has ended, so this does not wait
             left.release()
 
         for index in range(count):
@@ -55,7 +55,7 @@ class Callbacks(unittest.TestCase):
             for name in "abc":
                 handle.add_done_callback(lambda h, n=name: called.append((n, h is handle)))
             handle.add_done_callback(lambda _: done.set())
-            time.sleep(0.02)  # nothing may come before the other rank has
+            time.sleep(0.02)  # nothing may complete before the other rank has started it
             self.assertEqual(called, [])
             rueda.barrier("go")
             self.assertTrue(done.wait(30))
@@ -107,7 +107,7 @@ class Callbacks(unittest.TestCase):
         self.assertEqual(told[-1], rueda.size() ** 2)
 
     def test_what_waits_is_refused_before_it_starts(self):
-        """Nothing reaches the other rank: neither an operation nor a message, and this rank has not joined."""
+        """Nothing was sent to the other rank: no operation and no message. This rank has not joined either."""
         other = (rueda.rank() + 1) % rueda.size()
         ones = np.ones(3)
         waiting = [
@@ -160,7 +160,7 @@ class Callbacks(unittest.TestCase):
             total = sum(range(1, rueda.size() + 1))
             np.testing.assert_array_equal(rueda.allreduce(mine, "waits", rueda.Sum), np.full(3, total))
             received = np.zeros(3)
-            sent = rueda.send_async(mine, other, 3)  # the first message of its tag
+            sent = rueda.send_async(mine, other, 3)  # the first message with this tag
             rueda.receive(received, tag=3)
             sent.wait()
             np.testing.assert_array_equal(received, np.full(3, other + 1.0))
@@ -202,7 +202,7 @@ class Callbacks(unittest.TestCase):
         self.assertTrue(done.wait(30))
         handle.wait()
         rueda.barrier()
-        deadline = time.monotonic() + 10  # the list goes when the thread has left the callback
+        deadline = time.monotonic() + 10  # the list is freed after the thread has left the callback
         while gone() is not None and time.monotonic() < deadline:
             gc.collect()
             time.sleep(0.001)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""RUEDA_CALL_SITES, RUEDA_VERIFY and RUEDA_CHECK_NAN, as a job of several processes sees them; on two hosts as well.
+"""Tests RUEDA_CALL_SITES, RUEDA_VERIFY and RUEDA_CHECK_NAN in jobs of several processes, on one host and on two.
 
-RUEDARUN names the launcher. The hosts are names (RUEDA_HOSTNAME), and need Open MPI's mpirun.
+The environment variable RUEDARUN names the launcher. The tests with several hosts only give the hosts names (RUEDA_HOSTNAME). They need
+Open MPI's mpirun.
 """
 
 import os
@@ -35,7 +36,7 @@ def has_open_mpi() -> bool:
 
 
 class Job:
-    """A program on three ranks: what each said, in its order, and the standard error."""
+    """Runs a program on three ranks. Returns the lines of each rank, in its order, and the standard error."""
 
     def __init__(self, body: str, hosts: str = "", **settings: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -57,14 +58,14 @@ class Job:
         self.errors = self.job.stderr
         self.said = {
             rank: re.findall(f"<{rank}: ([^>]*)>", self.job.stdout) for rank in range(3)
-        }  # whatever else is on the line
+        }  # the rest of the line may be anything
 
     def text(self) -> str:
         return self.job.stdout + self.job.stderr
 
 
 def line_of(body: str, mark: str) -> int:
-    """Where `mark` stands in the program."""
+    """The file and line of `mark` in the program."""
     return next(i for i, line in enumerate((HEAD + body).splitlines(), start=1) if mark in line)
 
 
@@ -241,7 +242,7 @@ class Checks(unittest.TestCase):
 
     @unittest.skipUnless(has_open_mpi(), "no Open MPI here")
     def test_call_sites_on_two_hosts(self):
-        """Each rank hears of those of its own host."""
+        """Each rank learns the call sites of the ranks of its own host."""
         job = Job(MISMATCH, hosts="aab", RUEDA_CALL_SITES="1")
         usual, odd = line_of(MISMATCH, "# usual"), line_of(MISMATCH, "# odd")
         here = rf"; called from: rank 0: \S*program.py:{usual}; rank 1: \S*program.py:{odd}$"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compression between hosts, against NumPy. All ranks run the same tests in order: on one host, where it changes nothing,
-and on several, started by hosts.sh."""
+"""Compression between hosts, compared with NumPy. All ranks run the same tests in order. On one host, compression changes nothing. hosts.sh
+starts the tests with several hosts."""
 
 import os
 import unittest
@@ -17,7 +17,7 @@ def setUpModule():
 
 
 def tearDownModule():
-    rueda.barrier()  # the last test may end before others have begun it
+    rueda.barrier()  # this rank may end the last test before other ranks have begun it
     rueda.shutdown()
 
 
@@ -26,7 +26,7 @@ def values(rank: int, dtype: str, count: int = COUNT) -> np.ndarray:
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
-    """To the nearest, ties to even, of moderate numbers; by arithmetic on the value."""
+    """Rounds numbers of moderate size to the nearest value, ties to even, by arithmetic on the value."""
     fraction, exponent = np.frexp(array.astype(np.float64))
     return np.ldexp(np.round(fraction * 256), exponent - 8).astype(array.dtype)
 
@@ -41,7 +41,7 @@ ROUND = {"none": lambda array: array, "fp16": to_float16, "bf16": to_bfloat16}
 class CompressionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # Ranks in the order of their hosts; leaders have the local rank 0.
+        # The ranks are ordered by host. The leader of a host has the local rank 0.
         local_ranks = rueda.allgather(np.array([rueda.local_rank()]), "local ranks").tolist()
         cls.hosts: list[list[int]] = []
         for rank, local_rank in enumerate(local_ranks):
@@ -52,7 +52,8 @@ class CompressionTest(unittest.TestCase):
     def expected(
         self, way: str, dtype: str, op=rueda.Sum, count: int = COUNT, postscale: float = 1.0, members: int = 64
     ):
-        """In the order of ranks and hosts, rounded where docs/compression.md says so. Of the first so many ranks."""
+        """The expected result over the first `members` ranks: the ranks of each host in order, then the hosts, rounded as
+        docs/compression.md says."""
         hosts = [[rank for rank in ranks if rank < members] for ranks in self.hosts if ranks[0] < members]
         one = np.dtype(dtype).type
         divided = one(1 / min(rueda.size(), members) if op == rueda.Average else 1)
@@ -125,7 +126,7 @@ class Compression(CompressionTest):
             f"tensor 'differs': the ranks disagree about the compression: rank 0: bf16; {others}: none",
         )
         self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="bf16")[0], 1)
-        # A slot that is known, too.
+        # The same with a slot whose name is already known.
         with self.assertRaises(rueda.Mismatch):
             rueda.allreduce(np.ones(10, np.float32), "differs", compression=way)
         self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="fp16")[0], 1)
@@ -178,7 +179,7 @@ class CompressionOfAll(CompressionTest):
         # Numbers that bfloat16 would round.
         half = np.full(100, 1 + 2**-10 if rueda.rank() == 0 else 0, np.float16)
         self.assertEqual(rueda.allreduce(half, "half", rueda.Sum)[0], 1 + 2**-10)
-        alike = np.full(100, 1 + 2**-12, np.float32)  # Adasum of equal tensors is that tensor
+        alike = np.full(100, 1 + 2**-12, np.float32)  # the Adasum of equal tensors is the same tensor
         self.assertAlmostEqual(rueda.allreduce(alike, "adasum", rueda.Adasum)[0], 1 + 2**-12, delta=2**-20)
 
 

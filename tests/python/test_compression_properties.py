@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What compression between hosts does to random tensors stays within the bounds of docs/compression.md, for tensors whose
-call asks for it and for others. On one host, where it changes nothing, and by hosts.sh on several."""
+"""The errors of compression between hosts stay within the bounds of docs/compression.md for random tensors, whether or not their call asks
+for compression. On one host, compression changes nothing. hosts.sh starts the tests with several hosts."""
 
 import unittest
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, ranks, same_bits, same_everywhere, seeds
 
-# A way's u and η: relative, of a number of moderate size; absolute, of a subnormal one.
+# The u and η of a format: the relative error of a number of moderate size, and the absolute error of a subnormal number.
 BOUNDS = {"none": (0.0, 0.0), "fp16": (2.0**-11, 2.0**-25), "bf16": (2.0**-8, 2.0**-134)}
 EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53}
 LARGEST = {"none": 1e37, "fp16": 60_000.0, "bf16": 1e37}
@@ -31,7 +31,8 @@ class Drawn:
     seed: int
 
     def values(self, rank: int, way: str) -> np.ndarray:
-        """Of a product moderate ones: each partial result is in the range of the 16 bits, and no subnormal one."""
+        """For a product, the inputs are of moderate size, so that each partial result is within the range of the 16-bit type and not
+        subnormal."""
         random = np.random.default_rng([self.seed, rank])
         if self.op == rueda.Product:
             values = random.uniform(0.6, 1.6, self.shape) * random.choice([-1, 1], self.shape)
@@ -43,7 +44,7 @@ class Drawn:
 
 def shapes():
     few = st.lists(st.integers(0, 7), max_size=3).map(tuple)
-    # About a page, and more than a cell holds.
+    # About a page, and more elements than fit into a cell.
     return st.one_of(few, st.integers(500, 1100).map(lambda n: (n,)), st.sampled_from([(20_000,), (301, 97)]))
 
 
@@ -62,7 +63,7 @@ tensors = st.builds(
 
 class CompressionProperties(JobTest):
     def bounds(self, drawn, way, inputs, members):
-        """The exact result, and how far off it may be."""
+        """The exact result, and the largest allowed error."""
         hosts = [[rank for rank in host if rank in members] for host in self.hosts]
         hosts = [host for host in hosts if host]
         u, smallest = BOUNDS[way] if len(hosts) > 1 else (0.0, 0.0)
@@ -95,7 +96,7 @@ class CompressionProperties(JobTest):
         process_set = self.sets[set_index % len(self.sets)]
         if not process_set.included():
             return
-        if grouped:  # has one reduction, one way, one pair of factors
+        if grouped:  # has one reduction, one compression format, and one pair of factors
             first = batch[0]
             batch = [
                 Drawn(
@@ -151,7 +152,8 @@ class CompressionProperties(JobTest):
     @same_everywhere(10)
     @given(st.sampled_from(list(EPSILON)), st.sampled_from(["fp16", "bf16"]), st.integers(1, 5000), seeds)
     def check_that_it_rounds(self, dtype, way, count, seed):
-        """The bounds would hold without any compression too: between hosts most numbers are other ones than without."""
+        """The bounds would also hold if nothing was compressed. So this test checks that with several hosts most results differ from the
+        uncompressed ones."""
         drawn = Drawn(dtype, (count,), way, "rounds", rueda.Sum, 0, (1.0, 1.0), seed)
         mine = drawn.values(rueda.rank(), way)
         compressed = rueda.allreduce(mine, "rounds", rueda.Sum, compression=way)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's table of errors, row by row, and what else ranks can disagree about: class and code, the whole text, that every
-rank of the set gets it, and that the same name works afterwards. On any layout of two ranks and more.
+"""Horovod's table of errors, row by row, and everything else that ranks can disagree about. Each test checks the class, the code and the
+whole text of the error, that every rank of the set gets it, and that the same name works afterwards. Runs on any layout of two or more
+ranks.
 
-One row cannot occur: this version takes tensors in the CPU's memory only, so no rank can have one on another device than
-the others; a tensor elsewhere is refused by its own rank, which is tested here."""
+One row cannot occur. This version only accepts tensors in the CPU's memory, so the ranks cannot disagree about the device. A tensor on
+another device is refused on its own rank, which is tested here."""
 
 import collections
 import ctypes
@@ -30,7 +31,7 @@ def tearDownModule():
 
 
 def ranks_text(ranks) -> str:
-    """As messages name them: "rank 3", "ranks 0, 1", "ranks 0-2, 4"."""
+    """The ranks as error messages name them: "rank 3", "ranks 0, 1", "ranks 0-2, 4"."""
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank == runs[-1][-1] + 1:
@@ -42,7 +43,7 @@ def ranks_text(ranks) -> str:
 
 
 def values_text(values) -> str:
-    """Of (rank, value), ascending: who has which one."""
+    """Formats pairs (rank, value), ascending: which ranks have which value."""
     ranks_of = collections.defaultdict(list)
     for rank, value in values:
         ranks_of[value].append(rank)
@@ -60,12 +61,12 @@ def error_of(call: Callable[..., object], /, *arguments, **keywords) -> tuple[st
 @dataclass(frozen=True)
 class Disagreement:
     about: str
-    values: tuple[str, str]  # what the text says that some ranks, and the odd ones, have
+    values: tuple[str, str]  # what the text says about the ranks that agree, and about those that differ
     calls: tuple[Call, Call]
 
 
 class Calls:
-    """The operations of a process set, of which a row of the table wants two that differ in one thing."""
+    """The operations of a process set. Each row of the table uses two of them that differ in one thing."""
 
     def __init__(self, process_set):
         self.set = {"process_set": process_set}
@@ -130,7 +131,7 @@ class Calls:
                 yield Disagreement("the shape", tuple(str(list(s)) for s in pair), tuple(make(s) for s in pair))
         adasums = tuple(self.allreduce(shape, op=rueda.Adasum) for shape in ((3, 4), (12,)))
         yield Disagreement("the shape", ("[3, 4]", "[12]"), adasums)
-        # Of these all but the first dimension, and how many there are.
+        # All dimensions except the first one, and the number of dimensions.
         for make in (self.allgather, self.gather):
             yield Disagreement("the shape", ("[any, 3]", "[any, 2]"), (make((4, 3)), make((4, 2))))
             yield Disagreement("the shape", ("[any]", "[any, 1]"), (make((4,)), make((4, 1))))
@@ -164,7 +165,7 @@ class ErrorTable(unittest.TestCase):
         np.testing.assert_array_equal(total, np.full(3, sum(rank + 0.5 for rank in process_set.ranks)))
 
     def told_to_all(self, call, expected, process_set, /, *arguments, **keywords):
-        """The error of this rank's call, and of all others of the set."""
+        """The error of this rank's call. All other ranks of the set get it as well."""
         told = rueda.allgather_object(error_of(call, *arguments, **keywords), process_set=process_set)
         self.assertEqual(told, [expected] * process_set.size())
 
@@ -173,7 +174,7 @@ class BetweenRanks(ErrorTable):
     def setUp(self):
         self.sets = [rueda.global_process_set]
         if rueda.size() > 2:
-            # Ranks in the set and in the job have other numbers: those of the job are told.
+            # The ranks have other numbers in the set than in the job. The texts use those of the job.
             some = rueda.add_process_set(range(1, rueda.size()))
             self.addCleanup(rueda.remove_process_set, some)
             self.sets += [some] if some.included() else []
@@ -186,13 +187,13 @@ class BetweenRanks(ErrorTable):
         self.works(name, process_set)
 
     def check_unnamed(self, row, odd_ranks, process_set):
-        """Its text has the number of the call, and of each rank all that it meant."""
+        """The text contains the number of the call, and for each rank everything that it meant."""
         told = error_of(row.calls[rueda.rank() in odd_ranks], None)
         self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
         self.assertEqual(told[:2], ("Mismatch", 4))
         about = re.escape(row.about)
         self.assertRegex(told[2], rf"^the \d+(st|nd|rd|th) unnamed operation of .* disagree about {about}: rank")
-        # Who has which value, of what differs.
+        # Which ranks have which value of the field that differs.
         values = values_text((rank, row.values[rank in odd_ranks]) for rank in process_set.ranks)
         for one in values.split("; "):
             self.assertIn(f"{one.split(': ')[0]}: ", told[2])
@@ -203,7 +204,7 @@ class BetweenRanks(ErrorTable):
             for number, row in enumerate(Calls(process_set).disagreements()):
                 for odd_ranks in (process_set.ranks[-1:], process_set.ranks[1::2]):
                     with self.subTest(row=row.about, values=row.values, odd_ranks=odd_ranks):
-                        name = f"row.{number}"  # the second time round one that is known
+                        name = f"row.{number}"  # in the second round the name is known
                         self.check(row, odd_ranks, process_set, name)
                         self.check_unnamed(row, odd_ranks, process_set)
 
@@ -254,7 +255,8 @@ class BetweenRanks(ErrorTable):
                 np.testing.assert_array_equal(result, np.ones((3, 2)))
 
     def test_a_group_and_something_else_of_its_name(self):
-        """Nobody waits for members that others have not; and those that there are end as well."""
+        """If the groups have different sizes, no rank waits for members that other ranks do not have. The members that exist end as
+        well."""
         for process_set in self.sets:
             keywords = {"process_set": process_set}
             last = rueda.rank() == process_set.ranks[-1]
@@ -276,13 +278,13 @@ class BetweenRanks(ErrorTable):
                     self.works("one", process_set)
                     self.assertEqual(len(group(2)("one")), 2)
                     self.assertEqual(len(group(3, "allgather")("one")), 3)
-            # A rank more than two: groups of two sizes and an operation, each on some ranks.
+            # With more than two ranks: some ranks start a group of one size, some a group of another size, and some an operation.
             place = process_set.ranks.index(rueda.rank()) % 3
             told = error_of((group(2), group(3), calls.allreduce())[place], "one")
             self.assertEqual(rueda.allgather_object(told, **keywords), [told] * process_set.size())
             self.assertEqual(told[:2], ("Mismatch", 4))
             self.works("one", process_set)
-            # Groups of other kinds have other members.
+            # Groups of different kinds have different members.
             told = error_of(group(2, "reducescatter") if last else group(2), "one")
             self.assertEqual(rueda.allgather_object(told, **keywords), [told] * process_set.size())
             self.assertIn("tensor 'one_1of2': the ranks disagree about the operation", told[2])
@@ -330,21 +332,21 @@ class BetweenRanks(ErrorTable):
 
 @dataclass(frozen=True)
 class Impossible:
-    """What no rank can do, as its metadata shows; and what a rank meant that called the same right."""
+    """Operations that no rank can do, as their metadata shows; and the error if one rank called the operation correctly."""
 
     kind: str
     text: str
     wrong: Call
     right: Call
     about: str
-    values: tuple[str, str]  # what the text says that those who are right, and those who are wrong, have
+    values: tuple[str, str]  # what the text says about the ranks that are right, and about those that are wrong
 
 
 NO_REDUCTION = "use max for or (true where any rank has true), min for and (true where every rank has), or an integer dtype to count"
 
 
 class ImpossibleCalls(Calls):
-    """They are announced like all others: only then is it known whether all ranks mean them."""
+    """These operations are announced like all others. Only then is it known whether all ranks mean them."""
 
     def rows(self) -> list[Impossible]:
         return [*self._scalars(), *self._reductions(), *self._compressions(), *self._roots()]
@@ -416,7 +418,7 @@ class ImpossibleCalls(Calls):
 
 
 class WhatNoRankCanDo(ErrorTable):
-    """All ranks hear of it, whether one of them is wrong or all are."""
+    """All ranks get the error, whether one of them is wrong or all are."""
 
     CODES = {"InvalidArgument": 1, "Unsupported": 8}  # noqa: RUF012
 
@@ -436,7 +438,7 @@ class WhatNoRankCanDo(ErrorTable):
                 values = values_text((rank, row.values[rank == last]) for rank in process_set.ranks)
                 mismatch = "Mismatch", 4, f"tensor '{name}': the ranks disagree about {row.about}: {values}"
                 one_is_wrong = row.wrong if rueda.rank() == last else row.right
-                # A name that is new, one that was refused, and one that is known and has a slot.
+                # A new name, a name that was refused before, and a known name that has a slot.
                 for call, told in ((row.wrong, refusal), (one_is_wrong, mismatch), (row.wrong, refusal)):
                     with self.subTest(text=row.text, told=told[0], process_set=process_set.ranks):
                         self.told_to_all(call, told, process_set, name)
@@ -480,7 +482,7 @@ class WhatNoRankCanDo(ErrorTable):
                     "there is no reducescatter by adasum, which needs tensors",
                 ),
             ):
-                first = 1 if options else 2  # every member has the reduce operation
+                first = 1 if options else 2  # every member of the group has the reduce operation
                 with self.subTest(kind=kind):
                     told = error_of(calls.grouped(kind, [usual, member, usual], **options), "group")
                     self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
@@ -492,7 +494,7 @@ class WhatNoRankCanDo(ErrorTable):
                     self.assertEqual(len(calls.grouped(kind, [usual] * 3)("group")), 3)
 
     def test_the_async_forms_say_it_at_the_end(self):
-        """As Horovod does of tensors without dimensions."""
+        """Tensors without dimensions are refused, as in Horovod."""
         rows = np.array(1.0)
         for start in (
             lambda: rueda.allgather_async(rows, "later"),
@@ -511,14 +513,14 @@ class WhatNoRankCanDo(ErrorTable):
             for name in ("bool", None):
                 told = error_of(rueda.allreduce, np.ones(3, bool), name, rueda.Sum)
                 self.assertEqual(told[0], "Unsupported")
-                # It needs no rank that has joined to say that nobody can do it.
+                # No rank can do this operation. The other ranks find that out without the rank that has joined.
                 self.assertEqual(error_of(rueda.allgather, np.array(1.0), name)[0], "InvalidArgument")
         rueda.join()
         self.works("bool")
 
 
 class OfGpu:
-    """A tensor that says, as DLPack has it, that it lies in a GPU's memory."""
+    """A tensor that claims, by DLPack, that it lies in a GPU's memory."""
 
     def __dlpack__(self):
         capsule = np.ones(3).__dlpack__()
@@ -532,7 +534,8 @@ class OfGpu:
 
 
 class OnOneRank(ErrorTable):
-    """Refused at once by the rank that is wrong, before another one hears of it: the others wait until it comes rightly."""
+    """The wrong rank refuses the call at once, before any other rank learns of it. The other ranks wait until the wrong rank makes the
+    right call."""
 
     def refused(self, kind, text, wrong: Call, right: Call):
         self.number = getattr(self, "number", 0) + 1
@@ -569,7 +572,7 @@ class OnOneRank(ErrorTable):
         self.refused(ValueError, text, lambda name: rueda.alltoall(odd, None, name), right)
 
     def test_rows_behind_the_splits_are_for_nobody(self):
-        """As in Horovod; and of a scatter."""
+        """The same rule as in Horovod, and the same rule for a scatter."""
         size, rank = rueda.size(), rueda.rank()
         mine = np.arange(3 * size + rank, dtype="float64") + 1000 * rank
         for splits in ([1] * size, [2] + [0] * (size - 1), [0] * size):
@@ -579,13 +582,13 @@ class OnOneRank(ErrorTable):
             self.assertEqual((received.tolist(), counts.tolist()), (right, [splits[rank]] * size))
             rows = rueda.scatter(mine, splits if rank == 0 else None, 0, "behind a scatter's")
             self.assertEqual(rows.tolist(), list(range(begin, begin + splits[rank])))
-        # Only the rows that are sent must not lie in the output.
+        # Only the rows that are sent must not lie in the output's memory.
         memory = np.arange(4.0 * size)
         received, _ = rueda.alltoall(memory[: 2 * size], [1] * size, "beside", out=memory[size : 2 * size])
         self.assertEqual(received.tolist(), [float(rank)] * size)
 
     def test_outputs_that_others_splits_do_not_fill(self):
-        """Only whose output it is can see it, when all have come; the others have their rows."""
+        """Only the rank that owns the output can see the error, after all ranks have announced. The other ranks get their rows."""
         last = rueda.size() - 1
         mine = np.ones((rueda.size(), 2))
         for rows in (rueda.size() + 1, rueda.size() - 1, 0):
@@ -656,7 +659,7 @@ class OnOneRank(ErrorTable):
             rueda.allreduce_(dropped, "dropped", rueda.Sum)
         self.assertEqual(tensor[0], rueda.size())
         self.works("pending")
-        rueda.barrier()  # later than the one that nobody waited for
+        rueda.barrier()  # later than the operation for which no rank waited
         self.assertEqual(dropped[0], rueda.size())
         self.works("dropped")
 
@@ -675,7 +678,7 @@ class Unspeakable(Exception):
 
 
 class Objects(ErrorTable):
-    """What one rank cannot pickle, the others hear of."""
+    """If one rank cannot pickle its object, the other ranks get an error as well."""
 
     def check(self, gather, odd, process_set, expected):
         for name in ("object", None):
@@ -706,14 +709,14 @@ class Objects(ErrorTable):
 
             self.check(gathered, last, process_set, ("InvalidArgument", f"allgather_object: {why}"))
             self.check(sent(last), last, process_set, ("InvalidArgument", f"broadcast_object: {why}"))
-            # Nobody looks at what another rank than the root gives.
+            # Only the root's value is checked; the other ranks may pass anything.
             first = process_set.ranks[0]
             mine = Unpicklable() if rueda.rank() == last else {"rank": rueda.rank()}
             self.assertEqual(rueda.broadcast_object(mine, first, "object", **keywords)["rank"], first)
             self.assertEqual(gathered({rueda.rank()}, "object"), [{rank} for rank in process_set.ranks])
 
     def test_a_reason_that_is_no_text(self):
-        # One of which there are no UTF-8 bytes, and one that cannot be asked.
+        # A name that cannot be encoded in UTF-8, and an object that raises an error when it is asked for its text.
         for failure, told in ((ValueError("\udc80"), r"ValueError: \udc80"), (Unspeakable(), "Unspeakable")):
             if rueda.rank() == 0:
                 with self.assertRaises(type(failure)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What goes wrong is an exception of its own class, which names the thing; and the next operation works. Two ranks."""
+"""Each error is an exception of its own class that names the cause. The next operation works. Two ranks."""
 
 import copy
 import itertools
@@ -26,7 +26,7 @@ def works() -> bool:
 
 
 class Handles(unittest.TestCase):
-    """One without an operation cannot be had: waiting for it would mean nothing."""
+    """A handle cannot be constructed without an operation, because waiting for it would mean nothing."""
 
     def test_cannot_be_made_or_copied(self):
         handle = rueda.allreduce_async(np.ones(3), "handle", rueda.Sum)
@@ -42,7 +42,7 @@ class Handles(unittest.TestCase):
 
 
 class WholeNumbers(unittest.TestCase):
-    """Those of the C interface have 32 bits: a longer one is not cut to one that would be right."""
+    """The C interface has 32 bits for these numbers. A larger number is refused, and not truncated to one that would be valid."""
 
     def test_more_than_32_bits(self):
         ones = np.ones(2 * rueda.size())
@@ -87,7 +87,7 @@ class WholeNumbers(unittest.TestCase):
 
 
 class WrongKinds(unittest.TestCase):
-    """The argument is named, and what was given."""
+    """The error names the argument and the value that was passed."""
 
     def test_each(self):
         one = np.ones(rueda.size())
@@ -214,7 +214,7 @@ class BetweenRanks(unittest.TestCase):
 
 
 class OnOneRank(unittest.TestCase):
-    """Refused before another rank hears of it."""
+    """The call is refused before any other rank learns of it."""
 
     def test_dtypes(self):
         for tensor, word in (
@@ -285,7 +285,7 @@ class OnOneRank(unittest.TestCase):
         self.assertEqual(tensor[0], rueda.size())
 
     def test_parameters_that_one_rank_cannot_take(self):
-        """All ranks hear of it, and no tensor is written to, neither then nor later."""
+        """All ranks get the error. No tensor is written to, neither then nor later."""
 
         def raising(pairs):
             yield from pairs
@@ -321,7 +321,7 @@ class OnOneRank(unittest.TestCase):
                 np.testing.assert_array_equal(first, np.full(200_000, float(rueda.rank())))
 
     def test_parameters_that_change_meanwhile(self):
-        """What only the start sees: the error comes when all other tensors are this rank's own again."""
+        """An error that only the start of the operation can detect. It is raised when this rank owns all other tensors again."""
 
         class OnceATensor:
             def __init__(self, array):
@@ -356,7 +356,7 @@ class OnOneRank(unittest.TestCase):
                     rueda.barrier(name)
                 else:
                     rueda.allreduce(byte, name, rueda.Max)
-            if rueda.rank() == 0:  # ends on no rank before all have come
+            if rueda.rank() == 0:  # no rank can end this before all ranks have started it
                 handle = rueda.barrier_async(name)
                 self.assertEqual(handle.name, name)
                 self.assertFalse(handle.poll())
@@ -401,7 +401,7 @@ class OnOneRank(unittest.TestCase):
         self.assertEqual(tensor[0], rueda.size())
 
     def test_timeouts_name_what_is_awaited(self):
-        """Unnamed operations, groups, messages and joins; the last of more unnamed operations than can be pending at a time."""
+        """Unnamed operations, groups, messages and joins. The last test starts more unnamed operations than can be pending at a time."""
         tensors = [np.ones(2) for _ in range(70)]
         message = np.ones(1)
         if rueda.rank() == 0:

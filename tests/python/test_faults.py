@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed, or fails: every other one gets Aborted, in each way of waiting, and in the middle of whatever is under way; and the
-job ends, and leaves nothing behind."""
+"""A rank is killed or fails. Every other rank gets Aborted, in each way of waiting and in the middle of any operation. The job then ends
+and leaves nothing behind."""
 
 import ast
 import os
@@ -16,8 +16,8 @@ import unittest
 
 HERE = pathlib.Path(__file__).parent
 LIMIT = 5  # seconds from the end of a rank to the last survivor's error
-# As under ruedarun, ranks survive each other. Ranks of one machine read each other's memory, and MPI would end one whose
-# neighbour has gone.
+# As under ruedarun, ranks survive the end of other ranks. Ranks do not copy from each other's memory, because MPI would end a rank whose
+# neighbour has died during such a copy.
 MPIRUN = (
     *("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
     *("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1"),
@@ -42,7 +42,7 @@ class KilledRank(unittest.TestCase):
 
 
 class KilledBeforeTheOthersHaveLeft(unittest.TestCase):
-    """The others wait for all ranks to leave, and hear nothing of the death by any other call: their own end has to say it."""
+    """The other ranks wait in shutdown() for all ranks to leave. No other call reports the death to them, so shutdown() must report it."""
 
     KILLED = "import os, signal, rueda; rueda.init(); rueda.barrier()\nif rueda.rank() == 1: os.kill(os.getpid(), 9)\n"
     LINE = r"rueda.*Aborted: shutdown: the job ended before all ranks had left it: rank 1 "
@@ -66,7 +66,7 @@ class KilledBeforeTheOthersHaveLeft(unittest.TestCase):
 
 
 class FailedWorker(unittest.TestCase):
-    """multiprocessing catches what its workers raise, before Python's own end knows of it."""
+    """multiprocessing catches the exceptions of its workers before the interpreter's exit handling sees them."""
 
     def check(self, way, reason, exits):
         for start in ("fork", "spawn"):
@@ -87,7 +87,7 @@ class FailedWorker(unittest.TestCase):
 
 
 class FailedRank(unittest.TestCase):
-    """One that leaves by an error holds up nobody, and is what the job has failed of."""
+    """A rank that leaves with an error blocks no other rank, and the job's failure names this error."""
 
     def run_job(self, way, seconds_of_rank_2, *flags):
         program = pathlib.Path(__file__).with_name("failing_rank.py")
@@ -133,7 +133,7 @@ class FailedRank(unittest.TestCase):
 
 
 class LeavingRank(unittest.TestCase):
-    """One whose shutdown() waits for a rank that does not come."""
+    """A rank whose shutdown() waits for a rank that does not come."""
 
     def run_job(self, way, *before, **settings):
         program = pathlib.Path(__file__).with_name("leaving_rank.py")
@@ -185,7 +185,7 @@ def has_open_mpi() -> bool:
 
 
 class KilledInTheMiddle(unittest.TestCase):
-    """Of many allreduces, of four ranks. FAULT_SEED and FAULT_ROUNDS in the environment make the kills others and more."""
+    """Many allreduces on four ranks. In the environment, FAULT_SEED varies the kills, and FAULT_ROUNDS gives more of them."""
 
     def job(self, launcher, kind, victim, seconds, *hosts):
         program = [
@@ -221,7 +221,7 @@ class KilledInTheMiddle(unittest.TestCase):
             self.assertLess(float(failed) - float(killed), LIMIT, text)
             first, then = ast.literal_eval(error), ast.literal_eval(after)
             self.assertRegex(first, rf"^tensor 'tensor \d': rank {victim} (on host-. )?\(pid {pid}\)", text)
-            # Of what comes later in the same words.
+            # Reads the lines that come later in the same form.
             self.assertEqual(then.removeprefix("tensor 'after': "), first.split("': ", 1)[1], text)
             self.assertFalse(pathlib.Path("/proc", its_pid).exists(), text)
         self.assertFalse(pathlib.Path("/proc", pid).exists(), text)

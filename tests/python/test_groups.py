@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Groups without a name meet whatever some ranks have done before. Two ranks and more.
+"""Groups without a name match between the ranks, whatever some ranks did before. Two ranks and more.
 
-Where ranks no longer count alike, the first rank's group waits for ever.
+If the ranks counted their groups differently, the first rank's group would wait forever.
 """
 
 import unittest
@@ -19,7 +19,7 @@ class UnnamedGroups(unittest.TestCase):
         rueda.shutdown()
 
     def check(self, process_set=rueda.global_process_set):
-        """Each kind of group, without a name."""
+        """Starts each kind of group without a name."""
         keywords = {"process_set": process_set}
         mine = np.full(4, rueda.rank() + 1.0)
         total = sum(rank + 1.0 for rank in process_set.ranks)
@@ -75,7 +75,7 @@ class UnnamedGroups(unittest.TestCase):
 
     def test_groups_of_the_next_job_s_sets_are_counted_anew(self):
         if rueda.size() < 3:
-            return  # all sets that have several ranks are the world
+            return  # here, every set with several ranks is the world
 
         def first_set(ranks):
             made = rueda.add_process_set(ranks)
@@ -100,7 +100,8 @@ class UnnamedGroups(unittest.TestCase):
         self.check()
 
     def test_more_that_are_pending_than_there_are_names(self):
-        """The first rank has 64 pending, as the last one is late; then one more is refused, and nothing is counted."""
+        """The last rank comes late, so the other ranks have 64 unnamed groups pending, the maximum. One more is
+        refused. The refused group is not counted, so the groups still match between the ranks."""
         if rueda.rank() == rueda.size() - 1:
             rueda.barrier()
         handles = [

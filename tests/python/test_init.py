@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""`init(comm=..., process_sets=...)`: jobs of a part of what was launched, and sets from the start. Four ranks."""
+"""`init(comm=..., process_sets=...)`: jobs of some of the launched ranks, and process sets from the start. Four
+ranks."""
 
 import os
 import unittest
@@ -16,7 +17,7 @@ class Init(unittest.TestCase):
         rueda.shutdown()
 
     def check_job(self, members):
-        """Numbers, and a sum of what the launch's numbers give by hand."""
+        """Checks the job's rank and size, and a sum of the launch ranks against one computed by hand."""
         self.assertEqual((rueda.rank(), rueda.size()), (members.index(LAUNCHED), len(members)))
         self.assertEqual((rueda.local_rank(), rueda.local_size()), (rueda.rank(), rueda.size()))
         self.assertEqual(rueda.allreduce(np.array([LAUNCHED + 1.0]), "x", rueda.Sum)[0], sum(m + 1.0 for m in members))
@@ -91,7 +92,7 @@ class Init(unittest.TestCase):
         if new.included():
             mine = np.full(1, float(rueda.rank()))
             self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=new).tolist(), [3.0])
-        self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])  # it is one of this job now
+        self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])  # the set now belongs to this job
         if old.included():
             mine = np.full(1, float(rueda.rank()))
             self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=old).tolist(), [1.0])

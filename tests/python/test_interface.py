@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What the package shows: documentation with an example each, the C interface's numbers, the stub as it is."""
+"""The public package: every function has documentation with an example, the constants equal those of the C interface,
+and the stub file is complete."""
 
 import ast
 import enum

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Ranks with fewer batches than others. Two ranks and more."""
+"""Some ranks have fewer batches than others. Two ranks and more."""
 
 import asyncio
 import pathlib
@@ -24,7 +24,7 @@ def tearDownModule():
 
 class Join(unittest.TestCase):
     def train(self, batches_of, average):
-        """What each step's average is, against the ranks that still have a batch."""
+        """Checks the average of each step against the ranks that still have a batch."""
         for step in range(batches_of(rueda.rank())):
             active = [rank for rank in range(rueda.size()) if step < batches_of(rank)]
             divisor = rueda.size() if average == "all" else len(active)
@@ -83,7 +83,7 @@ class Join(unittest.TestCase):
                 mine = rueda.allreduce(np.array([float(rueda.rank())]), "gradient")
                 self.assertAlmostEqual(mine[0], sum(active) / divisor)
             if rueda.rank() > 0:
-                rueda.receive(np.empty(1), 0)  # what rank 0 does while it has joined, it has done
+                rueda.receive(np.empty(1), 0)  # rank 0 sends this after it has joined and made its checks
             joined = rueda.join_async(average=average)
             if rueda.rank() == 0 and rueda.size() > 1:
                 with self.assertRaises(rueda.InvalidArgument):
@@ -121,10 +121,11 @@ class Join(unittest.TestCase):
             rueda.remove_process_set(pair)
 
     def interrupted_join(self, others):
-        """Rank 0's join() ends by a signal; what the others do afterwards, and what they return."""
+        """A signal ends rank 0's join(). The test checks what the other ranks do afterwards, and what their joins
+        return."""
         folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None)
         mark = pathlib.Path(folder, "interrupted")
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all have seen it before they have joined
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all ranks have seen it before they join
         if rueda.rank() == 0:
 
             def fail(*_):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Ranks with random numbers of batches, of random operations: what goes on without those who have joined, what is refused,
-and what was under way when they did. In process sets, and on any layout of two ranks and more on hosts."""
+"""Ranks have random numbers of batches with random operations. The tests check which operations continue without the joined ranks, which
+are refused, and what happens to those that were pending at the join. Runs in process sets, and on any layout of two or more ranks on
+hosts."""
 
 import random
 import unittest
@@ -23,7 +24,7 @@ GO_ON = ["reduction", "average", "group", "adasum", "barrier"]
 
 @dataclass(frozen=True)
 class Drawn:
-    """An operation of a step, the same on every rank that is in it."""
+    """An operation of a step. It is the same on every rank that takes part in the step."""
 
     kind: str
     name: str | None
@@ -35,13 +36,13 @@ class Drawn:
     in_place: bool
 
     def tensor(self, rank: int, dtype=None, shape=None) -> np.ndarray:
-        """Of small numbers, of which none is 0 or more than 3: sums and products are exact, and a missing rank shows."""
+        """The values are 1 to 3, so sums and products are exact, and a missing rank shows."""
         numbers = np.random.default_rng([self.seed, rank]).integers(1, 4, self.shape if shape is None else shape)
         return np.array(numbers, dtype or self.dtype)
 
 
 def step_of(same: random.Random, sets: int) -> list[Drawn]:
-    """One of all ranks at least: so who has the most batches cannot end them before all others have joined."""
+    """At least one operation of all ranks. It ensures that the rank with the most batches cannot end before all other ranks have joined."""
     drawn = []
     for i in range(same.randrange(1, 5)):
         kind = same.choice([*GO_ON, *GO_ON, same.choice(NEED_ALL)])
@@ -52,7 +53,7 @@ def step_of(same: random.Random, sets: int) -> list[Drawn]:
 
 
 def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
-    """In an order of this rank's own; those without a name are matched by theirs."""
+    """Started in this rank's own order, except for operations without a name: these are matched by their order."""
     mixed = own.sample(drawn, len(drawn))
     unnamed = iter([one for one in drawn if one.name is None])
     return [next(unnamed) if one.name is None else one for one in mixed]
@@ -60,14 +61,14 @@ def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
 
 class JoinProperties(JobTest):
     def adasum(self, drawn, members, active):
-        """Who has joined is there with zeros, at its place."""
+        """A joined rank contributes zeros, at its place in the order."""
         zeros = np.zeros(drawn.shape).ravel()
         of_rank = {r: drawn.tensor(r, "float64").ravel() if r in active else zeros for r in members}
         hosts = [[of_rank[rank] for rank in host if rank in members] for host in self.hosts]
         return tree([tree(host) for host in hosts if host]).reshape(drawn.shape)
 
     def begin(self, drawn, active, divisor):
-        """Its handle, and what has to come."""
+        """Returns the handle and the expected result."""
         process_set = self.sets[drawn.set_index]
         keywords = {"process_set": process_set}
         mine, given = drawn.tensor(rueda.rank()), [drawn.tensor(rank) for rank in active]
@@ -133,7 +134,7 @@ class JoinProperties(JobTest):
     @same_everywhere(25)
     @given(st.integers(1, 5), st.booleans(), seeds)
     def check(self, most, waits, seed):
-        """`waits`: nobody joins before its last operations have ended; else who likes to has them under way."""
+        """With `waits`, no rank joins before its last operations have ended. Otherwise a rank may join while they are pending."""
         same, own = random.Random(seed), random.Random(seed + rueda.rank())
         steps = [step_of(same, len(self.sets)) for _ in range(most)]
         batches = [same.randrange(most + 1) for _ in ranks()]

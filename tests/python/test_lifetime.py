@@ -39,7 +39,7 @@ class Buffers(unittest.TestCase):
             rueda.allreduce_(tensor, "dropped", rueda.Sum)
             np.testing.assert_array_equal(tensor, np.full(1000, 2))
             del tensor
-        # Any later call lets go of it.
+        # Any later call releases the reference.
         for _ in range(2):
             rueda.barrier("later")
         self.assertIsNone(alive())

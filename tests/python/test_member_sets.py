@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Process sets that their members make alone: which other ranks know nothing of, and of which there may be twins."""
+"""Process sets that only their members create. Other ranks know nothing of them, and several sets may have the same
+ranks (twins)."""
 
 import sys
 
@@ -9,7 +10,7 @@ import rueda
 
 
 def raised(kind, call, *parts):
-    """The call fails with exactly this class and these words."""
+    """Checks that the call fails with exactly this class and this text."""
     try:
         call()
     except rueda.RuedaError as error:
@@ -24,7 +25,8 @@ rueda.init()
 rank, size = rueda.rank(), rueda.size()
 everybody = list(range(size))
 
-# Only the members call. Disjoint ones do so at the same time, and get the numbers that they like.
+# Only the members make the call. Disjoint pairs of ranks make their sets at the same time. The sets may have any
+# numbers.
 mine = [r for r in everybody if r // 2 == rank // 2]
 pair = rueda.add_process_set_among(reversed(mine))
 assert pair.ranks == mine and pair.included() and pair.rank() == mine.index(rank)
@@ -32,7 +34,7 @@ assert rueda.allreduce(np.array([1.0 + rank]), op=rueda.Sum, process_set=pair)[0
 gathered = rueda.allgather(np.full(rank + 1, rank), process_set=pair)
 assert gathered.tolist() == [r for r in mine for _ in range(r + 1)]
 
-# A rank in several of them, one after the other, of which the others know nothing: chains 0-1, 1-2, 2-3.
+# A rank makes several sets one after the other, with other ranks that know nothing of each other: chains 0-1, 1-2, 2-3.
 chain = {}
 for first in range(size - 1):
     if rank in (first, first + 1):
@@ -41,7 +43,7 @@ for first, link in chain.items():
     assert rueda.broadcast_object(rank * 10, root_rank=first + 1, process_set=link) == (first + 1) * 10
 assert len({link.process_set_id for link in (pair, *chain.values())}) == 1 + len(chain)
 
-# Twins, of all ranks: each has its own order, so that ranks may go from one to the other as they like.
+# Twins: two sets with the same ranks, here all ranks. Each has an order of its own, so ranks may use them in any order.
 twins = [rueda.add_process_set_among(everybody) for _ in range(2)]
 order = (0, 1) if rank % 2 == 0 else (1, 0)
 started = {}
@@ -51,7 +53,7 @@ for index in order:
 for index in reversed(order):
     assert started[index].result()[0] == 100.0 * index * size + sum(everybody)
 
-# Sets of the whole job go on beside them, with a number that is new on every rank.
+# Sets that the whole job creates still work beside them. They get a number that is new on every rank.
 if size > 2:
     known = rueda.add_process_set(everybody[:2])
     assert known.process_set_id not in {one.process_set_id for one in (pair, *chain.values(), *twins)}
@@ -59,7 +61,7 @@ if size > 2:
         assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=known)[0] == 2
     rueda.remove_process_set(known)
 
-# What one rank alone can see.
+# Errors that one rank detects by itself.
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([]), "add_process_set_among needs at least one rank")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, size]), f"there is no rank {size}")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, rank]), f"names rank {rank} twice")
@@ -85,7 +87,8 @@ alone = rueda.add_process_set_among([rank])
 assert rueda.allreduce(np.array([7.0]), process_set=alone)[0] == 7
 rueda.leave_process_set(alone)
 
-# Who leaves waits for nobody; who stays hears of it, also with an operation that is under way; the twin goes on.
+# A rank that leaves a set does not wait. The ranks that stay get an error, also for a pending operation. The twin
+# continues to work.
 if rank == 0:
     rueda.leave_process_set(twins[0])
     raised(rueda.InvalidArgument, lambda: rueda.allreduce(np.ones(1), process_set=twins[0]), "there is no process set")
@@ -95,7 +98,7 @@ else:
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(twins[0]), "none that add_process_set_among made")
 assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=twins[1])[0] == size
 
-# A message that was sent before its sender left still arrives; a collective of his ends.
+# A message that was sent before its sender left still arrives. A pending collective of the sender ends.
 parting = rueda.add_process_set_among(everybody)
 if rank == 0:
     sent = rueda.send_async(np.full(100_000, 7.0), 1, process_set=parting)
@@ -112,12 +115,12 @@ else:
         assert (got == 7).all()
     rueda.leave_process_set(parting)
 
-# Sets that were left are given back: hundreds, one after the other, need no more memory than a few.
+# The memory of sets that were left is released. Hundreds of sets, one after the other, need no more memory than a few.
 for turn in range(100 if "--many" in sys.argv else 20):
     one = rueda.add_process_set_among(everybody)
     assert rueda.allreduce(np.array([turn]), op=rueda.Sum, process_set=one)[0] == turn * size
     rueda.leave_process_set(one)
 
-# In the end some are still open, and pending operations in them end.
+# At the end of the job some sets are still open, and pending operations in them end.
 rueda.barrier()
 rueda.shutdown()

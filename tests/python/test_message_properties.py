@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Random messages between random ranks: tags, sizes on both sides of what goes whole (8 KiB), orders, receives from any
-rank, blocking and not, many in flight, in process sets, among other operations. Each arrives once, with its bytes, in the
-order of its channel. On any layout of the ranks on hosts."""
+"""Random messages between random ranks. The tests vary tags, orders, and sizes around the limit up to which a message is sent whole (8
+KiB). They use receives from any rank, blocking and asynchronous calls, many messages in flight, process sets, and other operations in
+between. Each message arrives once, with its bytes, in the order of its channel. Runs on any layout of the ranks on hosts."""
 
 import random
 import unittest
@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, same_everywhere, seeds
 
-WHOLE = 8192  # bytes: a longer one is offered first
+WHOLE = 8192  # in bytes; a longer message is offered first
 SIZES = [0, 1, 7, 100, WHOLE - 1, WHOLE, WHOLE + 1, 20_000, 300_000]
 DTYPES = ["uint8", "int16", "float32", "float64"]
 TAGS = [0, 1, -(2**31), 2**31 - 1]
-#: Of these tags, who receives does not say from whom; all messages to a rank are alike there, as any may come first.
+#: For these tags, the receiver accepts any sender. All messages with such a tag to one rank have the same size, because any of them may
+#: come first.
 TAGS_OF_ANYBODY = [100, 101]
 
 
@@ -39,7 +40,7 @@ class Message:
 
     @property
     def inbox(self):
-        """Which receives may take it: where anybody may have sent it, all of the tag."""
+        """The receives that may take a message. A receive from any rank may take every message with its tag."""
         return self.channel if self.tag not in TAGS_OF_ANYBODY else (self.set_index, None, self.target, self.tag)
 
     def tensor(self) -> np.ndarray:
@@ -72,7 +73,7 @@ class MessageProperties(JobTest):
 
     @staticmethod
     def shuffled(messages, own):
-        """In an order of this rank's own, but for those of one channel."""
+        """Started in this rank's own order, but the messages of one channel keep their order."""
         queues = defaultdict(list)
         for message in messages:
             queues[message.channel].append(message)
@@ -85,7 +86,7 @@ class MessageProperties(JobTest):
         return send(message.tensor(), message.target, message.tag, process_set=self.sets[message.set_index])
 
     def receive(self, message, blocking):
-        """Into memory of its own; gives what the receive gives, and that."""
+        """Receives into new memory. Returns what the receive returns, and the memory."""
         out = np.zeros(message.count, message.dtype)
         peer = None if message.tag in TAGS_OF_ANYBODY else message.source
         receive = rueda.receive if blocking else rueda.receive_async
@@ -97,7 +98,7 @@ class MessageProperties(JobTest):
         for message in messages:
             expected[message.inbox, message.source].append(message)
         for inbox, sender, tensor in received:
-            message = expected[inbox, sender].pop(0)  # of one sender in the order of the calls
+            message = expected[inbox, sender].pop(0)  # messages of one sender arrive in the order of the calls
             self.assertEqual(tensor.tobytes(), message.tensor().tobytes())
         self.assertEqual(sum(map(len, expected.values())), 0)
 
@@ -111,11 +112,11 @@ class MessageProperties(JobTest):
         me = rueda.rank()
         own = random.Random(seed + me)
         blocking_sends = way.startswith("blocking")
-        # As many as lie with one receiver: 256 KiB from each sender.
+        # As many small messages as one receiver keeps: 256 KiB from each sender.
         messages = self.plan(seed, min(count, 30) if blocking_sends else count, small=blocking_sends)
         mine = [message for message in messages if message.target == me]
         sends = self.shuffled([message for message in messages if message.source == me], own)
-        # What any rank may have sent is received in the order of these calls, whose memory is alike.
+        # Receives from any rank are made in this order. Their memory has the same size.
         receives = self.shuffled(mine, own)
         received, handles = [], []
         if way == "all at once":
@@ -127,7 +128,7 @@ class MessageProperties(JobTest):
                     handles.append(self.send(next(sends_left), blocking=False))
                 else:
                     received.append(self.receive(next(receives_left), blocking=False))
-        elif way == "receives first":  # then no send waits for ever
+        elif way == "receives first":  # then no send waits forever
             received = [self.receive(message, blocking=False) for message in receives]
             for message in sends:
                 if own.random() < 0.5:
@@ -145,8 +146,8 @@ class MessageProperties(JobTest):
         for handle in handles:
             handle.wait()
         ended = [(inbox, end if isinstance(end, int) else end.result(), out) for inbox, end, out in received]
-        # Small sends end before they are received: a receive from any rank might take a message of the next example before
-        # another rank's of this one.
+        # Small sends end before they are received. Without this barrier, a receive from any rank might take a message of the next example
+        # before another rank's message of this example.
         rueda.barrier()
         self.compare(mine, ended)
 
@@ -156,12 +157,12 @@ class MessageProperties(JobTest):
     @same_everywhere(15)
     @given(st.integers(0, 5), st.integers(0, 5), st.sampled_from(SIZES), seeds)
     def check_mismatches(self, before, after, size, seed):
-        """One message does not fit: both ends get it, with the same text, and those around it arrive."""
+        """One message does not fit its receive. Sender and receiver get the same error text, and the messages around it arrive."""
         me, last = rueda.rank(), rueda.size() - 1
         fits = [np.random.default_rng([seed, i]).integers(0, 9, size // 8) for i in range(before + 1 + after)]
         outs = [np.zeros(size // 8 + (i == before), int) for i in range(len(fits))]
         receives = [rueda.receive_async(out, 0, 5) for out in outs] if me == last else []
-        # A receive that is there when its message comes, so that the sender hears of it as well.
+        # A receive that is posted before its message arrives, so that the sender learns the result as well.
         rueda.barrier()
         sends = [rueda.send_async(tensor, last, 5) for tensor in fits] if me == 0 else []
         texts = []

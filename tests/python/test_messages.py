@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sends and receives against NumPy. Two ranks and more."""
+"""Sends and receives, compared with NumPy. Two ranks and more."""
 
 import asyncio
 import random
@@ -74,7 +74,7 @@ class Messages(unittest.TestCase):
                 )
                 for _ in range(60)
             ]
-            # Each channel in the order of the calls; which one goes on next is this rank's own choice.
+            # The calls of each channel keep their order. Each rank chooses by itself which channel continues next.
             channels = {}
             for number, (source, target, tag, size) in enumerate(messages):
                 if source == rueda.rank():

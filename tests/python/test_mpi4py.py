@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""mpi4py in the same process: whoever comes first initialises MPI. Under mpirun; the argument says who is first."""
+"""mpi4py in the same process: the one that comes first initialises MPI. Runs under mpirun. The argument says which one
+comes first."""
 
 import os
 import sys
@@ -35,10 +36,11 @@ class Both(unittest.TestCase):
 
 
 class Parts(unittest.TestCase):
-    """After Both: whoever was first has initialised MPI."""
+    """These tests run after those of Both, so MPI is initialised already."""
 
     def test_parts_of_the_launch(self):
-        """Two jobs at the same time, by communicators and by lists; MPI's own sums say what is right."""
+        """Two jobs at the same time, created from communicators and from lists. MPI's own sums give the expected
+        values."""
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD
@@ -69,7 +71,8 @@ class Parts(unittest.TestCase):
         rueda.shutdown()
 
     def test_a_second_call_with_the_same_ranks_does_nothing(self):
-        """Whichever way they are given; others, or the same in another order, are another job."""
+        """The same ranks in the same order are the same job, whether they are given as a communicator or as a list.
+        Other ranks, or another order, are another job."""
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD

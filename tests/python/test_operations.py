@@ -35,7 +35,7 @@ def ranks() -> range:
 
 
 def values(rank: int, shape, dtype) -> np.ndarray:
-    """What that rank has: small whole numbers, whose sums and products are exact in every dtype; of bool, both."""
+    """The input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool, both values occur."""
     count = int(np.prod(shape))
     return ((np.arange(count) + rank) % 3 + (dtype != "bool")).reshape(shape).astype(dtype)
 
@@ -141,7 +141,7 @@ class Allreduce(unittest.TestCase):
         self.assertEqual(rueda.allreduce(np.zeros((0, 3)), "nothing").shape, (0, 3))
 
     def test_scalars_of_a_group(self):
-        """Each from where it lies, also of a dtype that gives no plain buffer."""
+        """Each array is used in place, also if its dtype has no plain buffer format."""
         for dtype in [np.float16, np.float64, np.int8, *([ml_dtypes.bfloat16] if ml_dtypes else [])]:
             numbers = [1.5, 2.5, 3.5] if np.dtype(dtype).kind != "i" else [1, 2, 3]
             results = rueda.grouped_allreduce([dtype(number) for number in numbers], np.dtype(dtype).name, rueda.Sum)
@@ -289,7 +289,7 @@ class WithARoot(unittest.TestCase):
 
 
 class DlpackOnly:
-    """Has DLPack and no buffer, as PyTorch's tensors do."""
+    """An array that supports DLPack but not the buffer protocol, like PyTorch's tensors."""
 
     def __init__(self, memory: np.ndarray, with_versions: bool):
         self._memory = memory
@@ -305,7 +305,7 @@ class DlpackOnly:
 
 
 def gives_dlpack(dtype: str) -> bool:
-    """Whether this NumPy does: an old one refuses bool."""
+    """Whether this version of NumPy supports bool in DLPack; old ones refuse it."""
     try:
         np.zeros(1, dtype).__dlpack__()
     except BufferError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Process sets: every operation among some of the ranks, against NumPy. Two ranks and more."""
+"""Process sets: every operation among some of the ranks, compared with NumPy. Two ranks and more."""
 
 import asyncio
 import unittest
@@ -19,7 +19,7 @@ def tearDownModule():
 
 class Sets(unittest.TestCase):
     def setUp(self):
-        # All but the first rank; their own numbers are not those of the job.
+        # All ranks except the first one. Their numbers in the set differ from those in the job.
         self.ranks = list(range(1, rueda.size()))
         self.set = rueda.add_process_set(reversed(self.ranks))
         self.inputs = [np.arange(12, dtype=np.float64).reshape(6, 2) * (rank + 1) for rank in self.ranks]

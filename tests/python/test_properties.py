@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Random operations, dtypes, shapes, process sets and orders; each rank waits for them in its own way, by callbacks among
-others; and now and then one that the ranks disagree about, which fails alone. Against NumPy."""
+"""Random operations, dtypes, shapes, process sets and orders, compared with NumPy. Each rank waits in its own way, for example by
+callbacks. Sometimes the ranks disagree about an operation; only this operation fails."""
 
 import asyncio
 import functools
@@ -35,7 +35,7 @@ class Operation:
     seed: int
     resident: bool
     set_index: int
-    disagrees: bool  # the last member brings another dtype
+    disagrees: bool  # the last member passes another dtype
 
     @property
     def reduction(self):
@@ -62,7 +62,7 @@ def drawn(seed: int, rank: int, shape, dtype) -> np.ndarray:
 
 @dataclass
 class Starter:
-    """Starts an operation among the members of its set; gives the handle, and what its result has to be."""
+    """Starts an operation among the members of its set. Returns the handle and the expected result."""
 
     operation: Operation
     name: str
@@ -100,7 +100,7 @@ class Starter:
         return REDUCTIONS[self.operation.reduction](everyones, axis=0).astype(self.operation.dtype)
 
     def part_of(self, rank: int, place: int) -> np.ndarray:
-        """What `rank` has for the member at `place`."""
+        """The input of `rank` for the member at `place`."""
         return np.split(self.given_by(rank), np.cumsum(self.splits_of(rank))[:-1])[place]
 
     def begin(self):
@@ -146,7 +146,8 @@ class Starter:
 
 
 class Callbacks:
-    """Some of one operation: each has to be called once, with the handle, when it has ended, and in their order."""
+    """Several callbacks of one operation. Each must be called once, with the handle, after the operation has ended, and in the order of
+    registration."""
 
     def __init__(self, count: int):
         self.count = count
@@ -162,7 +163,7 @@ class Callbacks:
         self.all_called.release()
 
     def handle(self):
-        """Of the operation, as the callbacks have it, when the last has been called."""
+        """The result that the callbacks got, after the last one was called."""
         for _ in range(self.count):
             if not self.all_called.acquire(timeout=60):
                 raise TimeoutError(f"{len(self.calls)} of {self.count} callbacks have been called")
@@ -188,7 +189,7 @@ ENDS = [lambda handle: handle.result(), polled, lambda handle: asyncio.run(await
 
 class Properties(JobTest):
     def compare(self, starter, end, right):
-        """`end` waits, and gives the result."""
+        """`end` waits and returns the result."""
         if starter.fails:
             with self.assertRaisesRegex(rueda.Mismatch, f"'{starter.name}.* the ranks disagree about the dtype: rank"):
                 end()
@@ -217,7 +218,7 @@ class Properties(JobTest):
             handle, right = starter.begin()
             callbacks = Callbacks(own.choice([0, 0, 1, 3]))
             callbacks.add_to(handle)
-            # Callbacks keep what nobody else does.
+            # The callbacks keep the handles alive, because nothing else refers to them.
             kept = handle if callbacks.count == 0 or own.random() < 0.5 else None
             begun.append((starter, kept, callbacks, right))
             del handle
@@ -228,7 +229,7 @@ class Properties(JobTest):
             self.compare(starter, functools.partial(own.choice(ENDS), handle), right)
             late = Callbacks(1)
             late.add_to(handle)
-            if waits_for_callbacks:  # nothing is left to be called before it
+            if waits_for_callbacks:  # all earlier callbacks were called
                 self.assertEqual(late.calls, [(0, handle, True)])  # at once
             elif callbacks.count > 0:
                 self.assertIs(callbacks.handle(), handle)

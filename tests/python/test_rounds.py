@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Jobs that follow each other in one process: what each leaves behind, and what outlives it."""
+"""Jobs that follow each other in one process: what each job leaves behind, and which objects outlive it."""
 
 import os
 import unittest
@@ -9,7 +9,7 @@ import numpy as np
 import rueda
 
 ROUNDS = 100
-# Of the first rounds: what Python and the libraries keep for good.
+# The first rounds are not counted, because Python and the libraries allocate memory then that they keep.
 WARM = 20
 
 
@@ -19,8 +19,8 @@ def kib_of(file, *keys):
 
 
 def footprint():
-    """In KiB: addresses, anonymous memory, whoever else has it, and shared memory. What is private of a program's code depends on which rank
-    has ended before.
+    """In KiB: the process' addresses, its anonymous memory, and its shared memory. The private pages of program code are not counted,
+    because they depend on which rank ended first.
     """
     return (
         kib_of("status", "VmSize"),
@@ -31,7 +31,8 @@ def footprint():
 
 class Rounds(unittest.TestCase):
     def test_a_hundred_jobs(self):
-        # With a job's resident room of 2 TiB a rank, a process has addresses for few of them at a time.
+        # A rank reserves 2 TiB of addresses for resident memory in each job, and a process has addresses for only a few such jobs at a
+        # time.
         os.environ["RUEDA_RESIDENT_LIMIT"] = "2048G"
         before = (0, 0, 0)
         kept = []
@@ -47,7 +48,7 @@ class Rounds(unittest.TestCase):
             rueda.shutdown()
             self.assertEqual(tensor[-1], total)
             del tensor
-            kept.append(np.ones(50_000))  # mapped by itself, and it may lie where the arena was
+            kept.append(np.ones(50_000))  # this allocation is a mapping of its own, which may lie where the arena was
             if job == WARM:
                 before = footprint()
         addresses, anonymous, shared = (

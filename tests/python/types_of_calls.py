@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The types of the operations, as type checkers see them. No test calls these functions: mypy reads them (python.types).
 
-The blocking forms are made from the asynchronous ones, so mypy must find the same parameters and the right results there.
+The blocking forms are generated from the asynchronous ones. This file checks that mypy finds the same parameters and the right results for
+them.
 """
 
 from __future__ import annotations

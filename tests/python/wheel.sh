@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK, installs it into a new environment that has nothing else, and uses it from
-# outside the source tree: alone, with two processes, under mpirun, by every other Python of this machine, and beside every
-# PyTorch, which the wheel has not seen when it was built. A wheel of scripts/wheel that is as new as the sources is checked too.
-# CC, CXX, CXXFLAGS, BUILD_TYPE and STRICT are those of the build around, so that ccache has its objects.
+# outside the source tree: alone, with two processes, under mpirun, with every other Python of this machine, and with every PyTorch of this
+# machine. The wheel was built without PyTorch. A wheel of scripts/wheel that is as new as the sources is checked too. CC, CXX, CXXFLAGS,
+# BUILD_TYPE and STRICT are those of the build that runs this test, so that ccache finds its objects.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$1 work=$2 python=$3
@@ -58,7 +58,7 @@ if "$bin/python" -c 'import horovod' 2>/dev/null; then
     exit 1
 fi
 
-# The same files under every other version that is there.
+# The same installed files, used by every other Python version of this machine.
 tried=0
 for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
     if "$other" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
@@ -68,7 +68,7 @@ for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
 done
 echo "used by $tried other interpreters"
 
-# Beside each PyTorch. Its folders are named in a file, so that both are where Python looks for packages when it starts.
+# With each PyTorch. A .pth file names PyTorch's folders, so that Python finds both packages when it starts.
 find_in() { # python, what it prints
     "$1" -c "import sys, torch; print($2)" 2>/dev/null
 }

@@ -35,7 +35,7 @@ struct Draw {
     std::size_t set = 0;       ///< index into the sets
     std::uint32_t salt = 0;    ///< makes its values differ from those of other operations
     bool blocking = false;
-    Compression compression = Compression::none;  ///< of an allreduce, or of a group of allreduces
+    Compression compression = Compression::none;  ///< compression of an allreduce, or of a group of allreduces
 
     /// The number of rows of a member in an allgather or alltoall. It differs between members and is sometimes 0.
     [[nodiscard]] std::int64_t rows_of(int member) const { return (rows + member * 5 + salt) % (rows + 3); }

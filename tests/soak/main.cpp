@@ -24,14 +24,15 @@
 namespace rueda::tests {
 namespace {
 
-constexpr int kOperations = 60;     ///< of each thread in each round
+constexpr int kOperations = 60;     ///< operations of each thread in each round
 constexpr std::size_t kWindow = 8;  ///< operations of a thread that are in progress
 constexpr std::size_t kSets = 3;    ///< in addition to the world
 /// A job can add 7999 sets in its life. With four ranks this number is reached after half an hour; from then on the
 /// last sets stay.
 constexpr std::size_t kMostSets = 7500;
-constexpr std::uint32_t kJoinsEach = 4;  ///< one round of this many has joins
-constexpr int kNames = 40;               ///< of each thread; each name is used with changing metadata, again and again
+constexpr std::uint32_t kJoinsEach = 4;  ///< one of this many rounds has joins
+constexpr int kNames = 40;               ///< names of each thread; each name is used with changing metadata, again and
+                                         ///< again
 
 struct Plan {
     double seconds = 3;

@@ -16,7 +16,7 @@ namespace rueda::tests {
 struct Members {
     ProcessSet set;
     std::vector<std::int32_t> ranks;  ///< ranks of the job, ascending
-    int position = -1;                ///< of this rank; -1 means that it is no member
+    int position = -1;                ///< the position of this rank; -1 if it is no member
 };
 
 /// An operation in progress, with its memory and its expected result.

@@ -194,7 +194,8 @@ void read_tensor(const std::string& word, Case& c) {
 }
 
 /// Each line has the form `label operation seconds fewest most has_result tensor tensor …`. `standing` is not an
-/// operation: for so many seconds each, it measures what the peer costs when there is nothing to do.
+/// operation: it measures the memory and the CPU use of an idle and of a waiting rank, each for the given number of
+/// seconds.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;
@@ -498,7 +499,7 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Longer than a line-up takes if all ranks run, shorter than the time for which a preempted rank is away.
+    // Longer than a line-up takes while all ranks run, and shorter than a preempted rank is away.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;

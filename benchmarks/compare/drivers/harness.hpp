@@ -14,8 +14,8 @@
 
 namespace compare {
 
-/// What is timed: one operation on one float32 tensor, or the allreduce of every tensor of a set. The tensors of a set
-/// are submitted all at once, or each when a simulated backward pass has computed it.
+/// A case that is timed: one operation on one float32 tensor, or the allreduce of every tensor of a set. The tensors of
+/// a set are submitted all at once, or each when a simulated backward pass has computed it.
 struct Case {
     std::string label;                  ///< the conductor's name for the case
     std::string operation;              ///< allreduce, broadcast (from rank 0), allgather, reducescatter, alltoall
@@ -61,7 +61,7 @@ struct Place {
 /// proportional_bytes() from before the peer was initialised. Collective. Throws if it fails.
 void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before);
 
-/// Rank and size if the conductor itself started the processes; and binding this rank to one core if there are enough.
+/// Rank and size if the conductor itself started the processes. Also binds this rank to one core, if there are enough.
 [[nodiscard]] Place place_from_conductor();
 void bind_to_own_core(const Place& place);
 

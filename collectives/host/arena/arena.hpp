@@ -33,12 +33,15 @@ struct ArenaPlan {
 /// A rank's progress in moving bytes. All members are counts over all batches of the set. Each rank has its own line,
 /// and only the rank itself writes it.
 struct alignas(base::kCacheLine) Progress {
-    std::atomic<std::uint64_t> staged{0};    ///< my contribution to so many chunks lies in my cells
-    std::atomic<std::uint64_t> combined{0};  ///< between hosts: my lane has combined the inputs of so many pieces
-    std::atomic<std::uint64_t> reduced{0};   ///< my share of so many chunks is combined
-    std::atomic<std::uint64_t> fetched{0};   ///< of so many chunks I need no cell and nobody's memory any more
-    std::atomic<std::uint64_t> resident{0};  ///< my share of so many batches is combined in resident memory
-    std::atomic<std::uint64_t> ended{0};     ///< between hosts: of so many batches I need nobody's cells any more
+    std::atomic<std::uint64_t> staged{0};    ///< the number of chunks whose contribution lies in my cells
+    std::atomic<std::uint64_t> combined{0};  ///< between hosts: the number of pieces whose inputs my lane has combined
+    std::atomic<std::uint64_t> reduced{0};   ///< the number of chunks of which I have combined my share
+    std::atomic<std::uint64_t> fetched{0};   ///< the number of chunks for which I need no rank's cells or memory any
+                                             ///< more
+    std::atomic<std::uint64_t> resident{0};  ///< the number of batches of which I have combined my share in resident
+                                             ///< memory
+    std::atomic<std::uint64_t> ended{0};     ///< between hosts: the number of batches for which I need no rank's cells
+                                             ///< any more
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 

@@ -17,7 +17,7 @@ using RingState = MessageRingState<base::StdAtomics>;
 /// knocked or left.
 struct alignas(base::kCacheLine) MessageDoor {
     Doorstep<base::StdAtomics> step;
-    /// 1: the rank has shut down, and everything that it had to say to other ranks is in their rings. Written once.
+    /// 1: the rank has shut down, and its last frames to other ranks are in their rings. Written once.
     alignas(base::kCacheLine) std::atomic<std::uint32_t> gone;
 };
 

@@ -43,7 +43,7 @@ std::optional<ObjectId> id_of(int fd) {
 struct Offer {
     std::int32_t fd = -1;  ///< in the leader's process
     ObjectId object;
-    std::string name;     ///< of the socket or of the shm object; empty if there is none
+    std::string name;     ///< name of the socket or of the shm object; empty if there is none
     std::string problem;  ///< why there is no name
 };
 

@@ -19,7 +19,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// Between a bind and the listen that follows it; a busy machine may take rank 0's core away there.
+/// The longest time between a bind and the listen that follows it. A busy machine may take rank 0's core away there.
 constexpr std::chrono::seconds kListenGrace{2};
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }

@@ -160,7 +160,7 @@ StepResult AllreduceTask::step_resident() {
         set_.publish(set_.mine().resident, set_.resident_batches + 1);
         resident_published_ = true;
     }
-    // Until all members have come this far, they may read this rank's inputs and write its outputs.
+    // Until all members have come this far, the other members may read this rank's inputs and write its outputs.
     return set_.all_reached(&Progress::resident, set_.resident_batches + 1) ? StepResult::done : StepResult::waiting;
 }
 
@@ -203,7 +203,7 @@ StepResult AllreduceTask::step_staged() {
         // before it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // not earlier, because others could then still write to this rank's cells
+            // not earlier: until then, other ranks could still write to this rank's cells
             set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;

@@ -65,7 +65,7 @@ private:
     Batch batch_;
 
     std::vector<std::uint32_t> inline_;  // segments
-    std::size_t inline_done_ = 0;        // so many of them are combined
+    std::size_t inline_done_ = 0;        // the number of them that are combined
 
     SegmentMap resident_;
     Range my_resident_share_;

@@ -54,7 +54,7 @@ void NumbersSum::take() {
     }
     ++taken_;
     if (!keeps_cells_) {
-        set_.publish(set_.mine().fetched, number(taken_));  // partner: a rank that wants to write to a cell again
+        set_.publish(set_.mine().fetched, number(taken_));  // partner: a rank that is about to reuse a cell
     }
 }
 

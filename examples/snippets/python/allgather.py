@@ -10,7 +10,7 @@ rank, size = rueda.rank(), rueda.size()
 everyones = rueda.allgather(np.full((rank + 1, 2), rank), "rows")
 assert len(everyones) == size * (size + 1) // 2 and everyones[-1, 0] == size - 1
 
-# Into memory of one's own, which saves the allocation.
+# The result can also go into memory of your own, which saves the allocation.
 out = np.empty_like(everyones)
 rueda.allgather(np.full((rank + 1, 2), rank), "rows", out=out)
 assert (out == everyones).all()

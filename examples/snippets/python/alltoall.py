@@ -13,6 +13,6 @@ if rank == size - 1:
     assert counts.tolist() == list(range(1, size + 1))
     assert received.tolist() == [r for r in range(size) for _ in range(r + 1)]
 
-# Without splits every rank gets as many.
+# Without splits every rank gets the same number of rows.
 received, counts = rueda.alltoall(np.full(3 * size, rank), name="even")
 assert counts.tolist() == [3] * size

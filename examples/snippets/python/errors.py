@@ -6,14 +6,14 @@ import rueda
 rueda.init()
 try:
     rueda.allreduce(np.ones(10 + rueda.rank()), "gradient")
-except rueda.Mismatch as error:  # on every rank, with each rank's shape
+except rueda.Mismatch as error:  # raised on every rank, with each rank's shape
     print(error)
 else:
     assert rueda.size() == 1
 
 try:
     rueda.allreduce_(np.ones((4, 4))[:, 1], "column")
-except rueda.InvalidArgument as error:  # on this rank, at once; a ValueError as well
+except rueda.InvalidArgument as error:  # raised on this rank, at once; it is a ValueError as well
     print(error)
 
 assert rueda.allreduce(np.ones(1), "gradient")[0] == 1  # the next operation works

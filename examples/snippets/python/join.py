@@ -6,7 +6,8 @@ import rueda
 rueda.init()
 for _batch in range(10 + rueda.rank()):  # every rank has another number of batches
     ones = np.ones(1000, "float32")
-    average = rueda.allreduce(ones, "gradient")  # also while others have none left: divided by all ranks
+    # also works while other ranks have no batches left; divides by all ranks
+    average = rueda.allreduce(ones, "gradient")
     assert 0 < average[0] <= 1
 last = rueda.join()  # returns when all ranks are here
 assert last == rueda.size() - 1

@@ -13,7 +13,7 @@ rueda.receive(theirs, peer=(rank - 1) % size, tag=7)
 sent.wait()
 assert theirs.tolist() == [(rank - 1) % size] * 3
 
-# From whoever sends with the tag: the answer says who it was.
+# Receives from any rank that sends with the tag; the result is the sender.
 results = rueda.send_async(np.full(3, 10 * rank), peer=0, tag=8)
 if rank == 0:
     for _ in range(size):

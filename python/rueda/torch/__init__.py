@@ -170,7 +170,7 @@ __all__ = [
     "synchronize",
 ]
 
-# The backend of torch.distributed makes itself known when it is imported; not where this PyTorch takes none.
+# Importing the backend registers it with torch.distributed. It is not imported if this PyTorch accepts no backends.
 if (
     torch.distributed.is_available()
     and hasattr(torch.distributed.Backend, "register_backend")

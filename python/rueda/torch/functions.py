@@ -27,7 +27,7 @@ except ImportError:
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
-#: It stands for a length, and means that the rank could not pickle its object.
+#: Sent instead of a length: the rank could not pickle its object.
 _NO_OBJECT = -1
 
 

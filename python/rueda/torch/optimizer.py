@@ -166,8 +166,8 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """Takes over reductions of these gradients that another optimizer has begun and will not end: it no longer gets notifications, or
-        it was deleted.
+        """Takes over reductions of these gradients that another optimizer began. That optimizer will not end them, because it no longer
+        gets notifications or was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
@@ -504,7 +504,7 @@ class _DistributedOptimizer(_Common):
         self._begun(_Reduction(claims, parameters, gradients, outputs))  # type: ignore[arg-type]
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """What is reduced already is not reduced once more."""
+        """A gradient that was already reduced is not reduced again."""
         parameter, gradient, ended = reduction.parameters[number], reduction.gradients[number], reduction.wait
         self._handles[parameter] = _Reduction((), (parameter,), (gradient,), lambda: (ended()[number],))
 
@@ -588,7 +588,7 @@ class _DistributedOptimizer(_Common):
             if _is_sparse(gradient):
                 gradient.zero_().add_(output if _is_sparse(output) else output.to_sparse(gradient.sparse_dim()))
             else:
-                gradient.copy_(output)  # into the gradient's own memory, which may be a part of a larger tensor
+                gradient.copy_(output)  # written into the gradient's own memory, which may be a part of a larger tensor
 
     def _warn_of_replaced(self, parameter: Parameter) -> None:
         name = self._parameter_names[parameter]
@@ -725,7 +725,8 @@ class _DistributedAdasumOptimizer(_Common):
             self._start(parameter)
 
     def _start(self, parameter: Parameter) -> None:
-        """A step of this one parameter, whose change is on its way; the parameter itself stays as it is until step()."""
+        """Makes a step for this parameter alone, and starts to combine its change over the ranks. The parameter itself is not changed
+        before step()."""
         claim = self._claim(parameter)
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -798,7 +799,7 @@ class _DistributedAdasumOptimizer(_Common):
         )
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """As the optimizer's own. Raises AssertionError where a step is under way, whose changes would be lost."""
+        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because they would be lost."""
         if self._pending():
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is prohibited as it "
@@ -993,12 +994,12 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         named_parameters: names of all its parameters, for messages and for matching between ranks: ``model.named_parameters()``.
             None: the parameters are numbered.
         compression: a Compressor for the gradients while they are reduced.
-        backward_passes_per_step: gradients are added up over so many backward passes, and then reduced.
+        backward_passes_per_step: gradients are added up over this many backward passes, and then reduced.
         op: Average, Sum, Min, Max or Product of the gradients; or Adasum of the changes that each rank's step would make.
         gradient_predivide_factor: for Average only: gradients are divided by it before the sum, and by the rest of the number of
             ranks after it.
         num_groups: deprecated; use ``groups``.
-        groups: a number: gradients are reduced in so many groups. A list of lists of parameters: these groups; a parameter in no group
+        groups: a number: gradients are reduced in this many groups. A list of lists of parameters: these groups; a parameter in no group
             is reduced by itself. None: each gradient is reduced by itself.
         sparse_as_dense: whether sparse gradients are reduced as dense ones.
         process_set: the ranks that train together; other ranks reduce nothing.

@@ -51,7 +51,7 @@ class SyncBatchNorm(_BatchNorm):
         self._name: str | None = None  # None until the first use
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_name": None}  # a copy or a layer from a file is another layer
+        return {**self.__dict__, "_name": None}  # a copy of a layer, or a layer from a file, counts as another layer
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
@@ -82,7 +82,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def _by_channel(vector: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """In a shape, and a type of computing, that goes with the input's."""
+    """The tensor in a shape and a dtype that can be combined with the input."""
     return vector.to(like.dtype).reshape(1, -1, *[1] * (like.dim() - 2))
 
 

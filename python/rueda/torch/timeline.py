@@ -90,7 +90,7 @@ class _Timeline:
         handle.add_done_callback(ended)
 
     def scope(self, name: str, begin: float) -> None:
-        """Something that the trainer did, from `begin` on until now."""
+        """Adds an activity of the trainer that lasted from `begin` until now."""
         self._add(name=name, ph="X", ts=begin, dur=self._now() - begin, tid=1)
 
     def _run(self) -> None:
@@ -107,7 +107,7 @@ class _Timeline:
             fcntl.flock(file, fcntl.LOCK_EX)  # holds the lock until the file is closed
             first = json.dumps(self._header).encode()
             if file.read(len(first) + 2) != b"[\n" + first:
-                # This rank is the first of its job here, so the file holds an older timeline.
+                # This rank is the first of its job to write to this file, so the file holds a timeline of an older job.
                 file.seek(0)
                 file.truncate()
                 file.write(b"[\n" + first + _END)
@@ -202,7 +202,7 @@ def started(kind: str, handle: Handle[Any]) -> None:
 
 @contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Marks what the trainer does in it, where there is a timeline. Not Horovod's.
+    """Marks, in its scope, an activity of the trainer, if there is a timeline. Horovod has no such function.
 
     Example::
 

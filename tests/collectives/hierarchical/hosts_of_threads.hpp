@@ -37,7 +37,7 @@ struct BatchPlan {
     std::vector<std::int64_t> splits;
     std::vector<bool> keeps_nothing;  ///< by rank; empty: all ranks keep their results
     std::vector<bool> joined = {};    ///< for allreduce, by rank: has joined and takes no part; empty: none has
-    std::uint32_t uncounted = 0;      ///< how many of these averages do not count
+    std::uint32_t uncounted = 0;      ///< how many of the joined ranks an average does not count
 };
 
 enum class Residency : std::uint8_t { none, all, mixed };
@@ -48,7 +48,7 @@ struct HostsShape {
     std::uint32_t cells = 4;
     Residency residency = Residency::none;
     collectives::HierarchicalOptions options;
-    std::uint32_t most_delay = 0;  ///< in tests: how often a message is tested, at most, before it ends
+    std::uint32_t most_delay = 0;  ///< the maximum number of tests of a message before it ends
 
     [[nodiscard]] std::string text() const;
 };

@@ -16,7 +16,7 @@ namespace rueda::tests {
 
 using ops::test::Bytes;
 
-/// One tensor of a batch, as the test wants it.
+/// One tensor of a batch, as the test describes it.
 struct TensorPlan {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;

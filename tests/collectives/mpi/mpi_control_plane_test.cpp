@@ -59,7 +59,7 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(mpi->diary == "init ");  // the communicator is neither duplicated nor finalised
 }
 
-/// A job of two whose MPI_Init returns when the process would have been ended.
+/// A job of two ranks. Its MPI_Init returns at the point at which the process would have been ended.
 struct InMpiInit {
     std::promise<Status> ended;
     std::future<Status> reason = ended.get_future();
@@ -124,7 +124,7 @@ TEST_CASE("a process that waits too long in the call that creates the communicat
     CHECK(outcome(job.reason.get())
               .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
     CHECK(job.ended_call == "MPI_Comm_dup");
-    CHECK(job.ended_rank == 0);  // MPI is initialised, and knows the number
+    CHECK(job.ended_rank == 0);  // MPI is initialised, and tells the rank's number
     REQUIRE(opened.is_ok());     // this stand-in for the end of the process has returned
     opened.value().control_plane->close(false);
 }
@@ -134,7 +134,7 @@ TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
     job.mpi->during_init = [] {};
     const auto begin = std::chrono::steady_clock::now();
     auto opened = open_mpi_control_plane(job.mpi, job.options);
-    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // nobody waits for the thread that watches
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // no thread waits for the thread that watches
     CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);

@@ -177,7 +177,7 @@ std::string late(const Membership& membership, int size, const char* last_text) 
     if (world_rank() == size - 1) {
         result = refused(last_text);
     }
-    MPI_Barrier(MPI_COMM_WORLD);  // the last rank has left; its messages are there
+    MPI_Barrier(MPI_COMM_WORLD);  // the last rank has left, but its messages are still there
     if (world_rank() == 0) {
         result = refused("did not come within 0.3 s (RUEDA_START_TIMEOUT)");
     }

@@ -140,7 +140,7 @@ TEST_CASE("members that do not come are named, and may come later", "[unit]") {
     CHECK(launch.result(0) == text);
     CHECK(launch.result(3) == text);
 
-    launch.begin(2, {0, 2, 3, 4}, 1s);  // finds an old question, and waits as if it were of now
+    launch.begin(2, {0, 2, 3, 4}, 1s);  // the rank finds an old question, and waits as if the question was new
     launch.pass(2s + kRendezvousGrace - 1ms);
     launch.run();
     CHECK(launch.result(2) == "none");
@@ -271,7 +271,8 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
                 }
             } else if (const auto result = launch.step(rank)) {
                 INFO("rank " << rank << ": " << outcome(*result));
-                // Nobody leaves with success before the lowest member, and nobody fails after that has gone.
+                // No rank leaves with success before the lowest member does, and no rank fails after the lowest member
+                // has left.
                 CHECK((result->is_ok() ? rank == 0 || gone.count(0) == 1 : gone.count(0) == 0));
                 CHECK((result->is_ok() || result->code() == ErrorCode::timeout));
                 if (result->is_ok()) {

@@ -196,7 +196,7 @@ TEST_CASE("what was sent to a rank comes before the end, asked for or not", "[un
 }
 
 TEST_CASE("a message that nobody can have sent is refused before there is room for it", "[unit]") {
-    const int tag = 32001;  // of messages between any two ranks
+    const int tag = 32001;  // the channel of messages between any two ranks
     const auto refused = [](std::size_t bytes, int from) {
         return fmt::format(
             "Aborted: MPI has a message of {} bytes from rank {} for rank 1; expected at most 1073741824 bytes, from "

@@ -52,8 +52,8 @@ public:
     /// number of messages that the others have sent to this rank, as they report at the end
     std::uint32_t expected = 0;
     std::vector<std::uint32_t> told;  ///< number of messages that this rank has sent to each, as it reported at the end
-    std::optional<std::uint64_t> length_told;  ///< the length that the ranks are told instead of the real one
-    std::optional<std::size_t> probed_bytes;   ///< the same for a message that no rank waits for
+    std::optional<std::uint64_t> length_told;  ///< the length that is reported to the ranks instead of the real one
+    std::optional<std::size_t> probed_bytes;   ///< the same for a message for which no rank waits
     bool hides_length = false;                 ///< hides the length of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
     std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which stands for a communicator of some ranks

@@ -56,7 +56,7 @@ private:
     int left_;
 };
 
-/// What the Runtime sees of a handle. It does without the C interface, so that ranks can be threads.
+/// The part of a handle that the Runtime uses. It does not use the C interface, so that ranks can be threads.
 struct Operation final : core::Completion, core::CompletionCall {
     explicit Operation(CallbackThread& thread) : Completion(1, &end), calls(thread) {}
     static void end(Completion& completion) {

@@ -571,7 +571,7 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
                     const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
                     Gradient(client, batches, step, "known", 50, op).reduce();
                     Gradient(client, batches, step, fmt::format("new.{}.{}", round, step), 70'000, op).reduce();
-                    // Whole hosts know this name with another shape.
+                    // On some hosts, all ranks know this name with another shape.
                     Gradient(client, batches, step, "changes", static_cast<std::size_t>(4 + step), op).reduce();
                     Gradient unnamed(client, batches, step, "", 3, op);
                     Gradient another(client, batches, step, "", 30'000, op);

@@ -43,7 +43,7 @@ struct Place {
 };
 
 struct Work {
-    int number = 0;  ///< the number among all works, and the seed of its inputs
+    int number = 0;  ///< this work's number among all works; it is also the seed of its inputs
     WorkKind kind = WorkKind::allreduce;
     DType dtype = DType::float32;
     Reduce reduce{};

@@ -33,7 +33,7 @@ TEST_CASE("slots are taken back", "[threads]") {
     CHECK(result.passed());
 }
 
-/// Many more new names than there are slots, of which only a few are pending. The numbers are free again in time,
+/// Many more new names than there are slots, but only a few are pending at a time. The numbers are free again in time,
 /// whichever rank is slow.
 void bursts(RankContext&, RuntimeClient& client) {
     constexpr std::size_t kPending = 14;
@@ -271,8 +271,8 @@ TEST_CASE("one rank takes all slots", "[threads]") {
     CHECK(result.passed());
 }
 
-/// The first rank's group finds no slot. The groups of the other ranks have another number of members, for which there
-/// would be slots. But no rank could report to them that the ranks disagree, so they start nothing either.
+/// The first rank's group finds no slot. The groups of the other ranks have other numbers of members, for which there
+/// would be slots. But then no rank could report that the ranks disagree. So the other ranks start nothing either.
 void group_without_a_slot(RankContext& context, RuntimeClient& client) {
     constexpr std::size_t kNames = 32;
     std::vector<float> values(kNames, 1);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# distributed_hosts.sh PYTHON: the tests of torch.distributed over MPI, with one rank on each of two hosts, and two on each of two,
-# which RUEDA_HOSTNAME makes of this one.
+# distributed_hosts.sh PYTHON: runs the tests of torch.distributed over MPI on two hosts, which RUEDA_HOSTNAME makes of this machine. First
+# with one rank on each host, then with two.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 python=$1

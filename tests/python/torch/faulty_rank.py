@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_distributed_faults.py: the last one is killed, and every other says how it learned of it, in what it was just doing."""
+"""A rank of test_distributed_faults.py. The last rank is killed. Every other rank prints how it learned of that, in the call that it was
+making."""
 
 import datetime
 import os
@@ -31,7 +32,7 @@ for call in (
     lambda: dist.all_reduce(torch.ones(3), async_op=True).get_future().wait(),
     lambda: dist.recv(torch.ones(3), size - 1),
     lambda: trained(torch.ones(2, 4)).sum().backward(),
-    lambda: dist.new_group(),  # does not wait for the group's timeout
+    lambda: dist.new_group(),  # it does not wait for the group's timeout
 ):
     try:
         call()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_distributed_start.py, however it was started: says who it is, and what the ranks have together."""
+"""A rank of test_distributed_start.py, started in any of the ways. It prints its rank, and a result that all ranks
+computed together."""
 
 import os
 import sys
@@ -25,7 +26,8 @@ def run() -> None:
 
 
 def again(rank, size):
-    """The second time, by the same way; a port cannot be listened at again at once, so by a file there."""
+    """The second group starts in the same way. A port may not be free again at once, so in that case the second
+    rendezvous uses a file."""
     if len(sys.argv) > 2:
         return {"init_method": f"file://{sys.argv[2]}.again", "rank": rank, "world_size": size}
     return {}
@@ -40,7 +42,7 @@ def spawned(rank: int, size: int, path: str) -> None:
 
 
 def fail(rank: int) -> None:
-    """Rank 1 does; the others hear of it in the midst of an operation."""
+    """Rank 1 does this. The other ranks get an error in the middle of an operation."""
     for _ in range(3):
         dist.all_reduce(torch.ones(3))
     if rank == 1:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Every collective of torch.distributed on the backend "rueda", against Gloo on the same ranks. Two ranks and more."""
+"""Every collective of torch.distributed on the backend "rueda", compared with Gloo on the same ranks. Two ranks and more."""
 
 import datetime
 import os
@@ -27,12 +27,12 @@ def tearDownModule():
 
 
 def alike(mine, theirs):
-    """The same dtype, shape and values."""
+    """Checks that dtype, shape and values are the same."""
     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
 
 
 def values(shape, dtype=torch.float32, seed=0):
-    """Others on each rank. Small ones: products of 8-bit integers fit."""
+    """Values that differ between the ranks. They are small, so that products of 8-bit integers fit."""
     generator = torch.Generator().manual_seed(1000 * seed + RANK)
     if dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
@@ -56,10 +56,10 @@ def rooted(rank):
 
 OPERATORS = [ReduceOp.SUM, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX]
 NUMBERS = [torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.int8]
-# What is moved, and not computed with.
+# Dtypes that are only moved, and not used in arithmetic.
 MOVED = [*NUMBERS, torch.float16, torch.bfloat16, torch.bool, torch.complex64]
 
-# The words of a Timeout differ where the missing rank is on another host, and these tests compare them.
+# The text of a Timeout differs if the missing rank is on another host, and these tests compare the text.
 ON_ONE_HOST = unittest.skipIf("RUEDA_HOSTNAME" in os.environ, "the words of a Timeout differ between hosts")
 
 
@@ -225,7 +225,7 @@ class Moves(unittest.TestCase):
                     mine = values(shape, dtype)
                     theirs = mine.clone()
                     dist.broadcast(mine, root)
-                    as_bytes = theirs.reshape(-1).view(torch.uint8)  # Gloo has not all of these
+                    as_bytes = theirs.reshape(-1).view(torch.uint8)  # Gloo does not have all of these
                     dist.broadcast(as_bytes, root, group=GLOO)
                     alike(mine, as_bytes.view(dtype).view(shape))
 
@@ -266,7 +266,7 @@ class Moves(unittest.TestCase):
             expected = [torch.empty_like(mine) for _ in range(SIZE)]
             dist.all_gather(expected, mine)
             alike(output, torch.cat(expected))
-        call(output, output[2 * RANK : 2 * RANK + 2])  # from the own part of the output
+        call(output, output[2 * RANK : 2 * RANK + 2])  # from this rank's part of the output
         alike(output, torch.cat(expected))
 
     def test_gather(self):
@@ -326,7 +326,7 @@ class Moves(unittest.TestCase):
 
 
 class Coalesced(unittest.TestCase):
-    """Several calls as one, by the context manager that PyTorch's own libraries use."""
+    """Several calls are combined into one by the context manager that PyTorch's own libraries use."""
 
     def setUp(self):
         try:
@@ -394,7 +394,7 @@ class Objects(unittest.TestCase):
         pattern = bytes(range(251)) * 410_000
         objects = [pattern if RANK == 0 else None, RANK]
         dist.broadcast_object_list(objects, src=0)
-        self.assertTrue(objects == [pattern, 0])  # a difference would be a long message
+        self.assertTrue(objects == [pattern, 0])  # otherwise the message about a difference would be very long
         if SIZE == 2:
             everyones = [None] * SIZE
             dist.all_gather_object(everyones, (RANK, pattern[RANK:]))
@@ -430,7 +430,7 @@ class Works(unittest.TestCase):
             alike(future.wait(), torch.full((10,), 2.0 * sum(range(SIZE))))
 
     def test_inference_mode(self):
-        """Results that are copied to their place are written by another thread, which is in no such mode."""
+        """Results that must be copied to the output are written by another thread, which is not in inference mode."""
         with torch.inference_mode():
             columns = torch.ones(4, 6)[:, ::2]
             rows = torch.zeros(SIZE, 4)[:, ::2]
@@ -444,11 +444,11 @@ class Works(unittest.TestCase):
         alike(rows.contiguous(), torch.arange(float(SIZE)).view(SIZE, 1).expand(SIZE, 2).contiguous())
 
     def test_callbacks_may_block(self):
-        """Also until a later operation has been completed by another thread."""
+        """The memory is also kept until a later operation was completed by another thread."""
         if RANK > 0:
             dist.barrier(
                 group=GLOO
-            )  # until rank 0's callback is there: one that comes late runs at once, in this thread
+            )  # until rank 0 has added its callback; a callback that is added later runs at once, in this thread
         first = dist.all_reduce(torch.ones(3), async_op=True).get_future()
         come = threading.Event()
 
@@ -464,7 +464,8 @@ class Works(unittest.TestCase):
         alike(both.wait() if both is not None else first.wait()[0] + second.wait()[0], torch.full((3,), 3.0 * SIZE))
 
     def test_collectives_in_callbacks(self):
-        """They match however far a rank's program is, and whether a future had completed when something was hung on it."""
+        """The collectives of callbacks match between the ranks, however far each rank's program is, and whether or not a future had
+        completed when the callback was added."""
         total = sum(range(SIZE))
 
         def again(index, seen):
@@ -490,7 +491,7 @@ class Works(unittest.TestCase):
                 future.wait()  # has completed, here
             futures.append(future.then(again(index, seen)))
             ones = torch.ones(5 + index)
-            dist.all_reduce(ones)  # the program's own go on meanwhile
+            dist.all_reduce(ones)  # the program's own operations continue meanwhile
             alike(ones, torch.full((5 + index,), float(SIZE)))
         for index, future in enumerate(futures):
             expected = [
@@ -502,7 +503,7 @@ class Works(unittest.TestCase):
         self.assertEqual(seen, list(range(30)))
 
     def test_many_collectives_of_one_callback(self):
-        """More than can be under way at a time."""
+        """More operations than can be pending at a time."""
 
         def many(_):
             tensors = [torch.full((1 + index,), float(RANK)) for index in range(150)]
@@ -514,7 +515,7 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """What a callback hangs on futures follows it, and comes at once where it waits for that."""
+        """Callbacks that a callback adds to futures run right after it. If the outer callback waits for their result, they run at once."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()
@@ -547,7 +548,7 @@ class Works(unittest.TestCase):
         future = dist.all_reduce(torch.ones(1), async_op=True).get_future()
         with self.assertRaisesRegex(RuntimeError, "a callback .* of an operation of group .* starts one of group"):
             future.then(lambda _: dist.all_reduce(torch.ones(1), group=other)).wait()
-        # What PyTorch hangs on futures by itself is called in no order.
+        # The callbacks that PyTorch itself adds to futures are called in any order.
         gate = threading.Event()
         waiting = future.then(lambda _: gate.wait(30))
         both = torch.futures.collect_all([future, waiting]).then(lambda _: dist.all_reduce(torch.ones(1)))
@@ -556,7 +557,7 @@ class Works(unittest.TestCase):
             both.wait()
 
     def test_callbacks_of_another_group(self):
-        """They would have no order that all ranks have in common."""
+        """They would have no order that is the same on all ranks."""
         other = dist.new_group()
         mine = dist.all_reduce(torch.ones(1), async_op=True).get_future()
         theirs = dist.all_reduce(torch.ones(1), group=other, async_op=True).get_future()
@@ -567,7 +568,7 @@ class Works(unittest.TestCase):
         alike(later.wait(), torch.full((1,), float(SIZE) ** 2))
 
     def test_a_pending_future_holds_up_no_other(self):
-        """Nor do callbacks that take their time: what C++ code waits for completes when its operation has."""
+        """Slow callbacks do not delay other waits: the Work for which C++ code waits completes when its operation has completed."""
         waits = threading.Event()
         dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: waits.wait(30))
         right, left = (RANK + 1) % SIZE, (RANK - 1) % SIZE
@@ -593,7 +594,7 @@ class Works(unittest.TestCase):
         self.assertEqual(later[0].wait(), 7)
 
     def test_waits_as_short_as_the_operation(self):
-        """A wait may run out of time just when the operation ends."""
+        """The timeout of a wait may expire at the moment when the operation ends."""
         values = torch.zeros(1)
         for _ in range(200):
             work = dist.all_reduce(values, async_op=True)
@@ -642,7 +643,7 @@ class Works(unittest.TestCase):
 
     @ON_ONE_HOST
     def test_a_future_has_an_end(self):
-        """The group's timeout, which counts from the operation's begin; the operation itself goes on."""
+        """The group's timeout counts from the start of the operation. The operation itself continues."""
         everybody = dist.new_group(list(range(SIZE)))
         everybody.set_timeout(datetime.timedelta(seconds=0.3))
         last = SIZE - 1
@@ -669,7 +670,7 @@ class Works(unittest.TestCase):
         alike(tensor, torch.full((4,), float(SIZE)))
 
     def late_group(self):
-        """A group whose operations time out soon; its last rank comes late."""
+        """A group with a short timeout, in which the last rank comes late."""
         group = dist.new_group(list(range(SIZE)))
         group.set_timeout(datetime.timedelta(seconds=0.3))
         return group
@@ -729,7 +730,8 @@ class Works(unittest.TestCase):
         objects = [None] * SIZE
         if RANK == SIZE - 1:
             dist.barrier(group=GLOO)
-        with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):  # on the late rank in the second half
+        # On the late rank, the timeout expires in the second half of this call.
+        with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
             dist.all_gather_object(objects, f"first of {RANK}", group=group)
         if RANK != SIZE - 1:
             dist.barrier(group=GLOO)
@@ -739,7 +741,8 @@ class Works(unittest.TestCase):
 
     @ON_ONE_HOST
     def test_who_waits_again_goes_on(self):
-        """And who starts something in between does not: the other ranks have done that then."""
+        """A rank that starts another operation in between cannot repair the order, because the other ranks then executed operations that
+        this rank did not."""
         group = self.late_group()
         for starts_more in (False, True):
             tensor = torch.ones(1)
@@ -765,7 +768,7 @@ class Works(unittest.TestCase):
                     dist.all_reduce(tensor, group=group)
 
     def test_a_group_that_goes_with_the_interpreter_leaves_nothing(self):
-        """The names of modules may be gone by then; the end of the job has left it."""
+        """When the interpreter ends, modules may already be cleared, and the job is over. So __del__() then does nothing."""
         group = dist.new_group()
         group.__del__(lambda: True)
         ones = torch.ones(2)

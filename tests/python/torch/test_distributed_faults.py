@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What the ranks are told of one that is killed, and of one that means something else; nothing hangs or crashes."""
+"""What the other ranks report if a rank is killed, and if a rank calls something else. No rank hangs or crashes."""
 
 import os
 import pathlib

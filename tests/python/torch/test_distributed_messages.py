@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""From one rank to another, and barriers that name who is missing, on the backend "rueda". Two ranks and more."""
+"""Messages from one rank to another, and barriers whose error names the missing ranks, on the backend "rueda". Two
+ranks and more."""
 
 import datetime
 import time
@@ -29,7 +30,7 @@ def exactly(mine, theirs):
 
 class Messages(unittest.TestCase):
     def setUp(self):
-        """A receive from anybody might take what a faster rank sends in the next test."""
+        """A receive from any rank might take a message that a faster rank sends in the next test."""
         dist.barrier()
 
     def test_blocking(self):
@@ -138,7 +139,7 @@ class Messages(unittest.TestCase):
         exactly(got, torch.ones(3))
 
     def test_a_wait_for_several_has_one_end(self):
-        """As coalesced calls have them: not one after the other."""
+        """All operations are started before any of them is waited for, as in coalesced calls."""
         works = [dist.irecv(torch.empty(1), BEFORE, tag=80 + index) for index in range(8)]
         works[0].operation.handles += [work.operation.handles[0] for work in works[1:]]
         began = time.monotonic()
@@ -167,7 +168,7 @@ class Barriers(unittest.TestCase):
         dist.monitored_barrier()
         if SIZE > 1:
             for wait_all_ranks in (False, True):
-                # The last rank comes too late, and learns of it.
+                # The last rank comes too late, and gets an error as well.
                 if RANK == SIZE - 1:
                     time.sleep(0.8)
                 with self.assertRaisesRegex(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Groups whose ranks are in no ascending order of the job's: the same results as on a group of Gloo of the same ranks."""
+"""Groups whose ranks are not in the ascending order of the job. The results must equal those of a Gloo group of the same ranks."""
 
 import shutil
 import tempfile
@@ -14,7 +14,7 @@ import torch.distributed as dist
 rueda.init()
 SIZE = rueda.size()
 folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None, 0)
-# Each rank of the job is the next one of the group: of four ranks, no order that is its own inverse.
+# The order is a rotation by one rank. With four ranks, this order is not its own inverse.
 RANK = (rueda.rank() + 1) % SIZE
 dist.init_process_group("rueda", init_method=f"file://{folder}/store", rank=RANK, world_size=SIZE)
 BASE_GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # before 1.13 and 2.0
@@ -22,7 +22,7 @@ BASE_SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scat
 
 
 def pairs():
-    """Groups of Rueda and of Gloo with the same ranks: the world, and others where PyTorch does not sort them."""
+    """Groups of Rueda and of Gloo with the same ranks: the world, and, if PyTorch does not sort the ranks, other orders."""
     made = [(dist.group.WORLD, dist.new_group(backend="gloo"))]
     for ranks in (list(reversed(range(SIZE))), [*range(1, SIZE), 0]):
         try:
@@ -50,13 +50,13 @@ def numbers(*shape, seed=0):
 
 class Orders(unittest.TestCase):
     def compare(self, operation):
-        """What `operation` makes of a group, on both."""
+        """The results of `operation` on both groups."""
         for group, gloo in PAIRS:
             self.assertEqual(dist.get_rank(group), dist.get_rank(gloo))
             torch.testing.assert_close(operation(group), operation(gloo), rtol=0, atol=0)
 
     def compare_with(self, operation, expected_of):
-        """What Gloo has not in all versions: with what is computed here of all ranks' tensors, which Gloo moves."""
+        """Operations that Gloo lacks in some versions. The expected result is computed here from all ranks' tensors, which Gloo moves."""
         for group, gloo in PAIRS:
             result, mine = operation(group)
             everyones = [None] * SIZE

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The ways to start processes that use the backend "rueda", and what becomes of ranks that cannot meet."""
+"""The ways to start processes that use the backend "rueda", and the errors of ranks that cannot find each other."""
 
 import concurrent.futures
 import datetime
@@ -47,7 +47,7 @@ def free_port():
 
 
 def torchrun_works():
-    """PyTorch 1.13 has one that starts nothing with Python 3.11."""
+    """The torchrun of PyTorch 1.13 cannot start anything with Python 3.11."""
     code, _, _ = output_of([*PYTHON, "-m", "torch.distributed.run", "--nproc_per_node=1", "--no_python", "true"])
     return code == 0
 
@@ -83,13 +83,13 @@ class Starts(unittest.TestCase):
         self.assertEqual((code, store), (0, ["<rank 0: 0100007F>"]), said + errors)
 
     def test_under_ruedarun_the_store_listens_on_the_loopback_alone(self):
-        """Although ruedarun sets the variables with which PyTorch would make a store that listens on all interfaces."""
+        """This holds although ruedarun sets the variables with which PyTorch would create a store that listens on all interfaces."""
         if "master_listen_fd" not in (torch.distributed.TCPStore.__init__.__doc__ or ""):
             self.skipTest("the TCPStore of this PyTorch takes no socket")
         self.check_listeners(["--no-mpi"])
 
     def test_worlds_of_other_backends_under_a_launcher(self):
-        """Who says rank, world_size and the address has no need of Rueda's way to meet."""
+        """A program that passes rank, world_size and the address does not need Rueda's rendezvous."""
         program = (
             "import os, sys, torch, torch.distributed as d, rueda.torch.distributed\n"
             "rank = int(os.environ['RUEDA_RANK'])\n"
@@ -110,7 +110,7 @@ class Starts(unittest.TestCase):
             self.skipTest("no mpirun here")
         mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
         self.check(2, [*mpirun, "-np", "2", *PYTHON, RANK, "mpirun"])
-        # Two hosts, which are names here: the store is one of TCP.
+        # Two hosts, which are only names here. The store is a TCPStore.
         one = ["-np", "1", "-x", "RUEDA_HOSTNAME=a", *PYTHON, RANK, "mpirun"]
         other = ["-np", "1", "-x", "RUEDA_HOSTNAME=b", *PYTHON, RANK, "mpirun"]
         self.check(2, [*mpirun, *one, ":", *other], MASTER_ADDR="localhost")
@@ -123,7 +123,7 @@ class Starts(unittest.TestCase):
         self.check(3, [*PYTHON, "-m", module, "--nproc_per_node=3", port, RANK, "torchrun"], OMP_NUM_THREADS="1")
 
     def test_two_jobs_beside_each_other(self):
-        """By the launcher and by a store, at the same time: neither hears of the other."""
+        """One job by the launcher and one by a store, at the same time. Neither disturbs the other."""
         program = (
             "import os, pathlib, sys, time, torch, torch.distributed as d, rueda.torch.distributed\n"
             "folder, mine, other, first = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])\n"
@@ -148,7 +148,7 @@ class Starts(unittest.TestCase):
         self.assertEqual([code for code, _, _ in outputs], [0, 0, 0])
 
     def test_torchrun_under_mpirun(self):
-        """What mpirun has set is torchrun's."""
+        """Under torchrun, the variables that mpirun has set are ignored."""
         if not torchrun_works():
             self.skipTest("the torchrun of this PyTorch starts nothing")
         port = f"--master_port={free_port()}"
@@ -205,7 +205,7 @@ class Starts(unittest.TestCase):
         )
 
     def test_entry_point(self):
-        """As an installed wheel has it, without any import of Rueda in the program."""
+        """The entry points of an installed wheel, without any import of Rueda in the program."""
         if not rueda.torch.distributed.offers("entry point"):
             self.skipTest("this PyTorch reads none")
         project = (HERE.parents[2] / "pyproject.toml").read_text()
@@ -227,7 +227,7 @@ class Starts(unittest.TestCase):
         )
 
     def test_an_end_in_the_middle_of_a_callback(self):
-        """Python cannot be taken down under it: it is waited for; and what is pending holds nobody up."""
+        """The interpreter waits for a running callback before it ends. A pending operation does not delay the end."""
         program = (
             "import atexit, os, time, torch, torch.distributed as d, rueda.torch.distributed\n"
             "d.init_process_group('rueda')\n"
@@ -297,7 +297,7 @@ class Refusals(unittest.TestCase):
 
 
 class Meetings(unittest.TestCase):
-    """Of threads, which have no job: what their members say to each other through a store."""
+    """The ranks are threads, which have no job. They exchange the data of their rendezvous through a store."""
 
     def meet(self, store, rank, size, timeout):
         return Rendezvous(store, rank, size, datetime.timedelta(seconds=timeout)).exchange(f"rank {rank} of {size}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""DDP, FSDP2, ZeRO and checkpoints on the backend "rueda", against a single process on the whole batch. Two ranks and more."""
+"""DDP, FSDP2, ZeRO and checkpoints on the backend "rueda", compared with a single process on the whole batch. Two ranks and more."""
 
 import copy
 import datetime
@@ -36,8 +36,8 @@ def tearDownModule():
 
 
 def model(dtype=torch.float64):
-    """In float64: many optimizers divide by the size of a gradient, so where that is next to nothing they make a step of how it was
-    rounded, and sums of float32 are rounded differently with other ranks and on other processors.
+    """In float64. Many optimizers divide by the size of a gradient. If that is almost zero, the step depends on how the gradient was
+    rounded, and sums of float32 are rounded differently with other numbers of ranks and on other processors.
     """
     torch.manual_seed(0)
     layers = nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
@@ -45,7 +45,7 @@ def model(dtype=torch.float64):
 
 
 def batch(step, dtype=torch.float64):
-    """The same on all ranks: 4 rows for each."""
+    """The whole batch, the same on all ranks: 4 rows for each rank."""
     generator = torch.Generator().manual_seed(step)
     return tuple(torch.randn(4 * SIZE, width, generator=generator).to(dtype) for width in (8, 4))
 
@@ -70,15 +70,15 @@ def alike(parameters, expected, rtol=1e-5, atol=1e-6):
 
 
 def optimizers():
-    """All of torch.optim that take dense gradients and no closure, and more than matrices."""
+    """All optimizers of torch.optim that accept dense gradients, need no closure, and accept more than matrices."""
     others = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
     kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type)]
     return [kind for kind in kinds if issubclass(kind, torch.optim.Optimizer) and kind.__name__ not in others]
 
 
 def of_matrices():
-    """A model for Muon. It computes in bfloat16, and inputs that differ by float32's rounding may be rounded apart there. Under FSDP2 it
-    adds such products up in parts, and makes much of what is rounded away: there is nothing to compare.
+    """A model for Muon. Muon computes in bfloat16, so inputs that differ by the rounding of float32 may be rounded to different values
+    there. FSDP2 adds such products in parts, which amplifies the differences. So the results with FSDP2 cannot be compared.
     """
     network = model()
     for parameter in network.parameters():
@@ -100,7 +100,7 @@ class Ddp(unittest.TestCase):
     ):
         single = model(dtype)
         train(single, optimizer(single.parameters()), shard=False)
-        # Each rank begins elsewhere: DDP gives all of them rank 0's.
+        # Each rank begins with other parameters. DDP gives all ranks those of rank 0.
         mine = model(dtype)
         if RANK > 0:
             for parameter in mine.parameters():
@@ -174,8 +174,8 @@ class Ddp(unittest.TestCase):
         alike(network.parameters(), single.parameters(), rtol=1e-2, atol=1e-3)
 
     def hooked(self, hook, state_of, dtype=torch.float64):
-        """Trained with a hook of PyTorch's whose callbacks start collectives, on Rueda and on Gloo; there each bucket waits for the
-        one before, as callbacks run in no order.
+        """Trains with a hook of PyTorch whose callbacks start collectives, on Rueda and on Gloo. On Gloo, each bucket waits for the one
+        before, because callbacks run in any order there.
         """
 
         def one_by_one(state, bucket):
@@ -265,7 +265,7 @@ class Ddp(unittest.TestCase):
         network = DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)))
         for _ in range(2):
             network(torch.randn(8, 4)).sum().backward()
-        network(torch.randn(8, 4))  # before it, rank 0's buffers are everybody's
+        network(torch.randn(8, 4))  # before the forward pass, DDP copies rank 0's buffers to all ranks
         counts = [torch.empty_like(network.module[1].num_batches_tracked) for _ in range(SIZE)]
         dist.all_gather(counts, network.module[1].num_batches_tracked)
         self.assertEqual([int(one) for one in counts], [3] * SIZE)
@@ -317,7 +317,7 @@ class Sharded(unittest.TestCase):
         self.need("functional collectives")
         for kind in optimizers():
             if kind.__name__ == "Adafactor":
-                continue  # PyTorch's works in place on a norm, which DTensor does not
+                continue  # PyTorch's Adafactor changes a norm in place, which DTensor does not allow
             single, network = model(), self.sharded()
             train(single, kind(single.parameters(), lr=0.01), shard=False)
             train(network, kind(network.parameters(), lr=0.01), shard=True)
@@ -401,7 +401,7 @@ class Sharded(unittest.TestCase):
             checkpoint.load(state, checkpoint_id=folder[0])
             other.load_state_dict(state["model"])
             alike([one.full_tensor() for one in other.parameters()], saved)
-            # Meanwhile the training goes on: so the checkpoint has a group of its own.
+            # The training continues meanwhile, so the checkpoint has a group of its own.
             kept = dict(checkpoint_id=f"{folder[0]}/async", process_group=dist.new_group())
             under_way = checkpoint.async_save({"model": network.state_dict()}, **kept)
             train(network, torch.optim.SGD(network.parameters(), lr=0.1), shard=True)
@@ -461,7 +461,7 @@ class Beside(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_a_forked_child_is_told(self):
-        # PyTorch's server of the store, in rank 0, would be stopped by a child that lets go of the store.
+        # PyTorch's store server, in rank 0, would be stopped by a child process that releases the store.
         store = dist.distributed_c10d._get_default_store()
         reading, writing = os.pipe()
         child = os.fork()

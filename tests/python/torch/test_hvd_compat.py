@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A script that was written for Horovod, started in each way that gives it Rueda; and the names that Horovod's users import."""
+"""A script that was written for Horovod, started in each way in which it gets Rueda instead; and the names that Horovod's users import."""
 
 import json
 import os
@@ -48,7 +48,7 @@ assert hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() == hvd.size()
 print("trained", __name__, sys.argv[1:], flush=True)
 """
 
-# What is spawned imports the script again, and with it horovod.
+# A spawned process imports the script again, and with it horovod.
 WORKERS = """
 import multiprocessing
 import subprocess
@@ -67,7 +67,7 @@ if __name__ == "__main__":
         print(pool.map(plus_ten, range(3)))
 """
 
-#: What `from horovod.torch import …` finds in Horovod.
+#: The names that `from horovod.torch import …` finds in Horovod.
 NAMES = """
 elastic Compression allgather_object broadcast_object broadcast_optimizer_state broadcast_parameters allreduce allreduce_async
 allreduce_ allreduce_async_ grouped_allreduce grouped_allreduce_async grouped_allreduce_ grouped_allreduce_async_
@@ -127,7 +127,7 @@ class AsHorovod(unittest.TestCase):
     def test_a_timeline_that_the_launcher_is_asked_for(self):
         command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--timeline-filename", "timeline.json"]
         command += [sys.executable, "-B", "-m", "rueda.compat.horovod", "train.py"]
-        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # is nothing to be told of, either
+        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this variable does not lead to a warning either
         ran = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False
         )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Workers of DataLoaders, forked and spawned, while the ranks train; and what a worker is told that calls Rueda."""
+"""Workers of DataLoaders, forked and spawned, while the ranks train; and the error of a worker that calls Rueda."""
 
 import unittest
 
@@ -19,7 +19,7 @@ class Squares(torch.utils.data.Dataset):
 
 
 class Asking(torch.utils.data.Dataset):
-    """Calls Rueda where it should not."""
+    """Calls Rueda in a worker, which is not allowed."""
 
     CALLS = {
         "rank": lambda: hvd.rank(),

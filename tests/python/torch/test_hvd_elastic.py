@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Elastic trainings: commits, failures that all ranks survive, samplers. What ranks do not survive: test_hvd_restarts.py."""
+"""Elastic trainings: commits, failures that all ranks survive, and samplers. test_hvd_restarts.py tests failures that end ranks."""
 
 import os
 import pathlib

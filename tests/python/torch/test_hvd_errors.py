@@ -12,7 +12,8 @@ from rueda.torch import mpi_ops
 
 
 def setUpModule():
-    # Before init(): an operation is what Horovod's callers catch, a number is a ValueError only.
+    # Before init(), an operation raises the error that Horovod's callers catch. A query such as rank() raises a plain
+    # ValueError.
     for call in (hvd.rank, hvd.size, hvd.local_rank, hvd.cross_size, hvd.mpi_threads_supported):
         try:
             call()
@@ -56,7 +57,7 @@ def tearDownModule():
 
 
 class Refused(unittest.TestCase):
-    """By this rank alone, at once."""
+    """The error is raised on this rank only, at once."""
 
     def tearDown(self):
         self.assertEqual(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size())
@@ -154,7 +155,7 @@ class Refused(unittest.TestCase):
 
 @unittest.skipIf(int(os.environ.get("RUEDA_SIZE", "2")) < 2, "takes several ranks")
 class Disagreements(unittest.TestCase):
-    """On all ranks alike, when the operation has ended."""
+    """The same error is raised on all ranks, when the operation has ended."""
 
     def setUp(self):
         self.first = hvd.rank() == 0

@@ -13,7 +13,7 @@ RANK = int(os.environ["RUEDA_RANK"])
 
 
 class Communicator:
-    """What looks like one of mpi4py's."""
+    """An object that looks like a communicator of mpi4py."""
 
     def Get_group(self):  # noqa: N802  (mpi4py's name)
         raise AssertionError("is not asked")

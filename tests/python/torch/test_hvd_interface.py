@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Names, order of arguments and defaults, as Horovod has them; documentation with an example each."""
+"""Names, order of arguments and defaults are those of Horovod. Each function has documentation with an example."""
 
 import ast
 import inspect
@@ -103,7 +103,7 @@ class Interface(unittest.TestCase):
 
         hvd.init()
         self.assertTrue(rueda.is_initialized())
-        # NumPy's interface takes PyTorch's tensors, and the other way round there is one job only.
+        # Rueda's NumPy interface accepts PyTorch tensors. Both interfaces use the same job.
         tensor = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
         rueda.allreduce_(tensor, op=rueda.Sum)
         self.assertEqual(tensor.tolist(), [1.0] * 3)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's operations against plain PyTorch, on every rank. Started with 1, 2 and 4 ranks, which run the same tests in order."""
+"""Horovod's operations, compared with plain PyTorch, on every rank. Started with 1, 2 and 4 ranks, which run the same tests in order."""
 
 import gc
 import signal
@@ -29,13 +29,13 @@ def ranks() -> range:
 
 
 def values(rank: int, shape, dtype) -> torch.Tensor:
-    """What that rank has: small whole numbers, whose sums and products are exact in every dtype; of bool, both."""
+    """The input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool, both values occur."""
     count = int(torch.Size(shape).numel())
     return ((torch.arange(count) + rank) % 3 + (dtype != torch.bool)).reshape(shape).to(dtype)
 
 
 def everyones(shape, dtype) -> torch.Tensor:
-    """In a type that has all operations."""
+    """Converts to a dtype that supports all operations."""
     return torch.stack([values(rank, shape, dtype).to(torch.float64) for rank in ranks()])
 
 
@@ -263,7 +263,7 @@ class Others(Case):
             self.assertSame(result, right, dtype)
         nothing = hvd.allgather(torch.empty((0, 4)))
         self.assertSame(nothing, torch.empty((0, 4)))
-        result.zero_()  # the memory of a result is the caller's, after its handle is gone
+        result.zero_()  # the caller owns the memory of a result, also after the handle is released
         gc.collect()
         self.assertFalse(result.any())
 
@@ -338,7 +338,7 @@ class Others(Case):
 
 
 class Gradients(Case):
-    """Backward passes against the formulas that the reference gives, with weights that differ between ranks."""
+    """Backward passes, compared with the reference's formulas, with weights that differ between the ranks."""
 
     def weights(self, rank, shape):
         return values(rank, shape, torch.float64) + rank
@@ -389,7 +389,7 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, average if hvd.rank() == root else torch.zeros_like(average))
 
     def test_alltoall(self):
-        # Rank r sends r + 1 rows to each rank; row i of what rank s received weighs values(s)[i] + s.
+        # Rank r sends r + 1 rows to each rank. Row i of the data from rank s has the weight values(s)[i] + s.
         rows = hvd.rank() + 1
         count = sum(rank + 1 for rank in ranks())
         begin = sum(rank + 1 for rank in range(hvd.rank()))
@@ -416,7 +416,7 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, 10 * gathered)
 
     def test_second_derivatives(self):
-        # Of sums over all ranks of squares of squares: first 4 x³, then 12 x², times what the collectives make of them.
+        # The derivatives of sums over all ranks of squares of squares: first 4 x³, then 12 x², times the factors of the collectives.
         count = hvd.size()
         for function, first, second in (
             (lambda x: hvd.alltoall(x), 4, 12),

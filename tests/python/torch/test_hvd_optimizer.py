@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""DistributedOptimizer against plain PyTorch, which trains on all ranks' samples in one process."""
+"""DistributedOptimizer, compared with plain PyTorch, which trains on all ranks' samples in one process."""
 
 import contextlib
 import copy
@@ -75,7 +75,8 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: Whether this version of PyTorch can tell that nothing but the parameter refers to a gradient: then it may move.
+#: Whether this version of PyTorch can tell that only the parameter refers to a gradient. If so, the optimizer may move
+#: the gradient.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
@@ -89,7 +90,7 @@ def by_another_parameter(gradient, other):
     return lambda: other.grad
 
 
-#: How a program may go on looking at a gradient; what it has of it is for first_of().
+#: Ways in which a program may keep a reference to a gradient. first_of() reads the gradient from that reference.
 LOOKS = {
     "itself": lambda gradient, _other: gradient,
     "detach": lambda gradient, _other: gradient.detach(),
@@ -141,7 +142,7 @@ class Equality(Case):
                 self.assertTrainedAlike(model, reference)
 
     def test_lbfgs_by_closure(self):
-        # Its line search sees the loss: the same on all ranks where they have the same samples.
+        # LBFGS reads the loss in its line search. The loss is the same on all ranks only if they have the same samples.
         model, reference = model_of(), model_of()
         for trained, optimizer in (
             (model, distributed(model, torch.optim.LBFGS(model.parameters(), max_iter=5))),
@@ -250,7 +251,7 @@ class Equality(Case):
             for step in range(STEPS):
                 optimizer.zero_grad()
                 right.zero_grad()
-                # In the last step the samples are at their end.
+                # In the last step, no samples are left on this rank.
                 for part in range(passes if step < STEPS - 1 else passes - 1):
                     loss_of(model, *batch(step, hvd.rank() + 10 * part)).backward()
                     for rank in range(hvd.size()):
@@ -342,7 +343,7 @@ class Sparse(Case):
                 )
                 right = kind(list(reference.parameters()), **options)
                 if kind is torch.optim.SparseAdam and dense:
-                    continue  # which steps where there are zeros, and so differs by design
+                    continue  # it also makes a step if the gradient is zero, and so differs by design
                 for step in range(3):
                     for trained, by, ranks in ((model, optimizer, [hvd.rank()]), (reference, right, range(hvd.size()))):
                         by.zero_grad()
@@ -411,7 +412,7 @@ class HowItIsUsed(Case):
             self.assertTrainedAlike(model, reference)
 
     def test_gradients_that_nobody_wants(self):
-        # As of a discriminator whose generator is trained: its gradients are reduced, and thrown away.
+        # This happens to a discriminator while its generator is trained: its gradients are reduced and then discarded.
         model, reference = model_of(), model_of()
         optimizer = distributed(model)
         for _ in range(3):
@@ -541,13 +542,13 @@ class HowItIsUsed(Case):
         train(model, optimizer, mine)
         saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
         train(model, optimizer, mine, first=STEPS)
-        loss_of(model, *mine(0)).backward()  # under way when the state is loaded
+        loss_of(model, *mine(0)).backward()  # a reduction is in progress when the state is loaded
         model.load_state_dict(saved[0])
         optimizer.load_state_dict(saved[1])
         train(model, optimizer, mine, first=STEPS)
         train(reference, right, global_batch, 2 * STEPS)
         self.assertTrainedAlike(model, reference)
-        # A plain optimizer takes it, and what is wrapped keeps its state.
+        # A plain optimizer accepts the state, and the wrapped optimizer keeps its own.
         plain = sgd(model)
         plain.load_state_dict(optimizer.state_dict())
         train(model, distributed(model, plain), mine, first=2 * STEPS)
@@ -714,12 +715,12 @@ class HowItIsUsed(Case):
         later.step()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            earlier.synchronize()  # of the second; what it has of the first is of yesterday
+            earlier.synchronize()  # the gradient of the second step; a reference to that of the first step is outdated
         self.assertEqual(first.grad[0].item(), 3.0 * hvd.size() * (hvd.size() if hvd.size() > 1 else 1))
         self.assertEqual(second.grad[0].item(), 2.0 * hvd.size())
 
     def begin_on_the_first_rank(self, begin):
-        """It has surely not ended there, as the others begin after it."""
+        """Begins on rank 0. The reduction has certainly not ended there, because the other ranks begin it later."""
         if hvd.rank() == 0:
             begin()
             hvd.broadcast(torch.ones(1), 0, name="go")
@@ -770,7 +771,7 @@ class HowItIsUsed(Case):
                     (4 * parameters[1].sum()).backward()
                 for optimizer in optimizers:
                     optimizer.step()
-                # Of changes that are alike on all ranks Adasum makes the same change once more.
+                # If the changes are equal on all ranks, Adasum gives the same change again.
                 for parameter, factor, op in zip(parameters, (2, 4), (first, second), strict=True):
                     change = 0.5 * factor * (1 if op == hvd.Adasum else hvd.size())
                     torch.testing.assert_close(parameter.data, torch.full((100,), 1 - change))
@@ -805,14 +806,14 @@ class HowItIsUsed(Case):
             parameter = torch.nn.Parameter(torch.ones(10, 4, dtype=dtype))
             plain = torch.optim.SGD([parameter], lr=0.1)
             optimizer = hvd.DistributedOptimizer(plain, [("words", parameter)], **options)
-            for _ in range(2):  # nothing was begun under its names
+            for _ in range(2):  # no operation with these names was started
                 parameter.grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.ones(1, 4, dtype=dtype), (10, 4))
                 with self.assertRaisesRegex(ValueError, "gradient of 'words'"):
                     optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
 
     def test_copies(self):
-        """As in Horovod they have the state, and reduce nothing: here they say so."""
+        """As in Horovod, a copy has the state but reduces nothing. Here, its functions raise an error that says so."""
         model = model_of()
         for options in ({}, {"op": hvd.Adasum}):
             optimizer = distributed(model, **options)
@@ -830,7 +831,7 @@ class HowItIsUsed(Case):
                 pickle.dumps(optimizer)
             with self.assertRaisesRegex(TypeError, "state_dict"):
                 copy.copy(optimizer)
-            # What it takes to go on with a copy.
+            # The steps that a program needs to continue with a copy.
             again = distributed(model_copy, sgd(model_copy), **options)
             again.load_state_dict(made.state_dict())
             train(model, optimizer, mine, 1, 1)
@@ -846,13 +847,13 @@ class HowItIsUsed(Case):
 
 
 class Storages(Case):
-    """Where gradients lie makes no difference to what they are."""
+    """The place of gradients in memory does not change their values."""
 
     def lies_there(self, optimizer, parameter) -> bool:
         return parameter.grad is not None and optimizer._storage.holds(parameter, parameter.grad)
 
     def one(self, storage="auto", count=100, **options):
-        """A parameter, whose gradient is that of a sum, and its optimizer."""
+        """A parameter with the gradient of a sum, and its optimizer."""
         parameter = torch.nn.Parameter(torch.ones(count))
         plain = torch.optim.SGD([parameter], lr=0.0)
         return parameter, hvd.DistributedOptimizer(
@@ -860,7 +861,7 @@ class Storages(Case):
         )
 
     def reduced(self, parameter, optimizer, factor) -> float:
-        """What each element of the gradient is to be after a step with that factor on each rank."""
+        """The expected value of each element of the gradient after a step with that factor on each rank."""
         (parameter.sum() * factor).backward()
         optimizer.step()
         return float(factor * hvd.size())
@@ -888,7 +889,7 @@ class Storages(Case):
                             )
 
     def test_by_default_what_is_zeroed_moves(self):
-        """As this version of PyTorch has it: by zero_grad() without arguments to zero, or to None."""
+        """The default of this version of PyTorch: zero_grad() without arguments sets gradients to zero, or to None."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         parameters = inspect.signature(torch.optim.SGD.zero_grad).parameters
@@ -911,7 +912,7 @@ class Storages(Case):
         optimizer, right = distributed(model), sgd(reference)
         first, second, third = model[0].weight, model[2].weight, model[2].bias
         flat = torch.zeros(first.numel() + 1, dtype=first.dtype)
-        first.grad = flat[: first.numel()].view_as(first)  # a part of what the user has
+        first.grad = flat[: first.numel()].view_as(first)  # a part of the user's gradient
         other = torch.zeros(third.numel() + 1, dtype=third.dtype)
         third.grad = other[: third.numel()].detach()
         second.grad = held = torch.zeros_like(second)
@@ -924,7 +925,7 @@ class Storages(Case):
         self.assertEqual(self.lies_there(optimizer, model[0].bias), KNOWS_WHO_REFERS)
 
     def test_a_gradient_that_has_another_name_does_not_move(self):
-        """It would be zero there, and what comes later be missing."""
+        """If the gradient moved, the other reference would keep zeros and miss all later values."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         other = torch.nn.Parameter(torch.ones(100))
@@ -988,7 +989,8 @@ class Storages(Case):
             model, reference = model_of(), model_of()
             optimizer = distributed(model, gradient_storage=storage)
             for step in range(2):
-                # Replaced before the backward pass: it is added to, and then reduced.
+                # The gradient was replaced before the backward pass. The backward pass adds to the new one, which is
+                # then reduced.
                 for trained in (model, reference):
                     for parameter in trained.parameters():
                         parameter.grad = torch.ones_like(parameter)
@@ -1069,7 +1071,7 @@ class Storages(Case):
                         optimizer.zero_grad(set_to_none=False)
                         later = self.reduced(parameter, optimizer, 9)
                         self.assertEqual((first_of(held), parameter.grad[0].item()), (expected, later))
-                    # When it is let go, the place serves again.
+                    # After the reference is released, its place in the buffer is used again.
                     del held
                     other.grad = None
                     optimizer.zero_grad(set_to_none=True)
@@ -1115,7 +1117,7 @@ class Storages(Case):
 
 
 class Scaling(Case):
-    """With a GradScaler of the CPU, where there is one."""
+    """With a GradScaler for the CPU, if this version has one."""
 
     def setUp(self):
         self.scaler_class = getattr(getattr(torch, "amp", None), "GradScaler", None)
@@ -1203,7 +1205,7 @@ class InASet(Case):
 
 
 def adasum_of(vectors):
-    """Of a power of two of vectors, by the formula, in pairs."""
+    """The Adasum of a power of two of vectors, by the formula, in pairs."""
     while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
         vectors = [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank dies in the middle of a training; ruedarun starts the job again, and it ends with the weights that it would have had."""
+"""A rank dies in the middle of a training; ruedarun starts the job again, and the training ends with the same weights as without the
+failure."""
 
 import os
 import pathlib

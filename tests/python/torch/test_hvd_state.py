@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What all ranks begin with alike: parameters, the state of every optimizer of torch.optim, objects, process sets."""
+"""The state that must be equal on all ranks at the start: parameters, the state of every optimizer of torch.optim,
+objects, and process sets."""
 
 import collections
 import copy
@@ -33,7 +34,7 @@ def model_of(seed: int) -> torch.nn.Module:
 
 
 def same(left, right) -> bool:
-    """Of state dicts: values, and types where they are no tensors."""
+    """Compares state dicts: the values, and the types if they are not tensors."""
     if isinstance(left, torch.Tensor):
         return isinstance(right, torch.Tensor) and left.dtype == right.dtype and torch.equal(left, right)
     if isinstance(left, dict):
@@ -96,7 +97,8 @@ class Parameters(unittest.TestCase):
 
 #: Arguments that an optimizer needs or that give it more state.
 SPECIAL = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.9, "centered": True}, "Adam": {"amsgrad": True}}
-# Those that cannot train dense layers on the CPU; LBFGS is refused; Muon is of matrices only.
+# Optimizers that cannot be tested here: some cannot train dense layers on the CPU, LBFGS is refused, and Muon only
+# accepts matrices.
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
@@ -118,7 +120,8 @@ class States(unittest.TestCase):
         for name, kind in optimizers():
             for trained in (0, 2):
                 with self.subTest(name, trained=trained):
-                    # The root has taken `trained` steps with its own learning rate, the others one with another.
+                    # The root has made `trained` steps with one learning rate. The other ranks have another learning
+                    # rate.
                     lr = 0.5 if hvd.rank() == 0 else 0.001
                     model = model_of(0)
                     optimizer = kind(model.parameters(), lr=lr, **SPECIAL.get(name, {}))
@@ -131,13 +134,14 @@ class States(unittest.TestCase):
                     train(reference_model, reference, trained)
                     self.assertTrue(same(optimizer.state_dict(), reference.state_dict()), name)
                     self.assertIs(optimizer.param_groups[0], group)
-                    # And the next steps are the same.
+                    # The following steps give the same results, too.
                     train(model, optimizer, 2)
                     train(reference_model, reference, 2)
                     self.assertTrue(same(dict(model.state_dict()), dict(reference_model.state_dict())), name)
 
     def test_gradients_are_zeros_where_there_was_no_state(self):
-        """Horovod makes the state by a step of zero gradients; programs then add to .grad, or look at it."""
+        """Horovod creates the optimizer's state by a step with zero gradients. Programs then add to .grad, or read
+        it."""
         for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.SparseAdam):
             with self.subTest(kind.__name__):
                 weight = torch.nn.Parameter(torch.ones(2, 3))

@@ -73,7 +73,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual({event["pid"] for event in events}, set(range(hvd.size())))
         names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
         self.assertEqual(len(names), hvd.size())
-        reduced = 3 if hvd.size() > 1 else 0  # steps; a rank that is alone reduces nothing
+        reduced = 3 if hvd.size() > 1 else 0  # steps; a job of one rank reduces nothing
         for rank in range(hvd.size()):
             mine = [event for event in events if event["pid"] == rank and event["ph"] in "be"]
             for name, count in (("allreduce.0.weight", reduced), ("allreduce.1.bias", reduced), ("allgather.rows", 1)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A thread that waits for other ranks leaves the GIL and the core to others. Started with 2 ranks, of which rank 1 comes late."""
+"""A thread that waits for other ranks leaves the GIL and the core to others. Started with 2 ranks; rank 1 comes late."""
 
 import threading
 import time
@@ -10,9 +10,9 @@ import rueda.torch as hvd
 import torch
 
 LATE = 0.4  # seconds
-#: Of the time waited: what turns a loop around, or a thread that asks for the GIL, would use most of.
+#: The allowed share of CPU time during the wait. A loop that polls, or a thread that keeps asking for the GIL, would use most of the time.
 CPU_SHARE = 0.1
-#: What the other thread's loop reaches in a millisecond; it has hundreds, but for what other processes take.
+#: The smallest allowed count of the other thread's loop per millisecond. It normally reaches hundreds, unless other processes use the CPU.
 LEAST_COUNT = 10_000
 
 
@@ -67,7 +67,7 @@ class Waiting(unittest.TestCase):
     def test_no_cpu(self):
         for name, wait in self.waits():
             with self.subTest(wait=name):
-                wait()  # what is made when it comes for the first time
+                wait()  # things that are created at the first use
                 hvd.barrier()
                 if hvd.rank() == 1:
                     time.sleep(LATE)

@@ -220,7 +220,7 @@ void Execution::describe_next(std::size_t number) {
     }
 }
 
-/// A paused thread may have missed a change between its look and its pause().
+/// A value may have changed between the thread's look and its pause(), so the thread may have missed the change.
 void Execution::look_again_after_pause(std::size_t number) {
     Thread& thread = threads_[number];
     if (!thread.paused) {
@@ -231,7 +231,7 @@ void Execution::look_again_after_pause(std::size_t number) {
         thread.noticed = thread.noticed || view(number, watched.object, watched.bytes) != watched.value;
     }
     if (thread.watched.size() > 1) {
-        // Another change could have come first and let the thread go on earlier.
+        // Another change could have come first, and could have ended the pause earlier.
         for (const Seen& watched : thread.watched) {
             thread.next_footprint.push_back(value_of(watched.object, false));
         }
@@ -240,7 +240,8 @@ void Execution::look_again_after_pause(std::size_t number) {
     }
 }
 
-/// The writes of one object are ordered anyway, so it is a consequence, not a choice, that the thread goes on.
+/// The order of the writes of one object was already chosen. That the thread continues follows from it, and is no
+/// further choice.
 void Execution::let_go_on(std::size_t number) {
     transition_.write_causes.push_back({number, value_of(threads_[number].watched.front().object, false).location});
 }
@@ -474,7 +475,7 @@ std::uint64_t Execution::view(std::size_t number, std::uint32_t object, std::uin
     return own != nullptr ? own->value : read_bytes(objects_[object].address, bytes);
 }
 
-/// Only the first look since the last pause() counts, because the loop would begin with it again.
+/// Only the first look since the last pause() counts, because each turn of the loop begins with it.
 void Execution::see(std::size_t number, const Operation& operation, std::uint64_t value) {
     std::vector<Seen>& seen = threads_[number].seen;
     for (const Seen& known : seen) {
@@ -485,7 +486,7 @@ void Execution::see(std::size_t number, const Operation& operation, std::uint64_
     seen.push_back({operation.object, operation.bytes, value});
 }
 
-/// A value that the thread wrote itself is no reason for it to go on.
+/// A value that the paused thread itself wrote does not end its pause.
 void Execution::see_own(std::size_t number, std::uint32_t object, std::uint64_t value) {
     for (Seen& known : threads_[number].seen) {
         if (known.object == object) {

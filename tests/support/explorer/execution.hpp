@@ -19,12 +19,12 @@ namespace rueda::explorer {
 
 using SyncClock = VectorClock<kMaxThreads>;
 
-/// What is known about an address within one schedule.
+/// The state of an address within one schedule.
 struct Object {
     const void* address = nullptr;
     const char* name = nullptr;  ///< null: reports show its number
     int index = -1;
-    SyncClock released;  ///< what a thread learns by an acquire of the present value
+    SyncClock released;  ///< the past that a thread learns when it reads the present value with acquire
     int plain_writer = -1;
     std::uint32_t plain_write_time = 0;
     std::array<std::uint32_t, kMaxThreads> plain_read_times{};
@@ -48,7 +48,7 @@ private:
     std::vector<std::uint32_t> buckets_;  // object number + 1; 0 means free; the size is a power of two
 };
 
-/// What the last transition did, as far as the search for other schedules needs to know it.
+/// The effects of the last transition that the search for other schedules needs to know.
 struct Transition {
     Footprint footprint;
     /// The threads whose next transition needed an empty buffer, which is empty now.
@@ -174,7 +174,7 @@ private:
     std::string failure_text_;
 };
 
-/// leave() throws it in setup and check.
+/// The exception that leave() throws in setup and check.
 struct FailedOutsideThreads {};
 
 }  // namespace rueda::explorer

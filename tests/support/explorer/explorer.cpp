@@ -131,7 +131,7 @@ private:
                                 "or on addresses");
     }
 
-    /// Returns false if everything from here on was already seen.
+    /// Returns false if all continuations from here were already explored.
     bool add_node(ProcessSet enabled) {
         Node node;
         node.enabled = enabled;

@@ -26,8 +26,8 @@ enum class Memory : std::uint8_t {
 
 enum class Reduction : std::uint8_t {
     none,        ///< every interleaving
-    sleep_sets,  ///< of interleavings that differ only in the order of commuting operations, only one is completed
-    dynamic,     ///< the same, and it branches only where two operations were seen to conflict
+    sleep_sets,  ///< of the interleavings that differ only in the order of commuting operations, only one is completed
+    dynamic,     ///< as above; in addition, it branches only where two operations were seen to conflict
 };
 
 struct Options {
@@ -55,7 +55,7 @@ struct Exploration {
     std::uint64_t schedules = 0;  ///< schedules that ran to their end
     std::uint64_t cut = 0;        ///< schedules that turned out to repeat a completed one, and were not counted
     std::size_t longest = 0;      ///< steps of the longest schedule
-    bool exhausted = false;       ///< everything (within the bound on preemptions) was seen
+    bool exhausted = false;       ///< all schedules (within the bound on preemptions) were explored
 
     [[nodiscard]] bool passed() const { return failure == Failure::none && exhausted; }
 };

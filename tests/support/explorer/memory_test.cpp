@@ -59,7 +59,7 @@ TEST_CASE("a thread sees its own buffer, and the buffer keeps order", "[unit][ex
     const Reduction reduction = every_reduction();
     const Options options{.memory = Memory::store_buffers, .reduction = reduction};
     CAPTURE(reduction);
-    SECTION("each sees its own store before the other's") {  // test n6 of the x86-TSO paper, without the last read
+    SECTION("each sees its own store before the other's") {  // test n6 of the x86-TSO paper, without its last read
         const auto seen = outcomes_of({[](Litmus& state) {
                                            state.x.store(1, std::memory_order_release);
                                            state.a = state.x.load();

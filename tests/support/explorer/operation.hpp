@@ -85,7 +85,7 @@ using Footprint = std::vector<Access>;
     return false;
 }
 
-/// How much of each process's past is known.
+/// A vector clock: for each process, how many of its transitions happened before.
 template <std::size_t Count>
 struct VectorClock {
     std::array<std::uint32_t, Count> at{};

@@ -73,7 +73,7 @@ TEST_CASE("wrong ways to sleep are found as deadlocks", "[unit][explorer]") {
     };
     CHECK(is_lost({.looks_again = false}, Memory::sequentially_consistent));
     CHECK(is_lost({.ticket_first = false}, Memory::sequentially_consistent));
-    // Release is enough only if no store is delayed, but every real processor delays stores.
+    // Release order is enough only on a machine that never delays stores, and every real processor delays them.
     CHECK_FALSE(is_lost({.announce = std::memory_order_release}, Memory::sequentially_consistent));
     CHECK(is_lost({.announce = std::memory_order_release}, Memory::store_buffers));
 }

@@ -9,8 +9,8 @@
 
 #include "tests/support/explorer/explorer.hpp"
 
-// The reductions must not lose anything. Small random programs run with and without them, and the sets of everything
-// that the programs can observe must be equal.
+// The explorer skips schedules that are equivalent to others. It must not lose any outcome by that. Small random
+// programs run with and without skipping, and the sets of everything that the programs can observe must be equal.
 
 namespace rueda::explorer {
 namespace {

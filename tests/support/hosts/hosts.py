@@ -156,7 +156,8 @@ class Hosts:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # Ctrl-C must reach only the command, which needs its hosts until it has ended properly
+            # Ctrl-C must reach only the command. The hosts stay until the command has ended properly, because it needs
+            # them.
             start_new_session=True,
         )
         self.holders.append(holder)

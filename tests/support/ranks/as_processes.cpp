@@ -199,7 +199,7 @@ private:
         child.end = base::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     }
 
-    /// In a child: closes the ends that belong to the test.
+    /// In a child: closes the ends of the pipes that belong to the test.
     void close_others() {
         for (Child& other : children_) {
             other.pipe.reset();

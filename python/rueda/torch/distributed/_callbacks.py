@@ -28,9 +28,9 @@ from rueda.errors import Timeout
 from rueda.torch.distributed import _futures
 from rueda.torch.distributed._pending_operation import Operation, Order
 
-# So many collectives of callbacks may be pending at a time; each is an operation with its own name.
+# The maximum number of pending collectives of callbacks. Each is an operation with its own name.
 _NAMES = 64
-# A thread ends after so many seconds without work.
+# A thread ends after this many seconds without work.
 _IDLE_SECONDS = 5.0
 # The interval of Python's checks for signals, in seconds.
 _SLICE = 0.1
@@ -42,7 +42,7 @@ _here = threading.local()
 
 
 def running() -> Callbacks | None:
-    """The Callbacks of which this thread runs one, if any."""
+    """The group's Callbacks, while this thread runs one of them; otherwise None."""
     return getattr(_here, "running", None)
 
 
@@ -306,7 +306,7 @@ def _on_behalf_of_nobody() -> Iterator[None]:
 
 
 def _nothing() -> None:
-    """Tells nobody that a callback ran, because no future depends on it."""
+    """Does nothing, because no future depends on this callback."""
 
 
 _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()

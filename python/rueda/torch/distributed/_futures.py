@@ -21,7 +21,7 @@ from typing import Any, Protocol
 # How long the thread waits for the oldest operation before it checks the others, in seconds. Doubled while nothing happens.
 _SHORTEST_SLICE = 0.0005
 _LONGEST_SLICE = 0.004
-# A thread ends after so many seconds without work; the next operation starts one.
+# A thread ends after this many seconds without work; the next operation starts one.
 _IDLE_SECONDS = 5.0
 #: How long the end of the process waits for callbacks, in seconds.
 CLOSING_SECONDS = 5.0
@@ -31,7 +31,7 @@ class Watched(Protocol):
     """An operation to wait for."""
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Blocks for at most so many seconds, and drives the engine meanwhile. Returns whether the operation has ended."""
+        """Blocks for at most this many seconds, and drives the engine meanwhile. Returns whether the operation has ended."""
 
     def has_ended(self) -> bool: ...
 

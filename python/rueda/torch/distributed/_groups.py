@@ -21,7 +21,8 @@ from rueda.errors import RuedaError
 from rueda.torch.distributed import _joining
 from rueda.torch.distributed._pending_operation import Order
 
-#: How often the store is asked for who has come: at first, and in the end. And how often whether the job still runs.
+#: How often the store is asked which members have come: at first, and later. The third number is how often this rank checks whether the job
+#: still runs.
 _SHORTEST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.05
 _LOOK_SECONDS = 0.5

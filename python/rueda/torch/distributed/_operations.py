@@ -322,7 +322,7 @@ class Operations:
             _all(f for _, f in started),
         )
 
-    # A reduction, of which each member gets a part.
+    # A reduction that is divided: each member gets a part of it.
 
     def reduce_scatter(
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None
@@ -410,7 +410,7 @@ class Operations:
             _all(f for _, f in started),
         )
 
-    # One member has all of it.
+    # Operations whose result or input only one member has.
 
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """The root gets a tensor of every member; they may have different sizes."""

@@ -25,10 +25,10 @@ def seconds_of(timeout: timedelta | None) -> float | None:
 class Order:
     """Whether this rank may start further operations of a group.
 
-    Operations match between the ranks by their order. After a wait has timed out, the ranks may disagree about that order. This rank
-    skips the following operations (the second half of a call, the collectives of a callback), or repeats the call. The late rank does
-    something else, so later operations would match wrong ones, without an error. So they are refused, unless the program successfully
-    waits for the same operation again before it starts another one.
+    Operations match between the ranks by their order. After a wait has timed out, the ranks may disagree about that order. This rank skips
+    the operations that would follow (the second half of a call, the collectives of a callback), or repeats the call. The late rank executes
+    them, so later operations would silently be matched with different ones. So further operations are refused, unless the program first
+    waits again for the operation that timed out, and this wait succeeds.
 
     Threads: any.
     """

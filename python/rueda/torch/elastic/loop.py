@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The loop around an elastic training: it tries, and after a failure goes back to the last commit and tries again."""
+"""The loop around an elastic training. It runs the training, and after a failure restores the last commit and runs it again."""
 
 from __future__ import annotations
 

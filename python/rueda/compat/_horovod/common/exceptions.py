@@ -9,4 +9,5 @@ __all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedI
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Horovod raises it where it was built for another version of a framework; Rueda is built for none."""
+    """Horovod raises this error if it was built for another version of a framework. Rueda is not built for any
+    version."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What processes find as ``horovod`` that a script under ``python -m rueda.compat.horovod`` has started: it gives them Rueda."""
+"""The package ``horovod`` for processes that a script under ``python -m rueda.compat.horovod`` has started. It gives them Rueda."""
 
 import importlib
 import sys
