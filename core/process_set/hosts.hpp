@@ -144,7 +144,7 @@ public:
     }
 
 private:
-    std::unique_ptr<collectives::Communicator> communicator_;  // on one host: until release_memory()
+    std::unique_ptr<collectives::Communicator> communicator_;    // on one host: until release_memory()
     std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // one of the last two
 };
 
