@@ -16,7 +16,7 @@ enum class DirectState {
     withdrawn,  ///< some member counted its announcement, or will never make it: all members use the log instead
 };
 
-/// No entry of the log keeps a member from announcing.
+/// The value of `last_position` if no entry of the log keeps a member from announcing.
 inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 
 /// Looks at what the other members announced in `generation` of `slot`, which `rank` has announced directly.

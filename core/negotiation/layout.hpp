@@ -221,8 +221,7 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t fusion = 0;      ///< Fusion of a call, for the rank that closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< of the tensor; as `fusion`
-    std::uint32_t uncounted = 0;   ///< call, on several hosts: the number of ranks of the set by which an average does
-                                   ///< not divide
+    std::uint32_t uncounted = 0;   ///< call, on several hosts: how many ranks of the set an average does not count
 };
 
 enum class SlotState : std::uint32_t {

@@ -23,7 +23,7 @@ namespace rueda::core {
 /// of the whole tensor), which must be the same on all ranks. Values of the same position are added when the result is
 /// asked for.
 ///
-/// Threads: made by one; agreed() and result() by any, once the group's Completion is done.
+/// Threads: constructed by one thread. Any thread may call agreed() and result() once the group's Completion is done.
 class SparseAllreduce {
 public:
     static constexpr std::size_t kMembers = 3;
