@@ -183,8 +183,8 @@ bool Announcer::retry_deferred() {
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
-        // entries leave the queue only at its front, so the number of those behind it changes only here; this publishes
-        // the number, too
+        // Entries leave the queue only at its front, so the front has changed whenever an entry has left. So this also
+        // publishes the new number of entries.
         tell_deferred();
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {

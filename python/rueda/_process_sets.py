@@ -44,7 +44,7 @@ class ProcessSet:
         return made
 
     if not TYPE_CHECKING:
-        # Python calls this method only for missing attributes. Every operation reads the number, and so this stays fast.
+        # Python calls this method only for missing attributes. So reading the number, which every operation does, stays fast.
         def __getattr__(self, name: str) -> int:
             if name == "process_set_id":
                 raise InvalidArgument(

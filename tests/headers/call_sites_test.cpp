@@ -108,7 +108,7 @@ TEST_CASE("every operation says from where it was called, where the job wants to
         const std::string text = text_of(call.run);
         INFO(text);
         CHECK_FALSE(text.empty());
-        // of a long path, only the end is shown
+        // only the end of a long path is shown
         const std::string end = "/call_sites_test.cpp:" + std::to_string(call.line);
         CHECK(text.ends_with(end) == wanted);
         CHECK((text.find("; called from ") != std::string::npos) == wanted);

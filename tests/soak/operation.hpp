@@ -27,7 +27,7 @@ public:
     RunningOperation(const Draw& draw, const Members& members, const std::string& name, std::int32_t tag,
                      bool resident);
 
-    /// Waits. Throws std::runtime_error with the name if the result is wrong.
+    /// Waits for the operation. If the result is wrong, throws std::runtime_error with the operation's name.
     void finish();
 
 private:

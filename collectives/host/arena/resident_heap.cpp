@@ -90,9 +90,9 @@ Status ResidentHeap::deallocate(void* memory) {
             fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset),
                       static_cast<off_t>(bytes));
-            // this does the same, but fails for memory that the program has locked; the memory is not used again in any
-            // case
         } else {
+            // This does the same, but fails for memory that the program has locked. In any case the memory is not used
+            // again.
             madvise(memory, bytes, MADV_REMOVE);
         }
     }
