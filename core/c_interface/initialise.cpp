@@ -95,7 +95,7 @@ void forget_in_child() {
     }
     new (&state.mutex) std::mutex;
     new (&state.runtimes_mutex) std::mutex;
-    unwatch_memory();  // a thread of the parent may hold the mutex of the notes, and the child has no operations
+    unwatch_memory();  // The child has no operations. A thread of the parent may hold the mutex of the memory guard.
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
         state.launcher.store(&deaf_line(), std::memory_order_relaxed);
     }

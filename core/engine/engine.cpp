@@ -248,7 +248,8 @@ Status Engine::abort_reason() const {
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
-/// No exception leaves a turn: the thread that drives does so for other threads too, and a failure concerns them.
+/// Throws nothing. The thread that drives progress works for other threads too. So a failure must reach all of them,
+/// not only the caller of this function.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
@@ -677,7 +678,8 @@ void Engine::look_after_others_in_time() noexcept {
     }
 }
 
-/// A look that fails for lack of memory is repeated after the interval, and then finds a death again.
+/// If a check runs out of memory, it is repeated after the interval. A dead rank that could not be reported is found
+/// again then.
 void Engine::look_after_others() noexcept {
     const std::int64_t now = base::monotonic_ns();
     if (now < next_look_ns_) {

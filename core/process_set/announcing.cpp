@@ -96,7 +96,7 @@ bool Announcer::has_pending_members(const TensorEntry& entry) {
     return false;
 }
 
-/// A name means one thing at a time. The name of a group means its members until the last of them has ended.
+/// Fails if the name is in use on this rank. The name of a group is in use until its last member has ended.
 Status Announcer::check_free(const TensorEntry& entry) {
     if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
         return {};

@@ -29,8 +29,8 @@ Status send_step_file(int socket, int file) {
 
 Status RankLine::open() {
     std::array<int, 2> ends{};
-    // A SOCK_SEQPACKET keeps messages whole. Close-on-exec keeps other children from inheriting an end; start_child()
-    // removes that flag in the program itself.
+    // A SOCK_SEQPACKET keeps messages whole. Because of close-on-exec, other children do not inherit the socket;
+    // start_child() clears the flag in the child that should have it.
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return system_failure(ErrorCode::resource_exhausted, "socketpair");
     }

@@ -228,7 +228,7 @@ TEST_CASE("both ranks shut down, the receiver first or last", "[unit]") {
     pair.step_both(3);
     CHECK(sent.done());
     CHECK(pair.receiver().all_done());
-    // The receiver learned of the sender's end. The sender itself first saw its own end.
+    // The receiver's operation ended because the sender has shut down. The sender noticed its own shutdown first.
     CHECK(sent.completion.status().code() == ErrorCode::not_initialized);
 }
 

@@ -217,7 +217,7 @@ TEST_CASE("requests that no working rank posts end the Runtime with their reason
           }) == "rank 1 posted a request of unknown kind 9");
 }
 
-/// 255 dimensions: comparing or printing them would read far beyond the place.
+/// With 255 dimensions, comparing or printing the shape would read far past the end of the array of extents.
 TEST_CASE("metadata that no working rank writes is not compared, and its rank is named") {
     const std::string expected = "rank 1 announced metadata that no working rank writes, in slot ";
     Metadata broken = allreduce_of({3});

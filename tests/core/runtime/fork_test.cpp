@@ -149,7 +149,7 @@ TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
         rueda::init();
         RUEDA_RANK_EQUAL(end_of_child([]() -> int {
                              int rank = 0;
-                             static_cast<void>(rueda_rank(&rank));  // expects the text that an earlier call left
+                             static_cast<void>(rueda_rank(&rank));  // fails, and so makes the error text of this thread
                              std::atexit(fail_at_exit);
                              std::exit(1);
                          }),

@@ -109,7 +109,7 @@ class Operations:
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
-        """The Work to return. If Python code gets the object itself, `make` gets the callbacks of futures."""
+        """The Work for the caller. A subclass passes `make` the thread for callbacks of futures, instead of None."""
         return make(operation, None)
 
     def _peer(self, rank: int, what: str) -> int:
