@@ -10,7 +10,7 @@ rueda_torch_test(distributed_start MODULES distributed_start distributed_faults 
 list(GET rueda_pytorch_interpreters 0 entry)
 string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
 rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2}
-           LABELS mpi SECONDS 70 TIMEOUT 300)
+           LABELS mpi SECONDS 70 TIMEOUT 600)
 set_tests_properties(python.torch.distributed_hosts PROPERTIES PROCESSORS 4 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                                "${environment}")
 
