@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "collectives/mpi/call_watch.hpp"
+#include "collectives/mpi/keep_for_mpi.hpp"
 #include "collectives/mpi/mpi_rendezvous.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
 #include "collectives/mpi/polling_pause.hpp"
@@ -105,12 +106,6 @@ struct MessageCounts {
     std::vector<std::uint32_t> sent;
     std::uint32_t received;
 };
-
-/// The buffers of failed operations. They are kept until the process ends, because MPI may still use them.
-std::vector<std::unique_ptr<Buffers>>& abandoned_buffers() {
-    static auto* const buffers = new std::vector<std::unique_ptr<Buffers>>();
-    return *buffers;
-}
 
 class MpiControlPlane final : public ControlPlane {
 public:
@@ -322,8 +317,7 @@ private:
         failed_ = result.status();
         if (!failed_.is_ok()) {
             transport_->fail(failed_);
-            // A request may still be in progress, and any later call of MPI may write into its memory.
-            abandoned_buffers().push_back(std::move(buffers));
+            keep_for_mpi(std::move(buffers));
         }
         return result;
     }
@@ -339,7 +333,7 @@ private:
         auto counts = std::make_unique<MessageCounts>(MessageCounts{transport_->sent_to(), 0});
         Status status = wait(mpi_->isum_scatter(counts->sent.data(), &counts->received, communicator_));
         if (!status.is_ok()) {
-            static_cast<void>(counts.release());
+            keep_for_mpi(std::move(counts));
             transport_->fail(status);
             return status;
         }

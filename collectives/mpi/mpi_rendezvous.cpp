@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "collectives/interruption.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/mpi/keep_for_mpi.hpp"
 #include "collectives/mpi/polling_pause.hpp"
 #include "collectives/wire.hpp"
 
@@ -73,7 +74,7 @@ public:
     RendezvousMessages(MpiApi& mpi, MPI_Comm communicator) : mpi_(mpi), communicator_(communicator) {}
     ~RendezvousMessages() {
         for (auto& message : sent_) {
-            static_cast<void>(message.release());  // MPI may still read its memory
+            keep_for_mpi(std::move(message));
         }
     }
     RendezvousMessages(const RendezvousMessages&) = delete;
@@ -117,7 +118,7 @@ public:
                 return std::optional(std::move(message->bytes));
             }
             if (!state.is_ok() || Clock::now() >= deadline) {
-                static_cast<void>(message.release());  // MPI may still write into its memory
+                keep_for_mpi(std::move(message));
                 return state.is_ok() ? failure(ErrorCode::aborted, "start: a message from rank {} did not arrive", from)
                                      : state.status();
             }

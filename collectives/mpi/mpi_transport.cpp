@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "collectives/mpi/keep_for_mpi.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -48,7 +49,7 @@ MpiTransport::~MpiTransport() {
     if (!has_ended) {
         // After a failure MPI may still write into the memory for messages without a receive, so that memory stays.
         for (std::unique_ptr<std::byte[]>& room : strays_) {
-            static_cast<void>(room.release());
+            keep_for_mpi(std::move(room));
         }
     }
 }
