@@ -11,7 +11,8 @@ set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as ha
 # Builds all programs that the tests of `scripts/test` need.
 add_custom_target(default_tests)
 
-# Makes default_tests depend on the targets in the command. A target is given by its name or as $<TARGET_FILE:target>.
+# Makes default_tests depend on the targets in the command or environment of a test. A target is given by its name or as
+# $<TARGET_FILE:target>.
 function(rueda_default_test_needs)
   foreach(word IN LISTS ARGN)
     string(REGEX REPLACE ".*\\$<TARGET_FILE:([A-Za-z0-9_]+)>.*" "\\1" word "${word}")
@@ -21,6 +22,15 @@ function(rueda_default_test_needs)
         add_dependencies(default_tests "${word}")
       endif()
     endif()
+  endforeach()
+endfunction()
+
+# Called at the end of each folder: a test's environment is set after rueda_test() has added the test.
+function(rueda_environments_of_default_tests)
+  get_property(tests DIRECTORY PROPERTY RUEDA_DEFAULT_TESTS)
+  foreach(test IN LISTS tests)
+    get_test_property(${test} ENVIRONMENT environment)
+    rueda_default_test_needs(${environment})
   endforeach()
 endfunction()
 
@@ -54,6 +64,11 @@ function(rueda_test name)
     list(APPEND labels full)
   else()
     rueda_default_test_needs(${TEST_COMMAND} ${TEST_NEEDS})
+    get_property(tests DIRECTORY PROPERTY RUEDA_DEFAULT_TESTS)
+    if(NOT tests)
+      cmake_language(DEFER CALL rueda_environments_of_default_tests)
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY RUEDA_DEFAULT_TESTS ${name})
   endif()
   list(REMOVE_DUPLICATES labels)
   add_test(NAME ${name} COMMAND ${TEST_COMMAND})
