@@ -18,12 +18,12 @@
 #include "collectives/selection/make_communicator.hpp"
 #include "collectives/transport.hpp"
 #include "core/hosts/leader.hpp"
-#include "core/process_set/announcer.hpp"
-#include "core/process_set/called_batch.hpp"
-#include "core/process_set/joined_members.hpp"
-#include "core/process_set/operation_ends.hpp"
-#include "core/process_set/set_view.hpp"
-#include "core/process_set/waking.hpp"
+#include "core/process_set/announcing/announcer.hpp"
+#include "core/process_set/batches/called_batch.hpp"
+#include "core/process_set/common/joined_members.hpp"
+#include "core/process_set/common/operation_ends.hpp"
+#include "core/process_set/common/set_view.hpp"
+#include "core/process_set/common/waking.hpp"
 
 namespace rueda::core {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "core/process_set/announced.hpp"
+#include "core/process_set/batches/announced.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

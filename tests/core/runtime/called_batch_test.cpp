@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "core/process_set/called_batch.hpp"
+#include "core/process_set/batches/called_batch.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

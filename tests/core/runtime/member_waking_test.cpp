@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <catch2/catch.hpp>
 
-#include "core/process_set/waking.hpp"
+#include "core/process_set/common/waking.hpp"
 #include "tests/core/runtime/two_members.hpp"
 
 namespace rueda::tests {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "core/process_set/row_outputs.hpp"
+#include "core/process_set/batches/row_outputs.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

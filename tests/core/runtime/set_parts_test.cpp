@@ -9,10 +9,10 @@
 #include <string>
 
 #include "core/operations/verdicts.hpp"
-#include "core/process_set/announcer.hpp"
-#include "core/process_set/direct_announcements.hpp"
-#include "core/process_set/join.hpp"
-#include "core/process_set/verification.hpp"
+#include "core/process_set/announcing/announcer.hpp"
+#include "core/process_set/announcing/direct_announcements.hpp"
+#include "core/process_set/coordination/join.hpp"
+#include "core/process_set/coordination/verification.hpp"
 #include "tests/core/runtime/two_members.hpp"
 
 namespace rueda::tests {

@@ -10,9 +10,9 @@
 
 #include "core/operations/requests.hpp"
 #include "core/pending/tensor_table.hpp"
-#include "core/process_set/announced.hpp"
-#include "core/process_set/announcement_writer.hpp"
-#include "core/process_set/set_view.hpp"
+#include "core/process_set/announcing/announcement_writer.hpp"
+#include "core/process_set/batches/announced.hpp"
+#include "core/process_set/common/set_view.hpp"
 
 namespace rueda::tests {
 

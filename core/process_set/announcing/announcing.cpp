@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Announcing (docs/design/0001-negotiation.md): what a caller submits, in the slot of its name or without a name.
+#include "base/shared_memory/prefetch.hpp"
+#include "base/system/clock.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/rows.hpp"
+#include "core/negotiation/claims.hpp"
+#include "core/operations/groups.hpp"
+#include "core/operations/requests.hpp"
+#include "core/process_set/announcing/announcer.hpp"
+#include "core/termination/memory_guard.hpp"
+
+namespace rueda::core {
+
+Status Announcer::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    return all_or_nothing([&]() -> Status {
+        if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
+            // The other ranks have shut down, and this rank makes one call more than they did. The error says which
+            // call it would have been.
+            return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
+                       ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
+                                 open.message())
+                       : open;
+        }
+        if (name.empty()) {
+            announce_unnamed(request, completion, urgency);
+            return {};
+        }
+        TensorEntry& entry = table_.entry(name);
+        RUEDA_RETURN_IF_FAILED(check_free(entry));
+        ask_for(entry, request);
+        start(entry, completion, urgency);
+        return {};
+    });
+}
+
+Status Announcer::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    return all_or_nothing([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_open(entry.name));
+        RUEDA_RETURN_IF_FAILED(check_free(entry));
+        ask_for(entry, request);
+        start(entry, completion, urgency);
+        return {};
+    });
+}
+
+Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, const rueda_tensor& in,
+                                   const rueda_tensor& out, const rueda_options& options, Completion& completion,
+                                   Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    return all_or_nothing([&]() -> Status {
+        const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
+        if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
+            // An argument that cannot be used is the error of every rank that gives it, whatever has become of the job.
+            // Otherwise the first of several ranks with the same mistake would end, and the later ones would only learn
+            // that it has ended. All other operations check their arguments before they come here.
+            Request request;
+            const Status made = make_allreduce(in, out, options, request);
+            return made.is_ok() ? open : naming_tensor(shown, made);
+        }
+        TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
+        prefetch(entry);
+        const bool is_pending = entry.pending.load(std::memory_order_acquire);
+        if (is_pending || !repeats_allreduce(entry.request, in, out, options)) {
+            RUEDA_RETURN_IF_FAILED(check_free(entry));
+            Request request;
+            if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
+                table_.forget_if_unused(entry);
+                return naming_tensor(shown, made);
+            }
+            ask_for(entry, request);
+        } else {
+            entry.of_group = false;  // because an earlier step may have requested it
+        }
+        if (memory_.extent().call_sites != 0) [[unlikely]] {
+            entry.request.source_file = options.source_file;
+            entry.request.source_line = options.source_line;
+        }
+        start(entry, completion, urgency);
+        return {};
+    });
+}
+
+bool Announcer::has_pending_members(const TensorEntry& entry) {
+    const Request& last = entry.request;
+    for (std::int64_t i = 0; is_size_of_group(last.metadata) && i < last.first_dimension; ++i) {
+        const TensorEntry* const member = table_.find(
+            name_of_member(entry.name, static_cast<std::size_t>(i), static_cast<std::size_t>(last.first_dimension)));
+        if (member != nullptr && member->of_group && member->pending.load(std::memory_order_acquire)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Fails if the name is in use on this rank. The name of a group is in use until its last member has ended.
+Status Announcer::check_free(const TensorEntry& entry) {
+    if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
+        return {};
+    }
+    return failure(ErrorCode::duplicate_name,
+                   "tensor '{}': {} with this name is still pending on this rank; wait for it, or use another name",
+                   entry.name, is_size_of_group(entry.request.metadata) ? "a group" : "an operation");
+}
+
+/// If the caller asks for no compression, the setting decides.
+void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
+    entry.ask_for(request);
+    Metadata& metadata = entry.request.metadata;
+    if (compression_ != Compression::none && request.asked_compression == RUEDA_COMPRESSION_NONE &&
+        may_compress(metadata)) {
+        metadata.compression = static_cast<std::uint16_t>(compression_);
+    }
+}
+
+void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
+    begin_pending(entry, completion);
+    // A thread that holds the progress lock may count afterwards, because no other thread completes anything meanwhile.
+    if (urgency != Urgency::driving) {
+        ends_.count_one();
+    }
+    announce(entry, urgency);
+    if (urgency == Urgency::driving && !direct_.is_at_once()) {
+        ends_.count_one();
+    }
+}
+
+void Announcer::hold(TensorEntry& entry, Completion& completion) noexcept {
+    begin_pending(entry, completion);
+    ends_.count_one();
+    entry.is_held = true;
+    entry.next = nullptr;
+}
+
+void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
+    entry.completion = &completion;
+    entry.stands_in = false;
+    entry.submitted_ns = base::coarse_monotonic_ns();
+    entry.pending.store(true, std::memory_order_relaxed);
+    if (notes_memory()) [[unlikely]] {
+        note_memory(entry);
+    }
+    if (inspects_) [[unlikely]] {
+        inspection_.inspect(entry);
+    }
+}
+
+/// Notes which memory belongs to Rueda until the operation has ended.
+void Announcer::note_memory(const TensorEntry& entry) const {
+    const Request& request = entry.request;
+    const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
+    const bool variable_rows = collectives::has_variable_rows(operation);
+    std::int64_t written = request.output_rows.value_or(variable_rows ? 0 : 1);
+    if (operation == collectives::Operation::reducescatter) {
+        written = collectives::rows_of_member(request.first_dimension, view_.set_rank, view_.set_size).count;
+    }
+    note_pending(entry, variable_rows ? static_cast<std::uint64_t>(request.first_dimension) : 1,
+                 static_cast<std::uint64_t>(written));
+}
+
+/// Asks for the cache lines that the announcement will write, and for those of the other ranks that will be read. They
+/// were last in other cores. Asking for all of them at once, before the checks, takes one wait instead of several.
+void Announcer::prefetch(const TensorEntry& entry) const {
+    if (entry.slot == kNoSlot) {
+        return;
+    }
+    const std::uint64_t generation = entry.generation + 1;
+    // A direct announcement does not use the arrivals, and would take them from the other cores' caches. It is likely
+    // that this announcement is direct if the last one was.
+    const bool directly =
+        (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
+    if (!directly) {
+        base::prefetch_to_write(&memory_.arrivals(entry.slot));
+    }
+    base::prefetch_to_write(&memory_.place(entry.slot, view_.rank, generation));
+    if (!directly && memory_.extent().members <= kInlineMembers) {
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            __builtin_prefetch(&memory_.place(entry.slot, member, generation), 0);
+        }
+    }
+}
+
+void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
+    if (entry.slot == kNoSlot) {
+        announce_in_full(entry);
+        return;
+    }
+    entry.known_to_agree = entry.known_to_agree || agree(entry.agreed, entry.request.metadata);
+    const bool changed = !entry.known_to_agree;
+    ++entry.generation;
+    Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
+    const bool travels = writer_.fill(place, entry, entry.generation, changed);
+    writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);
+    writer_.write_site(entry);
+    if (travels && !changed && direct_.may_begin(entry, urgency)) {
+        direct_.announce(entry, place, urgency);
+        return;
+    }
+    begin_arrival(memory_, view_.rank, entry.slot);
+    // If other members may have announced directly, they wait for this.
+    const bool is_awaited = direct_.others_may_use(entry);
+    AnnouncementWriter::publish(place, entry, entry.generation,
+                                is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
+    if (is_awaited) {
+        waking_.ring_direct_waiters(entry.slot, entry.generation);
+    }
+    count_arrival(entry, changed, urgency);
+}
+
+DirectState Announcer::turn_direct(std::uint64_t last_position) {
+    const DirectState found = direct_.turn(last_position);
+    if (found == DirectState::withdrawn) {
+        const std::lock_guard lock(enqueue_mutex_);
+        TensorEntry& entry = direct_.withdraw();
+        begin_arrival(memory_, view_.rank, entry.slot);
+        count_arrival(entry, /*changed=*/false, Urgency::background);
+    }
+    return found;
+}
+
+/// After begin_arrival().
+void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
+    const Counted counted = count_announcement(
+        memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
+        /*arrived=*/[&] { joined_.tell(entry); }, /*ready_call=*/[&] { return ready_call(entry, urgency); });
+    after_counting(entry, counted, urgency);
+    end_arrival(memory_, view_.rank);
+}
+
+void Announcer::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
+    if (!unnamed_waiting_.empty() || next_unnamed().pending.load(std::memory_order_acquire)) {
+        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // or throws
+        ends_.count_one();
+        deferred_.store(true, std::memory_order_seq_cst);
+        return;
+    }
+    next_unnamed().request.splits.reserve(request.splits.size());  // or throws
+    start_unnamed(request, completion, urgency);
+}
+
+TensorEntry& Announcer::take_next_unnamed() {
+    TensorEntry& entry = next_unnamed();
+    entry.generation = unnamed_calls_++ / memory_.extent().unnamed_slots;
+    return entry;
+}
+
+/// The entry has room for the request's splits.
+void Announcer::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
+    TensorEntry& entry = next_unnamed();
+    ask_for(entry, request);
+    begin_pending(entry, completion);
+    ends_.count_one();
+    entry.generation = unnamed_calls_++ / memory_.extent().unnamed_slots + 1;
+    Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
+    static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));
+    writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);
+    writer_.write_site(entry);
+    begin_arrival(memory_, view_.rank, entry.slot);
+    AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_release);
+    count_arrival(entry, /*changed=*/false, urgency);
+}
+
+/// The call that completes the operation of `entry`, or nothing if the registrar has to compare the announcements.
+std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorEntry& entry, Urgency urgency) const {
+    const bool unnamed = entry.slot < memory_.extent().unnamed_slots;
+    if (caller_ == Caller::leader || joined_.any() ||
+        (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
+        return std::nullopt;
+    }
+    // If a caller is about to drive progress, a batch that begins here need not stay open for other tensors.
+    const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
+    return ReadyCall<Atomics>{
+        {EntryKind::call, entry.slot, 0, 0, fusion_of(entry.request.metadata), entry.request.bytes()}, begins_batch_at};
+}
+
+void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urgency) {
+    switch (counted) {
+        case Counted::waiting:
+            return;
+        case Counted::called:
+            waking_.announced_more(urgency);
+            return;
+        case Counted::unresolved:
+            resolve(entry);
+            return;
+        case Counted::log_full:
+            ends_.raise(ErrorCode::internal,
+                        fmt::format("tensor '{}': there is no room in the log to call it, which no "
+                                    "working rank brings about",
+                                    entry.name));
+            return;
+        case Counted::retired:
+            if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed by a shutdown only
+                ends_.complete(entry, reasons_.shut_down(entry.name));
+            } else if (entry.stands_in && !entry.asked_for) {
+                // The rank that announced the name finds the same, and announces it in full. Before that, this rank
+                // does not know the name. If another host asked for it, no other rank of this host would announce it.
+                table_.unbind(entry);
+                complete_and_forget(entry, {});
+            } else {
+                table_.unbind(entry);
+                announce_in_full(entry);
+            }
+            return;
+    }
+}
+
+bool Announcer::signatures_agree(std::uint32_t slot, std::uint64_t generation) const {
+    const std::uint64_t mine = memory_.place(slot, view_.rank, generation).signature;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        if (memory_.place(slot, member, generation).signature != mine) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/process_set/announcing/direct_announcements.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "collectives/operation.hpp"
+#include "core/process_set/announcing/announcement_writer.hpp"
+
+namespace rueda::core {
+
+using collectives::Operation;
+
+void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
+    place.flags |= Place<Atomics>::kDirect;
+    if (auto& last = memory_.cursor(view_.rank).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
+        last.store(entry.slot + 1, std::memory_order_release);  // partner: the stall monitor
+    }
+    if (urgency == Urgency::driving) {
+        at_once_ = &entry;
+        // read by this thread, or published when the right to drive progress is passed on
+        direct_.store(&entry, std::memory_order_relaxed);
+    } else {
+        // Comes before the stamp. The thread that drives progress may be asleep as a blocked caller; it finds this when
+        // it is woken below. seq_cst, because that thread first says that it sleeps and then looks.
+        direct_.store(&entry, std::memory_order_seq_cst);
+    }
+    AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);
+    waking_.announced_more(urgency);
+    joined_.tell(entry);
+}
+
+bool DirectAnnouncements::finish_at_once(int looks) {
+    TensorEntry* entry = std::exchange(at_once_, nullptr);
+    if (entry == nullptr) {
+        return false;
+    }
+    DirectState found = DirectState::waiting;
+    for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
+        found = look_at_direct(memory_, entry->slot, view_.rank, entry->generation);
+    }
+    if (found == DirectState::complete && execute(*entry)) {
+        forget();
+        ends_.complete_uncounted(
+            *entry, collectives::has_variable_rows(static_cast<Operation>(entry->request.metadata.operation)));
+        return true;
+    }
+    ends_.count_one();
+    return false;
+}
+
+bool DirectAnnouncements::others_may_use(const TensorEntry& entry) const {
+    const auto operation = static_cast<Operation>(entry.agreed.operation);
+    return memory_.extent().inputs_travel() && operation != Operation::barrier &&
+           (collectives::may_differ_in_rows(operation) ||
+            memory_.payload(entry.slot, view_.rank, entry.generation, bytes_of(entry.agreed)) != nullptr);
+}
+
+TensorEntry& DirectAnnouncements::withdraw() {
+    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);
+    forget();
+    return entry;
+}
+
+DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
+    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has checked that there is one
+    const DirectState found =
+        look_at_direct(memory_, entry.slot, view_.rank, entry.generation, std::min(last_position, closing_at_));
+    if (found == DirectState::complete && execute(entry)) {
+        forget();
+        ends_.complete(entry, {});
+    }
+    return found;
+}
+
+/// Returns false if a member announced something other than it had agreed to, or if there is no memory to go on; the
+/// job then ends.
+bool DirectAnnouncements::execute(TensorEntry& entry) {
+    try {
+        const Status executed = execution_.run(entry);
+        if (!executed.is_ok()) [[unlikely]] {
+            ends_.raise(executed);
+            return false;
+        }
+    } catch (const std::bad_alloc&) {
+        ends_.raise_no_memory();
+        return false;
+    }
+    if (view_.rank == 0) {
+        note_use(entry);
+    }
+    return true;
+}
+
+/// Records the use, because the log does not show that the slot is in use. It is a hint for the search for unused
+/// slots.
+void DirectAnnouncements::note_use(const TensorEntry& entry) const {
+    auto& last_called = memory_.arrivals(entry.slot).last_called;
+    if (const std::uint64_t next = cursor_.position(); last_called.load(std::memory_order_relaxed) < next) {
+        last_called.store(next, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace rueda::core

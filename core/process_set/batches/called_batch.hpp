@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/communicator.hpp"
+#include "core/negotiation/log.hpp"
+#include "core/negotiation/tree_messages.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/process_set/batches/announced.hpp"
+#include "core/process_set/batches/row_outputs.hpp"
+#include "core/process_set/common/set_view.hpp"
+
+namespace rueda::core {
+
+/// The batch that the log calls, in the form in which a communicator executes it. It is built from what each rank
+/// announced, entry by entry. It stays valid until the next batch begins, and the batch's task uses its memory.
+///
+/// Threads: the thread that drives progress. A failure here means a faulty rank, or too little memory, and ends the
+/// job.
+class CalledBatch {
+public:
+    using Call = Log<base::StdAtomics>::Entry;
+
+    /// All arguments outlive this object.
+    CalledBatch(const SetView& view, const Announced& announced, const RowOutputs& outputs)
+        : view_(view), announced_(announced), outputs_(outputs) {}
+
+    /// Begins an empty batch for these log positions.
+    void begin(std::uint64_t begin, std::uint64_t end);
+    /// Adds the pending operation `entry`, which `called`, the log entry at `position`, calls.
+    [[nodiscard]] Status add(TensorEntry& entry, const Call& called, std::uint64_t position);
+
+    // These functions need a batch that is not empty.
+    [[nodiscard]] std::span<TensorEntry* const> entries() const { return entries_; }
+    [[nodiscard]] TensorEntry& first() const { return *entries_.front(); }
+    [[nodiscard]] collectives::Operation operation() const {
+        return static_cast<collectives::Operation>(first().request.metadata.operation);
+    }
+    /// The batch for the communicator. Valid until the next begin().
+    [[nodiscard]] collectives::Batch for_communicator() const {
+        return {operation(), segments_, locations_, splits_, rows_};
+    }
+
+    /// For an operation of variable size: the number of members, on all hosts, that have announced their rows.
+    [[nodiscard]] std::size_t members() const { return rows_.size(); }
+    /// The first dimension that the member announced; nothing if it has joined.
+    [[nodiscard]] std::optional<std::int64_t> rows_of(std::size_t member) const {
+        return rows_[member] == kJoinedRows ? std::nullopt : std::optional(rows_[member]);
+    }
+
+    /// For an alltoall or a scatter on several hosts: before the data is sent, every rank tells every other rank how
+    /// many rows it gets.
+    struct Splits {
+        std::span<const std::int64_t> to;  ///< number of rows from this rank for each member
+        std::span<std::int64_t> from;      ///< the communicator fills this
+    };
+    [[nodiscard]] Splits begin_splits();
+    /// Call it when the splits are filled. Afterwards the batch can be executed.
+    [[nodiscard]] Status take_splits();
+
+    /// Frees the memory, when no further batch will begin.
+    void release();
+
+private:
+    [[nodiscard]] Status add_segment(TensorEntry& entry, const Call& called);
+    [[nodiscard]] Status read_rows(std::uint32_t attachment);
+    [[nodiscard]] Status complete_rows(const TensorEntry& entry);
+    [[nodiscard]] Status prepare_output(TensorEntry& entry, std::uint32_t slot);
+    [[nodiscard]] Status prepare_allgather(TensorEntry& entry);
+    [[nodiscard]] Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
+    [[nodiscard]] Status prepare_gather(TensorEntry& entry);
+    [[nodiscard]] Status prepare_reducescatter(TensorEntry& entry);
+    [[nodiscard]] Status set_output(Result<std::byte*> output);
+
+    SetView view_;
+    const Announced& announced_;
+    const RowOutputs& outputs_;
+    std::uint64_t begin_ = 0;
+    std::uint64_t end_ = 0;
+    std::vector<TensorEntry*> entries_;
+    std::vector<collectives::Segment> segments_;    // one for each entry
+    std::vector<collectives::Location> locations_;  // for each segment, one for each member of this host
+    std::vector<std::int64_t> rows_;                // the first dimensions of the operation of variable size, by member
+    std::vector<std::int64_t> splits_;              // the splits of the alltoall, gather or scatter
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/process_set/common/operation_ends.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+
+namespace rueda::core {
+
+OperationEnds::OperationEnds(const SetView& view, const Waking& waking, std::atomic<std::uint32_t>& pending)
+    : view_(view),
+      waking_(waking),
+      pending_(pending),
+      finished_(view.memory.cursor(view.rank).finished),
+      no_memory_to_go_on_(fmt::format("rank {} ran out of memory in the middle of an operation", view.own_job_rank())) {
+}
+
+void OperationEnds::complete(TensorEntry& entry, const Status& status) {
+    Completion* completion = entry.completion;
+    if (notes_memory()) [[unlikely]] {
+        note_ended(entry);
+    }
+    if (status.is_ok()) {
+        note_finished(entry);
+    }
+    // From here on the caller may submit the name again.
+    entry.pending.store(false, std::memory_order_release);
+    uncount_one();
+    if (completion != nullptr) [[likely]] {  // no caller waits for an operation that this rank stands in for
+        completion->complete_one(status);
+    }
+}
+
+void OperationEnds::forget_finished(std::uint32_t slot) {
+    if (static_cast<std::uint32_t>(finished_.load(std::memory_order_relaxed)) == slot + 1) {
+        finished_.store(0, std::memory_order_relaxed);  // published by the cursor, which the registrar waits for
+    }
+}
+
+void OperationEnds::raise(ErrorCode code, std::string_view text) noexcept {
+    auto& abort = view_.arena.blocks().abort();
+    try {
+        abort.raise(code, view_.identity.title().append(text));
+    } catch (const std::bad_alloc&) {
+        abort.raise(code, text);
+    }
+    waking_.ring_all();
+}
+
+}  // namespace rueda::core

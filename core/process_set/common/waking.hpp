@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "core/negotiation/ringing.hpp"
+#include "core/process_set/common/set_view.hpp"
+#include "core/process_set/common/urgency.hpp"
+
+namespace rueda::core {
+
+/// Wakes the members of a set on this host. The attention word of each member says whether it sleeps, and how: as a
+/// blocked caller or as a background thread.
+///
+/// Threads: any, except ring_readers().
+class Waking {
+public:
+    explicit Waking(const SetView& view)
+        : blocks_(view.arena.blocks()), memory_(view.memory), members_(view.extent().members), rank_(view.rank) {}
+
+    void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
+
+    /// Members that are awake take part as soon as they look. Sleeping members are woken here, once per batch, because
+    /// the rank that appended did not wake them.
+    void wake_others() const {
+        for (std::uint32_t member = 0; member < members_; ++member) {
+            if (member != rank_) {
+                wake(member);
+            }
+        }
+    }
+
+    /// Wakes the threads that must look at the log now, because this rank has appended to it.
+    void announced_more(Urgency urgency) const {
+        ring_readers_of_log(
+            members_, rank_, /*own_background=*/urgency == Urgency::background, [this](std::uint32_t member) -> auto& {
+                return attention_of(member);
+            });
+    }
+
+    /// Wakes the members that announced the same generation directly, because this rank counts its announcement.
+    void ring_direct_waiters(std::uint32_t slot, std::uint64_t generation) const {
+        core::ring_direct_waiters(
+            memory_, rank_, slot, generation, [this](std::uint32_t member) -> auto& { return attention_of(member); });
+    }
+
+    /// Rings the members that have not read the log up to `position`.
+    void ring_behind(std::uint64_t position) const {
+        for (std::uint32_t member = 0; member < members_; ++member) {
+            if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
+                attention_of(member).ring(attention_of(member).state());
+            }
+        }
+    }
+
+    /// Rings the members that have not read the log up to `position`, for which the registrar waits: a rank with
+    /// nothing pending reads the log only a few times per second. It rings once: a thread that drives progress then
+    /// looks for unread entries before it leaves (ProgressLock::leave()). Under the enqueue lock.
+    void ring_readers(std::uint64_t position) {
+        if (position != rung_for_) {
+            rung_for_ = position;
+            ring_behind(position);
+        }
+    }
+
+    /// Wakes every member, however it sleeps, because the job ends.
+    void ring_all() const {
+        for (std::uint32_t member = 0; member < members_; ++member) {
+            attention_of(member).ring_all();
+        }
+    }
+
+private:
+    [[nodiscard]] base::Attention<base::StdAtomics>& attention_of(std::uint32_t member) const {
+        return blocks_.of(member).attention;
+    }
+
+    const base::HostBlocks& blocks_;
+    const NegotiationMemory<base::StdAtomics>& memory_;
+    std::uint32_t members_;
+    std::uint32_t rank_;
+    std::uint64_t rung_for_ = 0;  // a log position
+};
+
+}  // namespace rueda::core

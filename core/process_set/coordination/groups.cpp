@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/process_set/coordination/groups.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/text.hpp"
+#include "core/negotiation/claims.hpp"
+#include "core/operations/groups.hpp"
+
+namespace rueda::core {
+
+/// All members of a group are pending at the same time. If other ranks must be asked for their numbers, the group's own
+/// number is pending as well. If a group does not fit, every rank announces only its number. All ranks then learn that
+/// it does not fit, or that they disagree.
+bool Groups::fits_in_slots(std::size_t members) const {
+    return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
+}
+
+Status Groups::too_many_members(std::string_view group, std::size_t members) const {
+    return failure(ErrorCode::resource_exhausted,
+                   "group '{}' has {} tensors, which take {} slots for tensor names at a time, and RUEDA_SLOTS_MAX is "
+                   "{}: make several groups of it, or raise RUEDA_SLOTS_MAX; no member of the group was started",
+                   group, members, members + (view_.set_size > 1 ? 1 : 0),
+                   view_.extent().for_names(view_.extent().slots));
+}
+
+/// Checks the names that are announced in addition to the group's own, before anything is pending. `names` holds the
+/// members to be started: all of the `members`, or none.
+Status Groups::check(std::string_view group, std::size_t members, std::span<const std::string> names) {
+    RUEDA_RETURN_IF_FAILED(announcer_.check_open(names.empty() ? group : std::string_view(names.front())));
+    for (const std::string& name : names) {
+        if (announcer_.table().entry(name).pending.load(std::memory_order_acquire)) {
+            return failure(
+                ErrorCode::duplicate_name,
+                "tensor '{}' of a group: an operation with this name is still pending on this rank; nothing of the "
+                "group was started",
+                name);
+        }
+    }
+    if (view_.set_size == 1) {
+        return {};
+    }
+    const TensorEntry& count = announcer_.table().entry(group);
+    const bool repeats = !names.empty() && count.request.first_dimension == static_cast<std::int64_t>(members);
+    if (count.pending.load(std::memory_order_acquire) || (!repeats && announcer_.has_pending_members(count))) {
+        return failure(ErrorCode::duplicate_name,
+                       "group '{}': a group or an operation with this name is still pending on this rank; wait for it, "
+                       "or use another name",
+                       group);
+    }
+    return {};
+}
+
+Status Groups::submit(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
+                      Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    const bool fits = fits_in_slots(names.size());
+    const std::span<const std::string> members = fits ? names : std::span<const std::string>();
+    Status status = announcer_.all_or_nothing([&]() -> Status {
+        if (!fits && view_.set_size == 1) {
+            return too_many_members(group, names.size());
+        }
+        return check(group, names.size(), members);
+    });
+    if (!status.is_ok()) {
+        forget_unused(group);
+        std::for_each(members.begin(), members.end(), [this](const std::string& name) { forget_unused(name); });
+        return status;
+    }
+    // The number is announced first, so that its batch is settled before the batches of the members begin.
+    TensorEntry* const number =
+        view_.set_size > 1 ? &start_number(group, names.size(), fits, completion, urgency) : nullptr;
+    TensorEntry** held = number != nullptr && holds_members_of(*number) ? &number->held : nullptr;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+        TensorEntry& member = *announcer_.table().find(members[i]);
+        announcer_.ask_for(member, requests[i]);
+        member.of_group = true;
+        if (held == nullptr) {
+            announcer_.start(member, completion, urgency);
+        } else {
+            announcer_.hold(member, completion);
+            *held = &member;
+            held = &member.next;
+        }
+    }
+    return {};
+}
+
+/// Announces the number of members. If they do not fit, nothing else of the group is announced.
+TensorEntry& Groups::start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
+                                  Urgency urgency) {
+    completion.add_members(1);
+    if (!fits) {
+        completion.add_members(~static_cast<std::uint32_t>(members) + 1);  // takes them away
+    }
+    Request count;
+    make_count(members, view_.identity.id, count);
+    TensorEntry& entry = *announcer_.table().find(group);
+    announcer_.ask_for(entry, count);
+    entry.of_group = true;
+    announcer_.start(entry, completion, urgency);
+    return entry;
+}
+
+void Groups::forget_unused(std::string_view name) {
+    if (TensorEntry* const entry = announcer_.table().find(name)) {
+        announcer_.table().forget_if_unused(*entry);
+    }
+}
+
+/// Whether the members must wait for the group's number. A number without a slot may find none, and then no rank learns
+/// the others' numbers. So the members are announced only when the number is called. This is the same on all ranks,
+/// because on one host either all announce the number in full, or all announce it in its slot. (On several hosts the
+/// job ends if there is no slot.)
+bool Groups::holds_members_of(const TensorEntry& count) const {
+    return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
+}
+
+Status Groups::settle(TensorEntry& entry, const CalledBatch& batch, bool in_full) {
+    if (entry.stands_in) {
+        return {};  // the rank will also stand in for all members that the others announce
+    }
+    RanksOfCount ranks_of;
+    for (std::size_t member = 0; member < batch.members(); ++member) {
+        const std::optional<std::int64_t> count = batch.rows_of(member);
+        if (!count) {
+            continue;
+        }
+        if (*count < 1) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} announced a group of {}", entry.name,
+                           view_.identity.ranks[member], *count);
+        }
+        ranks_of[*count].push_back(view_.identity.ranks[member]);
+    }
+    if (ranks_of.size() == 1) {
+        if (const auto members = static_cast<std::size_t>(ranks_of.begin()->first); !fits_in_slots(members)) {
+            entry.completion->fail_foremost(too_many_members(entry.name, members));
+        }
+        if (in_full) {
+            const std::lock_guard lock(announcer_.enqueue_mutex());
+            announcer_.announce_held(entry);
+        }
+        return {};
+    }
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    return end(entry, ranks_of,
+               failure(ErrorCode::mismatch, "group '{}': the ranks disagree about the number of its members: {}",
+                       entry.name, describe_counts(ranks_of)),
+               in_full);
+}
+
+Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full) {
+    if (entry.stands_in || entry.completion == nullptr) {
+        return {};
+    }
+    const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
+    RUEDA_RETURN_IF_FAILED(check_counts(entry, ranks_of, own));
+    // The members may have failed earlier, if the ranks together have more of them than there are slots.
+    entry.completion->fail_foremost(mismatch);
+    if (in_full && holds_members()) {
+        announcer_.end_held(entry, mismatch);  // then no rank has announced a member
+        return {};
+    }
+    if (!announcer_.check_open(entry.name).is_ok()) {
+        // After a failure or a shutdown everything pending fails. If this rank is in join(), it stands in for whatever
+        // others have pending. Their members then end without it, some of them with success, but the groups' handles
+        // fail all the same.
+        return {};
+    }
+    for (const auto& [count, ranks] : ranks_of) {
+        if (count != own && fits_in_slots(static_cast<std::size_t>(count))) {
+            announce_for_others(count, entry);
+        }
+    }
+    return {};
+}
+
+/// Checks that every number is possible. A rank has checked the names of its own members. Another rank's number may
+/// lead to longer names.
+Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
+    for (const auto& [count, ranks] : ranks_of) {
+        if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
+            (count != own &&
+             name_of_member(entry.name, static_cast<std::size_t>(count) - 1, static_cast<std::size_t>(count)).size() >
+                 RUEDA_MAX_NAME)) {
+            return failure(
+                ErrorCode::internal,
+                "tensor '{}': {} announced a group of {}; expected at most {}, with names of at most {} bytes "
+                "for its members",
+                entry.name, ranks.empty() ? "a rank" : base::format_ranks(ranks), count, kMostGroupMembers,
+                RUEDA_MAX_NAME);
+        }
+    }
+    return {};
+}
+
+/// Announces under the name of each member of a group of `count` members, as long as `entry` is pending. No caller of
+/// this rank can then use these names. The announcement is a group without members, which no caller can start.
+void Groups::announce_for_others(std::int64_t count, const TensorEntry& entry) {
+    Request nothing;
+    make_count(0, view_.identity.id, nothing);
+    for (std::int64_t i = 0; i < count; ++i) {
+        TensorEntry& other = announcer_.table().entry(
+            name_of_member(entry.name, static_cast<std::size_t>(i), static_cast<std::size_t>(count)));
+        if (!other.pending.load(std::memory_order_acquire)) {
+            other.ask_for(nothing);
+            other.of_group = true;
+            entry.completion->add_members(1);
+            announcer_.start(other, *entry.completion, Urgency::background);
+        }
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/process_set/coordination/join.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "base/system/clock.hpp"
+#include "core/negotiation/call_sites.hpp"
+#include "core/negotiation/claims.hpp"
+#include "core/negotiation/impossible.hpp"
+#include "core/negotiation/joining.hpp"
+#include "core/process_set/coordination/verification.hpp"
+#include "rueda/types.hpp"
+
+namespace rueda::core {
+
+using collectives::Operation;
+
+namespace {
+
+/// The result of a join. If there is no memory for its name, the failure is reported without the name.
+Status about_join(const Status& status) noexcept {
+    try {
+        return status.is_ok() ? status : failure(status.code(), "join: {}", status.message());
+    } catch (const std::bad_alloc&) {
+        return status;
+    }
+}
+
+}  // namespace
+
+// ---- joining --------------------------------------------------------------------------------------------------------
+
+Status Join::announce(Completion& completion, bool counted) {
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    RUEDA_RETURN_IF_FAILED(announcer_.check_open(""));
+    announcer_.set_joining(true);
+    is_counted_ = counted;
+    has_joined_ = false;
+    has_settled_ = false;
+    completion_ = &completion;
+    looked_at_ = kNeverLooked;
+    ends_.count_one();
+    joins_soon_.store(true, std::memory_order_seq_cst);
+    joins_.store(true, std::memory_order_release);  // partner: is_on()
+    if (may_join()) {
+        become_joined();
+    }
+    // The thread that drives this rank's progress may be asleep, so it is woken. The caller then calls
+    // Engine::attend().
+    waking_.wake(view_.rank);
+    return {};
+}
+
+void Join::note_site(const char* file, std::int32_t line) const {
+    if (view_.extent().call_sites != 0) {
+        view_.memory.join_site(view_.rank).write(site_text(file, line));
+    }
+}
+
+bool Join::turn() {
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    if (completion_ == nullptr) {
+        return false;
+    }
+    if (!has_joined_) {
+        if (!may_join()) {
+            return false;
+        }
+        become_joined();
+    }
+    // Operations that have ended since the last look make room for others that were announced before.
+    const std::uint64_t position = cursor_.position();
+    const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
+    bool moved = false;
+    if (position != looked_at_ || announced != announced_seen_) {
+        // The first look also finds direct announcements of members that did not see this rank join.
+        moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
+        looked_at_ = position;
+        announced_seen_ = announced;
+        joins_soon_.store(false, std::memory_order_seq_cst);
+    }
+    return settle() || moved;
+}
+
+/// Whether this rank may join now: everything that it has submitted must be announced. An operation that another thread
+/// announced directly must end first, because the other members may have seen it as direct.
+bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
+
+void Join::become_joined() {
+    view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    const std::uint64_t joined = set_joined(view_.memory, view_.rank);
+    has_joined_ = true;
+    joined_members_.wake(joined);  // the others wait for the last rank to join
+}
+
+bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
+
+/// Says that all members have joined and nothing is pending on this rank. A rank with an operation of its own pending
+/// does not say so. What this rank stands in for is also pending on such a rank.
+bool Join::settle() {
+    if (has_settled_ ||
+        view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
+        !has_nothing_pending()) {
+        return false;
+    }
+    // If the mailbox is full, another turn tries again. The mailbox is emptied as the log is read.
+    has_settled_ = announcer_.try_post_settle();
+    return has_settled_;
+}
+
+bool Join::has_nothing_pending() {
+    bool nothing = true;
+    announcer_.table().for_each(
+        [&](const TensorEntry& entry) { nothing = nothing && !entry.pending.load(std::memory_order_acquire); });
+    return nothing && announcer_.has_announced_all();
+}
+
+// ---- standing in ----------------------------------------------------------------------------------------------------
+
+/// Announces what others have announced and this rank has not. Returns true if there was something.
+bool Join::stand_in_for_new(bool look_at_places) {
+    bool any = stand_in_for_unnamed();
+    const std::uint32_t high =
+        std::min(view_.memory.header().high_slot.load(std::memory_order_acquire), view_.memory.extent().slots);
+    for (std::uint32_t slot = view_.extent().unnamed_slots; slot < high; ++slot) {
+        any = stand_in_for_slot(slot, look_at_places) || any;
+    }
+    return stand_in_for_direct() || any;
+}
+
+/// Operations without names match by the order of the calls, so this rank makes these calls as well.
+bool Join::stand_in_for_unnamed() {
+    bool any = false;
+    while (!announcer_.next_unnamed().pending.load(std::memory_order_acquire) &&
+           was_announced(announcer_.next_unnamed(), /*look_at_places=*/false) && is_away()) {
+        stand_in(announcer_.take_next_unnamed());
+        any = true;
+    }
+    return any;
+}
+
+bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
+    TensorEntry* entry = announcer_.table().at_slot(slot);
+    if (entry == nullptr) {
+        return stand_in_for_new_name(slot);
+    }
+    if (entry->pending.load(std::memory_order_acquire) || !was_announced(*entry, look_at_places) || !is_away() ||
+        (inspects_ && will_announce(entry->name))) {
+        return false;
+    }
+    stand_in(*entry);
+    return true;
+}
+
+/// Handles a name for which this rank has no slot. If this rank has another slot for the name, or its own announcement
+/// of it, the log has further entries about it that come first.
+bool Join::stand_in_for_new_name(std::uint32_t slot) {
+    const auto& label = view_.memory.label(slot);
+    const auto state = label.state();
+    if (state.state != SlotState::first_sight) {
+        return false;
+    }
+    const std::string name = label.name(state);
+    if (name.empty()) {
+        return false;  // the slot is in a newer generation, and the rank that started it tells the joined members
+    }
+    const TensorEntry* known = announcer_.table().find(name);
+    if (known != nullptr &&
+        (known->slot != kNoSlot || known->in_full || known->pending.load(std::memory_order_acquire))) {
+        return false;
+    }
+    // The slot stays in this state until this rank has announced the name, or until a shutdown fails it.
+    if (!is_away() || (inspects_ && will_announce(name))) {
+        return false;
+    }
+    stand_in(announcer_.table().entry(name));
+    return true;
+}
+
+/// Each member has at most one direct announcement at a time, in the slot that its cursor names.
+bool Join::stand_in_for_direct() {
+    bool any = false;
+    for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
+        const std::uint32_t slot = view_.memory.cursor(member).direct.load(std::memory_order_acquire);
+        TensorEntry* entry = member != view_.rank && slot != 0 ? announcer_.table().at_slot(slot - 1) : nullptr;
+        if (entry != nullptr && !entry->pending.load(std::memory_order_acquire) && was_announced_by(*entry, member) &&
+            is_away()) {
+            stand_in(*entry);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/// Whether others announced the generation after the last one that this rank announced. The slot must be bound here.
+bool Join::was_announced(const TensorEntry& entry, bool look_at_places) const {
+    if (has_new_arrivals(view_.memory, entry.slot, entry.counted)) {
+        return true;
+    }
+    for (std::uint32_t member = 0; look_at_places && member < view_.extent().members; ++member) {
+        if (member != view_.rank && was_announced_by(entry, member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) const {
+    return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
+}
+
+/// Whether `name` is the comparison that this rank will announce after one of its own operations, which was pending
+/// when it joined. This rank has a finding to announce, so no rank may stand in for that comparison.
+bool Join::will_announce(std::string_view name) {
+    bool found = false;
+    announcer_.table().for_each([&](const TensorEntry& entry) {
+        found = found || (entry.pending.load(std::memory_order_acquire) && !entry.stands_in &&
+                          Verification::name_of_check_of(entry) == name);
+    });
+    return found;
+}
+
+/// Announces an operation without knowing what it is. This rank learns that when the operation is called:
+/// take_called().
+void Join::stand_in(TensorEntry& entry, bool asked_for) {
+    entry.ask_for({});
+    entry.known_to_agree = true;  // otherwise it would be announced as a change of metadata
+    entry.completion = nullptr;
+    entry.stands_in = true;
+    entry.is_counted = is_counted_;
+    entry.asked_for = asked_for;
+    entry.submitted_ns = base::coarse_monotonic_ns();
+    entry.pending.store(true, std::memory_order_relaxed);
+    ends_.count_one();
+    announcer_.announce(entry, Urgency::background);
+}
+
+// ---- what is called -------------------------------------------------------------------------------------------------
+
+/// Takes over the metadata of an operation that this rank stands in for. All other members mean the same, or it would
+/// not have been called. If no rank of this host takes part, the leader has written the metadata down.
+Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
+    std::uint32_t member = 0;
+    while (member < view_.extent().members && announced_.stood_in(slot, member, generation)) {
+        ++member;
+    }
+    const Metadata metadata = member < view_.extent().members ? Registrar<Announcer::Atomics>::announced_metadata(
+                                                                    view_.memory, slot, member, generation)
+                                                              : copy_once(view_.memory.record(slot).metadata);
+    const auto operation = static_cast<Operation>(metadata.operation);
+    // as the request holds it
+    std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
+    bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
+    // A group's first dimension is its number of members, which may differ between ranks.
+    const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
+    if (usable && count > 0) {
+        const std::span extents(metadata.shape, metadata.ndim);
+        const auto counted = detail::count_of_elements(extents.subspan(static_cast<std::size_t>(first)));
+        usable = counted.has_value();
+        count = counted.value_or(0);
+    }
+    if (!usable) {
+        return failure(
+            ErrorCode::internal,
+            "tensor '{}': the log calls it, but what the ranks that have not joined announced cannot be called",
+            entry.name);
+    }
+    entry.request.metadata = metadata;
+    entry.request.count = count;
+    return {};
+}
+
+// ---- entries of the log ---------------------------------------------------------------------------------------------
+
+void Join::stand_in_for_name(std::string_view name) {
+    view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    TensorEntry& entry = announcer_.table().entry(name);
+    if (!entry.pending.load(std::memory_order_acquire)) {
+        stand_in(entry, /*asked_for=*/true);
+    }
+}
+
+void Join::stand_in_for_calls(std::uint64_t last) {
+    view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    while (announcer_.unnamed_calls() <= last) {
+        if (announcer_.next_unnamed().pending.load(std::memory_order_acquire)) {
+            ends_.raise(ErrorCode::internal,
+                        fmt::format("the log has call {} without a name, for which other hosts wait, and "
+                                    "rank {} waits for call {}",
+                                    last, view_.own_job_rank(), announcer_.unnamed_calls()));
+            return;
+        }
+        stand_in(announcer_.take_next_unnamed(), /*asked_for=*/true);
+    }
+}
+
+void Join::end_of_all(std::uint32_t last) {
+    if (completion_ == nullptr || last >= view_.set_size) {
+        ends_.raise(ErrorCode::internal, fmt::format("the log says that all ranks have joined, member {} of {} as the "
+                                                     "last, and rank {} has not",
+                                                     last, view_.set_size, view_.own_job_rank()));
+        return;
+    }
+    if (view_.identity.is_world()) {
+        completion_->joined_last = view_.identity.ranks[last];
+    }
+    end({});
+}
+
+void Join::end(const Status& status) {
+    announcer_.set_joining(false);
+    joins_.store(false, std::memory_order_relaxed);
+    joins_soon_.store(false, std::memory_order_relaxed);
+    if (Completion* completion = std::exchange(completion_, nullptr)) {
+        ends_.uncount_one();
+        completion->complete_one(about_join(status));
+    }
+}
+
+}  // namespace rueda::core

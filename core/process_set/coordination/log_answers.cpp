@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/process_set/coordination/log_answers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "core/diagnostics/pending_tensors.hpp"
+#include "core/negotiation/claims.hpp"
+#include "core/negotiation/foreign.hpp"
+#include "core/negotiation/impossible.hpp"
+
+namespace rueda::core {
+
+namespace {
+
+/// Whether the entry ends an operation of all ranks of the host.
+bool ends_for_all(EntryKind kind) {
+    return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::failed ||
+           kind == EntryKind::lacks_joined || kind == EntryKind::all_joined || kind == EntryKind::wanted;
+}
+
+}  // namespace
+
+bool LogAnswers::take(const Entry& entry) {
+    const std::uint64_t position = cursor_.position();
+    if (ends_for_all(entry.kind)) {
+        waking_.wake_others();
+    }
+    if (entry.kind == EntryKind::retire && must_await_retirement(position, entry.slot)) {
+        return false;
+    }
+    if (entry.kind == EntryKind::closed && direct_.any()) {
+        announcer_.turn_direct();  // the rank that shut down may have announced directly before
+    }
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    if (!follow(entry)) {
+        return false;
+    }
+    if (ends_announcements(entry.kind)) {
+        pass_and_tell(position);
+    } else {
+        cursor_.advance_to(position + 1);
+    }
+    return true;
+}
+
+/// This function and all below it run under the enqueue lock, except must_await_retirement().
+bool LogAnswers::follow(const Entry& entry) {
+    switch (entry.kind) {
+        case EntryKind::mismatch:
+            follow_mismatch(entry.slot);
+            return true;
+        case EntryKind::disagreed:
+            follow_disagreement(entry.slot, entry.attachment, static_cast<ErrorCode>(entry.rank));
+            return true;
+        case EntryKind::failed:
+            follow_failure(entry.slot);
+            return true;
+        case EntryKind::retire:
+            return follow_retirement(entry.slot);
+        case EntryKind::lacks_joined:
+            follow_lack_of_joined(entry.slot, entry.attachment);
+            return true;
+        case EntryKind::wanted:
+            follow_wanted(entry.slot, entry.attachment);
+            return true;
+        case EntryKind::all_joined:
+            join_.end_of_all(entry.rank);
+            return true;
+        case EntryKind::closing:
+            join_.end(reasons_.shut_down(""));
+            direct_.note_closing(cursor_.position());
+            return true;
+        case EntryKind::refused:
+        case EntryKind::exhausted:
+            follow_refusal(entry);
+            return true;
+        case EntryKind::closed:
+            // Ends the operations that could not be posted yet. All others have ended.
+            join_.end(reasons_.shut_down(""));
+            announcer_.fail_pending(reasons_.shut_down(""));
+            closed_.store(true, std::memory_order_release);
+            return true;
+        default:
+            ends_.raise(ErrorCode::internal, fmt::format("the log has an entry of unknown kind {} at {}",
+                                                         static_cast<std::uint32_t>(entry.kind), cursor_.position()));
+            return false;
+    }
+}
+
+// ---- slots and their retirement
+// ---------------------------------------------------------------------------------------
+
+/// Handles the retirement, at `position`, of the slot that the direct announcement uses. The operation stays valid for
+/// members that have already announced it directly. But some members may have read this entry before they announced,
+/// and will announce the operation in full. Until it is known which case holds, the slot must not be used again, so
+/// this rank does not read on. It is known at the latest when all other members have reached `position`. Returns true
+/// if this rank must still wait.
+bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
+    if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
+        return false;
+    }
+    if (rung_for_retirement_ != position) {
+        rung_for_retirement_ = position;
+        waking_.ring_behind(position + 1);  // the other members may be asleep with nothing pending
+    }
+    return true;
+}
+
+bool LogAnswers::follow_retirement(std::uint32_t slot) {
+    if (direct_.uses(slot)) {
+        return false;  // another thread announced it after the look in must_await_retirement()
+    }
+    ends_.forget_finished(slot);
+    if (TensorEntry* entry = announcer_.table().at_slot(slot); entry != nullptr) {
+        announcer_.table().unbind(*entry);
+    }
+    return true;
+}
+
+/// Moves past `position`, after which this rank announces nothing more in one slot, or in any slot. Members that wait
+/// for such an announcement in vain are woken. If this rank has a direct announcement of its own, it may also need the
+/// others to read this entry.
+void LogAnswers::pass_and_tell(std::uint64_t position) {
+    cursor_.advance_behind_end(position + 1);
+    waking_.announced_more(Urgency::background);
+    if (direct_.any()) {
+        waking_.ring_behind(position + 1);
+    }
+}
+
+// ---- operations that end without a call
+// -------------------------------------------------------------------------------
+
+/// The entry of the operation that is pending in `slot`. If there is none, the log is wrong: the job ends, and null is
+/// returned. `what` is what the log says.
+TensorEntry* LogAnswers::pending_in(std::uint32_t slot, std::string_view what) {
+    TensorEntry* const entry = announcer_.entry_of_slot(slot);
+    if (entry != nullptr && entry->pending.load(std::memory_order_relaxed)) {
+        return entry;
+    }
+    ends_.raise(ErrorCode::internal, fmt::format("the log reports {} in slot {}, where rank {} has nothing pending",
+                                                 what, slot, view_.own_job_rank()));
+    return nullptr;
+}
+
+void LogAnswers::follow_mismatch(std::uint32_t slot) {
+    TensorEntry* const entry = pending_in(slot, "a mismatch");
+    if (entry == nullptr) {
+        return;
+    }
+    const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
+    std::vector<MetadataOfRanks> by_rank;
+    if (!read_announced(slot, generation, by_rank)) {
+        return;
+    }
+    const std::uint64_t call = entry->name.empty() ? view_.call_of_unnamed(slot, generation) : 0;
+    const Groups::RanksOfCount groups = groups_among(slot, generation, by_rank);
+    Status status = refusal_or_mismatch(entry->name, call, std::move(by_rank));
+    if (status.code() == ErrorCode::mismatch) {  // a refusal is the same on all ranks, whatever the call site
+        status = {status.code(), status.message() + announced_.called_from(slot, generation)};
+    }
+    end_disagreed(*entry, slot, status, groups);
+}
+
+/// Reads what the members that have not joined announced. If a working rank cannot have announced that, the job ends,
+/// and the result is false.
+bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
+    for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
+        if (announced_.stood_in(slot, member, generation)) {
+            continue;
+        }
+        by_rank.push_back({Registrar<Atomics>::announced_metadata(view_.memory, slot, member, generation),
+                           {static_cast<std::int32_t>(member)}});
+        if (!is_plausible(by_rank.back().metadata)) {
+            ends_.raise(ErrorCode::internal, fmt::format("rank {} announced metadata that no working rank writes",
+                                                         view_.job_rank_of(member)));
+            return false;
+        }
+    }
+    if (by_rank.empty()) {
+        ends_.raise(ErrorCode::internal,
+                    fmt::format("the log reports a mismatch in slot {}, in which all ranks have joined", slot));
+    }
+    return !by_rank.empty();
+}
+
+/// The groups that ranks mean by the name, if some mean a group and others something else. The members of these groups
+/// would never end.
+Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t generation,
+                                              std::span<const MetadataOfRanks> by_rank) const {
+    Groups::RanksOfCount groups;
+    for (const MetadataOfRanks& one : by_rank) {
+        const auto member = static_cast<std::uint32_t>(one.ranks.front());
+        const std::int64_t count = copy_once(view_.memory.place(slot, member, generation).first_dimension);
+        if (is_size_of_group(one.metadata) && count > 0) {
+            groups[count].push_back(view_.job_rank_of(member));
+        }
+    }
+    return groups;
+}
+
+/// The error if the members do not agree, or if they agree on an operation that no rank can do. `by_rank` is not empty.
+Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
+                                       std::vector<MetadataOfRanks> by_rank) const {
+    const std::span<const int> ranks = view_.identity.ranks;
+    const Metadata& first = by_rank.front().metadata;
+    const bool all_agree = std::all_of(by_rank.begin(), by_rank.end(),
+                                       [&](const MetadataOfRanks& one) { return agree(one.metadata, first); });
+    if (all_agree && !is_possible(first)) {
+        return refusal_of(name, call, first, ranks);
+    }
+    return call != 0 ? mismatch_of_unnamed(call, std::move(by_rank), ranks)
+                     : mismatch_of(name, std::move(by_rank), ranks);
+}
+
+/// On several hosts, the root has found out which ranks mean what, and has written the text.
+void LogAnswers::follow_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
+    TensorEntry* entry = announcer_.entry_of_slot(slot);
+    if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed) || attachment == 0 ||
+        attachment > view_.extent().attachments || (code != ErrorCode::mismatch && !is_refusal(code))) {
+        ends_.raise(ErrorCode::internal,
+                    fmt::format("the log reports a disagreement in slot {}, with attachment {}, where "
+                                "rank {} has nothing pending",
+                                slot, attachment, view_.own_job_rank()));
+        return;
+    }
+    std::string text = text_of(attachment);
+    if (code == ErrorCode::mismatch) {
+        text += announced_.called_from(slot, entry->slot == kNoSlot ? 0 : entry->generation);
+    }
+    end_disagreed(*entry, slot, {code, text}, groups_of(attachment));
+}
+
+std::string LogAnswers::text_of(std::uint32_t attachment) const {
+    const auto* text = reinterpret_cast<const char*>(view_.memory.attachment(attachment - 1));
+    return {text, strnlen(text, view_.extent().attachment_bytes)};
+}
+
+/// The sizes of groups, which Leader::apply_refusal() writes after the text.
+Groups::RanksOfCount LogAnswers::groups_of(std::uint32_t attachment) const {
+    const std::size_t bytes = view_.extent().attachment_bytes;
+    const std::byte* const room = view_.memory.attachment(attachment - 1);
+    const std::size_t text = strnlen(reinterpret_cast<const char*>(room), bytes) + 1;
+    Groups::RanksOfCount groups;
+    for (std::size_t at = text; at + sizeof(std::int64_t) <= bytes; at += sizeof(std::int64_t)) {
+        std::int64_t count = 0;
+        std::memcpy(&count, room + at, sizeof(count));
+        if (count <= 0) {
+            break;
+        }
+        groups[count] = {};
+    }
+    return groups;
+}
+
+void LogAnswers::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status,
+                               const Groups::RanksOfCount& groups) {
+    if (!groups.empty()) [[unlikely]] {
+        if (const Status ended = groups_.end(entry, groups, status, entry.slot == kNoSlot); !ended.is_ok()) {
+            ends_.raise(ended);
+            return;
+        }
+    }
+    if (slot >= view_.extent().unnamed_slots) {
+        entry.in_full = false;
+        announcer_.table().unbind(entry);
+        ends_.forget_finished(slot);
+    }
+    announcer_.complete_and_forget(entry, status);
+}
+
+/// A shutdown has failed the slot.
+void LogAnswers::follow_failure(std::uint32_t slot) {
+    TensorEntry* entry = announcer_.entry_of_slot(slot);
+    if (entry == nullptr) {
+        return;  // this rank announced nothing there
+    }
+    announcer_.forget_uncalled();
+    if (direct_.is(*entry)) {
+        direct_.forget();  // other ranks counted their announcements, so no rank completes the operation directly
+    }
+    entry->in_full = false;
+    const bool was_pending = entry->pending.load(std::memory_order_relaxed);
+    if (slot >= view_.extent().unnamed_slots) {
+        announcer_.table().unbind(*entry);
+    }
+    if (was_pending) {
+        announcer_.complete_and_forget(
+            *entry, entry->name.empty() ? reasons_.shut_down_unnamed(*entry) : reasons_.shut_down(entry->name));
+    }
+}
+
+/// The operation would need something of ranks that have joined. The text is the same on every rank. On several hosts,
+/// the root has written it.
+void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachment) {
+    if (attachment != 0) {
+        follow_disagreement(slot, attachment, ErrorCode::invalid_argument);
+        return;
+    }
+    TensorEntry* const entry = pending_in(slot, "a lack of ranks that have joined");
+    if (entry == nullptr) {
+        return;
+    }
+    const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
+    std::vector<std::int32_t> joined;
+    Metadata metadata;
+    for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
+        if (announced_.stood_in(slot, member, generation)) {
+            joined.push_back(view_.identity.ranks[member]);
+        } else {
+            metadata = Registrar<Atomics>::announced_metadata(view_.memory, slot, member, generation);
+        }
+    }
+    const std::uint64_t call = entry->name.empty() ? view_.call_of_unnamed(slot, generation) : 0;
+    end_disagreed(*entry, slot,
+                  lacks_joined(entry->name, static_cast<collectives::Operation>(metadata.operation), joined, call));
+}
+
+/// Other hosts wait for an operation, while all ranks of this host have joined. The attachment has the name, or the
+/// number of the call without a name.
+void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
+    if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
+        ends_.raise(ErrorCode::internal,
+                    fmt::format("the log has an operation that other hosts wait for, with attachment {}, and rank {} "
+                                "has{} joined",
+                                attachment, view_.own_job_rank(), join_.has_joined() ? "" : " not"));
+    } else if (slot == kNoSlot) {
+        join_.stand_in_for_name(text_of(attachment));
+    } else {
+        std::uint64_t last = 0;
+        std::memcpy(&last, view_.memory.attachment(attachment - 1), sizeof(last));
+        join_.stand_in_for_calls(last);
+    }
+}
+
+/// The registrar refuses a name that one member has announced in full. Another member only wakes it.
+void LogAnswers::follow_refusal(const Entry& answer) {
+    if (answer.rank != view_.rank) {
+        if (answer.rank < view_.extent().members) {
+            waking_.wake(answer.rank);
+        }
+        return;
+    }
+    TensorEntry* entry = announcer_.table().with_ticket(answer.ticket);
+    if (entry == nullptr || !entry->in_full) {
+        return;
+    }
+    const Status status = answer.kind == EntryKind::exhausted ? reasons_.exhausted(entry->name, answer.bytes)
+                                                              : reasons_.shut_down(entry->name);
+    entry->in_full = false;
+    announcer_.complete_and_forget(*entry, status);
+}
+
+}  // namespace rueda::core

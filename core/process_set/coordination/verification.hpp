@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/process_set/announcing/announcer.hpp"
+#include "core/process_set/announcing/input_inspection.hpp"
+#include "core/process_set/batches/called_batch.hpp"
+#include "core/process_set/common/operation_ends.hpp"
+#include "core/process_set/common/set_view.hpp"
+
+namespace rueda::core {
+
+/// Compares what the ranks found (docs/design/0009-verify.md). After an operation that is checked, the ranks tell each
+/// other their findings. They do so by another operation, which runs before the caller learns that the checked one has
+/// ended.
+///
+/// Threads: begin() and settle(), the thread that drives progress; they take the enqueue lock.
+class Verification {
+public:
+    /// All references outlive this object.
+    Verification(const SetView& view, const InputInspection& inspection, Announcer& announcer, OperationEnds& ends)
+        : view_(view), inspection_(inspection), announcer_(announcer), ends_(ends) {}
+
+    /// An operation was executed. Returns true if it ends only when the ranks have compared it.
+    [[nodiscard]] bool begin(TensorEntry& entry);
+    /// All ranks have announced their findings, as the first dimensions in `batch`, like the numbers of a group's
+    /// members. `entry` is the comparing operation.
+    [[nodiscard]] Status settle(TensorEntry& entry, const CalledBatch& batch);
+    /// The name of the operation that compares `entry`.
+    [[nodiscard]] static std::string name_of_check_of(const TensorEntry& entry);
+
+private:
+    struct Check;
+    [[nodiscard]] bool is_compared(collectives::Operation operation);
+    [[nodiscard]] bool announce(TensorEntry& entry, std::int64_t verdict);
+    void end(Check& check);
+    [[nodiscard]] std::string name_for_people(const TensorEntry& entry) const;
+
+    const SetView& view_;
+    const InputInspection& inspection_;
+    Announcer& announcer_;
+    OperationEnds& ends_;
+    std::uint64_t allreduces_called_ = 0;
+    std::string first_difference_;  // the first tensor whose results differed
+};
+
+}  // namespace rueda::core
