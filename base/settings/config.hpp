@@ -49,7 +49,6 @@ struct Config {
     double hold_seconds = 0.0002;
     double spin_seconds = -1;  ///< -1: automatic
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
-    bool ring = false;
     std::uint64_t network_chunk_bytes = 0;        ///< 0: chosen
     Compression compression = Compression::none;  ///< between hosts, if a call does not ask for a compression
 

@@ -92,9 +92,6 @@ constexpr auto kSettings = std::to_array<Setting>({
      BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
      "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages. "
      "Larger ones are combined by reduce-scatter + allgather, which moves the fewest bytes."},
-    {"RUEDA_RING", "", SettingGroup::speed, SettingScope::rank_zero, SwitchSetting{&Config::ring},
-     "Whether the hosts combine larger tensors in a ring instead. The order of a sum then depends on the element's "
-     "position in its tensor."},
     {"RUEDA_NETWORK_CHUNK", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
      "The number of bytes that one lane sends to other hosts at a time. 0: chosen automatically."},

@@ -6,7 +6,6 @@
 
 #include "collectives/hierarchical/doubling_exchange.hpp"
 #include "collectives/hierarchical/reduce_scatter_exchange.hpp"
-#include "collectives/hierarchical/ring_exchange.hpp"
 
 namespace rueda::collectives {
 
@@ -39,9 +38,6 @@ NetworkAllreduce& LanePipeline::algorithm(Slot& slot, NetworkWay way) {
                 break;
             case NetworkWay::reduce_scatter:
                 algorithm = std::make_unique<ReduceScatterExchange>(set_.messages, peers_, host);
-                break;
-            case NetworkWay::ring:
-                algorithm = std::make_unique<RingExchange>(set_.messages, peers_, host);
                 break;
         }
     }

@@ -37,8 +37,7 @@ std::uint32_t NetworkChunks::doubling_rooms(std::uint32_t hosts) {
 NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options)
     : lanes_(lanes),
       // With one host there is no partner for recursive doubling.
-      small_bytes_(hosts > 1 ? options.small_bytes : 0),
-      large_way_(options.ring && hosts > 1 ? NetworkWay::ring : NetworkWay::reduce_scatter) {
+      small_bytes_(hosts > 1 ? options.small_bytes : 0) {
     const std::uint64_t chosen = std::clamp(hosts * kOfEachHost, kSmallestChosen, kLargestChosen);
     const std::uint64_t wanted = options.network_chunk_bytes != 0 ? options.network_chunk_bytes : chosen;
     large_share_ = down_to_lines(std::min<std::uint64_t>(wanted, Transport::kMostBytes / 4));
@@ -59,9 +58,7 @@ void NetworkChunks::clear() {
 }
 
 void NetworkChunks::add(std::uint32_t segment, std::uint64_t bytes, bool is_compressed) {
-    const NetworkWay way = is_compressed           ? NetworkWay::reduce_scatter
-                           : bytes <= small_bytes_ ? NetworkWay::doubling
-                                                   : large_way_;
+    const NetworkWay way = is_compressed || bytes > small_bytes_ ? NetworkWay::reduce_scatter : NetworkWay::doubling;
     maps_[static_cast<std::size_t>(way)].add(segment, bytes);
 }
 
@@ -71,18 +68,14 @@ std::uint64_t NetworkChunks::chunks_of(NetworkWay way) const {
 }
 
 std::uint64_t NetworkChunks::count() const {
-    return chunks_of(NetworkWay::doubling) + chunks_of(NetworkWay::reduce_scatter) + chunks_of(NetworkWay::ring);
+    return chunks_of(NetworkWay::doubling) + chunks_of(NetworkWay::reduce_scatter);
 }
 
 NetworkChunks::Chunk NetworkChunks::chunk(std::uint64_t index) const {
     Chunk chunk;
-    for (const NetworkWay way : {NetworkWay::doubling, NetworkWay::reduce_scatter, NetworkWay::ring}) {
-        chunk.way = way;
-        const std::uint64_t chunks = chunks_of(way);
-        if (index < chunks) {
-            break;
-        }
-        index -= chunks;
+    if (const std::uint64_t small = chunks_of(NetworkWay::doubling); index >= small) {
+        chunk.way = NetworkWay::reduce_scatter;
+        index -= small;
     }
     const std::uint64_t bytes = chunk_bytes(chunk.way);
     const std::uint64_t begin = index * bytes;

@@ -13,9 +13,9 @@
 namespace rueda::collectives {
 
 /// How a tensor crosses between hosts. Its own size and the settings choose the way. Compressed tensors always use
-/// reduce-scatter + allgather, because the other ways round partials more than once.
-enum class NetworkWay : std::uint8_t { doubling, reduce_scatter, ring };
-inline constexpr std::size_t kNetworkWays = 3;
+/// reduce-scatter + allgather, because recursive doubling rounds partials more than once.
+enum class NetworkWay : std::uint8_t { doubling, reduce_scatter };
+inline constexpr std::size_t kNetworkWays = 2;
 
 /// Cuts a batch into the chunks that cross between hosts at one time. Tensors that cross in the same way lie one after
 /// the other in one virtual range of the bytes that cross. A chunk is a part of that range, and every lane has a share
@@ -58,7 +58,6 @@ private:
 
     std::uint32_t lanes_;
     std::uint64_t small_bytes_;
-    NetworkWay large_way_;
     std::uint64_t small_share_ = 0;  // bytes that one lane sends over the network at a time
     std::uint64_t large_share_ = 0;
     std::uint64_t memory_bytes_ = 0;

@@ -22,7 +22,7 @@ Status is_mpi_viable(const StartRequest& request) {
     }
     if (!request.facts.abi) {
         return failure(ErrorCode::unsupported,
-                       "init: a communicator was given, and this process has no MPI; expected the one that it is of");
+                       "init: a communicator was given, and this process has not loaded MPI; expected the MPI that made the communicator");
     }
     return request.facts.mpi_initialized
                ? Status()

@@ -508,7 +508,7 @@ TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[
             const Tensor tensor{&value, DType::float64, {1}};
             RUEDA_RANK_EQUAL(expect_failure(client.allreduce("x", tensor, tensor, {}), ErrorCode::aborted, "x"),
                              std::string("tensor 'x': rank 1 has shut down, so nothing can be done together any more; "
-                                         "who has fewer batches calls join() before"));
+                                         "a rank with fewer batches has to call join() before it shuts down"));
         }
     };
     check(3, body, layout);

@@ -69,7 +69,8 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         return;
     }
     const std::string reason =
-        "rank 1 has shut down, so nothing can be done together any more; who has fewer batches calls join() before";
+        "rank 1 has shut down, so nothing can be done together any more; a rank with fewer batches has to call join() "
+        "before it shuts down";
     for (const char* name : {"bound", "fresh", ""}) {
         float other = 1;
         const Tensor mine{&other, DType::float32, {1}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/thread_transport.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 #include <algorithm>
 #include <deque>
