@@ -9,7 +9,7 @@ import rueda.torch as hvd  # rueda
 import torch
 
 hvd.init()  # rueda
-torch.manual_seed(hvd.rank())  # rueda: every rank has other samples
+torch.manual_seed(hvd.rank())  # rueda: every rank has different samples
 model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())  # rueda

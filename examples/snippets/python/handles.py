@@ -8,7 +8,7 @@ import rueda
 rueda.init()
 gradients = {f"layer{i}": np.ones(10_000, np.float32) for i in range(4)}
 
-# Each rank may start its tensors in another order: the names match them.
+# Each rank may start its tensors in a different order, because Rueda matches them by their names.
 order = sorted(gradients, reverse=rueda.rank() % 2 == 0)
 handles = [rueda.allreduce_async_(gradients[name], name, rueda.Sum) for name in order]
 

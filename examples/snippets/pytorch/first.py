@@ -15,7 +15,7 @@ for _step in range(10):
     batch = torch.randn(32, 10)  # of this rank
     optimizer.zero_grad()
     loss = (model(batch) - batch.sum(1, keepdim=True)).square().mean()
-    loss.backward()  # each gradient is reduced as soon as it is there
+    loss.backward()  # each gradient is reduced as soon as it is computed
     optimizer.step()  # waits for the last ones
 
 weights = hvd.allgather(model.weight.detach())
