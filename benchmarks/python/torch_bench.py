@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures how long calls of rueda.torch take. Run as: ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py
-[seconds a row].
+"""Measures how long calls of rueda.torch take. Run as:
+ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py [seconds a row]
 
 The figures are medians of the slower rank, in microseconds.
 """

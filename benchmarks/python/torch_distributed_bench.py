@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares torch.distributed on the backend "rueda" with Gloo, in one run in which the two take turns. Run as: ruedarun
---no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES] [--ddp | --small]
+"""Compares torch.distributed on the backend "rueda" with Gloo, in one run in which the two take turns. Run as:
+ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES] [--ddp | --small]
 
 The two backends run blocks of calls in turn. Before each call each rank rewrites its input. The output is a table with
 medians of the slower rank, in microseconds. Before the measurement, the results of the two backends for other values
@@ -28,8 +28,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
 SIZES = [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
-#: The number of calls in a block, for tensors of up to SMALL bytes and for larger tensors. SMALL, CALLS_OF_SMALL,
-CALLS_OF_LARGE = 64 << 10, 32, 2
+#: The number of calls in a block, for tensors of up to SMALL bytes and for larger tensors.
+SMALL, CALLS_OF_SMALL, CALLS_OF_LARGE = 64 << 10, 32, 2
 
 
 def slower(value: float, group: dist.ProcessGroup) -> float:
@@ -56,7 +56,8 @@ class Row:
 
     def result(self, group: dist.ProcessGroup) -> torch.Tensor:
         """Returns the operation's result for values that differ between elements and ranks, and whose sums are
-        exact."""
+        exact.
+        """
         self.input.copy_(torch.arange(self.input.numel()).remainder_(251).add_(dist.get_rank()))
         self.call(group)
         return self.output.clone()

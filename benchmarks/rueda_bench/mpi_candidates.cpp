@@ -2,8 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Candidates that use MPI: plain MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the
 // machine.
-#define OMPI_SKIP_MPICXX 1  // leaves out the C++ interface, because that of Open MPI 4 does not compile without
-                            // warnings
+#define OMPI_SKIP_MPICXX 1  // no C++ interface: that of Open MPI 4 does not compile without warnings
 #include <mpi.h>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The backward pass computes the gradients one after the other. Each gradient is reduced while the next one is
-computed."""
+computed.
+"""
 
 import numpy as np
 import rueda

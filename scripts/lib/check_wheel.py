@@ -66,7 +66,8 @@ def listed_symbols(name: str) -> set[str]:
 
 def linked_libraries() -> set[str]:
     """The libraries that scripts/lib/wheel.sh links statically: Debian's source packages, and the compiler's own
-    libraries."""
+    libraries.
+    """
     lines = SOURCES.read_text(encoding="utf-8").splitlines()
     packages = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
     return packages | {"libcxx", "libcxxabi", "libunwind", "zig"}
@@ -74,7 +75,8 @@ def linked_libraries() -> set[str]:
 
 def wrong_symbols(name: str, shown: set[str]) -> list[str]:
     """The wheel uses another C++ standard library than the lists in tests/abi. So C++ symbols are compared only by
-    namespace."""
+    namespace.
+    """
     if name in PROGRAMS:
         return []
     base = "librueda_mpi" if name in MPI else "librueda" if name.startswith("rueda/lib/") else "_native"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes it possible to import PyTorch's wheel for CUDA without the CUDA packages, for tests on CPUs. Usage:
-cuda_stand_ins.py SITE_PACKAGES
+"""Makes it possible to import PyTorch's wheel for CUDA without the CUDA packages, for tests on CPUs.
+Usage: cuda_stand_ins.py SITE_PACKAGES
 
 The wheel can only be loaded if a dozen libraries of NVIDIA are there (2.5 GB). For each of these libraries that is
 missing, this script makes a library of the same name. In it, every function that PyTorch looks up returns "no device"
@@ -46,7 +46,8 @@ def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
 
 def functions_of(libraries: list[pathlib.Path]) -> dict[str, set[str]]:
     """Returns the functions that the files look up in these libraries, with their versions. The version is "" if a
-    function has none."""
+    function has none.
+    """
     asked: dict[str, set[str]] = {}
     for library in libraries:
         for line in output_of("nm", "--dynamic", "--undefined-only", library):

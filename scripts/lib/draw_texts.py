@@ -105,7 +105,8 @@ def comment_lines_of_cpp(text: str) -> Iterator[CommentLine]:
 
 def comment_lines_of_hash(text: str) -> Iterator[CommentLine]:
     """Returns the comments of CMake and shell scripts. Only comments on lines of their own count, because a '#' after
-    code may be a part of the code."""
+    code may be a part of the code.
+    """
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.lstrip()
         if bare.startswith("#"):

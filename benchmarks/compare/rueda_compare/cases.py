@@ -75,7 +75,8 @@ class Case:
 @dataclass(frozen=True)
 class Target:
     """A target: Rueda in `memory` should be `ratio` times as fast as the fastest peer of the families in `against`. If
-    `against` is empty, all families count."""
+    `against` is empty, all families count.
+    """
 
     ratio: float
     against: tuple[str, ...] = ()

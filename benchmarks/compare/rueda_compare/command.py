@@ -183,7 +183,8 @@ def _progress(text: str) -> None:
 
 def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Record]]:
     """Returns the families that were found on this machine and, for the report, all families that the user asked
-    for."""
+    for.
+    """
     present, report = [], {}
     for found in families:
         name = found.name

@@ -13,7 +13,8 @@ from math import prod
 
 def _resnet50() -> Iterator[tuple[int, ...]]:
     """Returns the sizes of ResNet-50 (He et al., arXiv:1512.03385, table 1, 50 layers, 1,000 classes): convolutions
-    without bias, each followed by a batch normalisation (scale and shift)."""
+    without bias, each followed by a batch normalisation (scale and shift).
+    """
 
     def convolution(inputs: int, outputs: int, kernel: int) -> Iterator[tuple[int, ...]]:
         yield (outputs, inputs, kernel, kernel)
@@ -36,7 +37,8 @@ def _resnet50() -> Iterator[tuple[int, ...]]:
 
 def _bert_large() -> Iterator[tuple[int, ...]]:
     """Returns the sizes of BERT-large (Devlin et al., arXiv:1810.04805): 24 layers of width 1,024, a vocabulary of
-    30,522, and the pooler."""
+    30,522, and the pooler.
+    """
     width, inner = 1024, 4096
 
     def linear(inputs: int, outputs: int) -> Iterator[tuple[int, ...]]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Defines the libraries that are compared. For each library, this module says how it is found, compiled, configured (as
-an expert would do it) and started."""
+an expert would do it) and started.
+"""
 
 import os
 import shutil
@@ -37,7 +38,8 @@ class Process:
 @dataclass(frozen=True)
 class Setting:
     """One way to configure a peer. For each case, all settings are tried first, and the fastest setting is then
-    measured."""
+    measured.
+    """
 
     name: str
     args: tuple[str, ...] = ()
@@ -49,7 +51,8 @@ _DEFAULT = (Setting("default"),)
 
 class Family:
     """A library. Each of its `ways` to reduce a set of tensors is measured. Single tensors are measured only with the
-    first way."""
+    first way.
+    """
 
     name: str
     ways: tuple[str, ...] = ("",)

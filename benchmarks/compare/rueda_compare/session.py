@@ -85,7 +85,8 @@ def _reason(errors: str, status: int) -> str:
 
 def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> None:
     """Waits until all processes have ended successfully. If one process fails, or if the time limit passes, ends the
-    other processes."""
+    other processes.
+    """
     deadline = time.monotonic() + limit
     try:
         while True:
