@@ -37,8 +37,10 @@ endfunction()
 # rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [SECONDS seconds] [TIMEOUT seconds]
 #            [NEEDS targets…] [FULL|DEFAULT])
 # SECONDS: the time that the test takes on two free cores, if it is more than two seconds. CTest starts the longest
-# tests first. NEEDS: targets that the command uses without naming them. FULL: only `scripts/test --full` runs it. If a
-# folder sets RUEDA_TESTS_ARE_FULL, all its tests are FULL except those with DEFAULT.
+#          tests first.
+# NEEDS: targets that the command uses without naming them.
+# FULL: only `scripts/test --full` runs it. If a folder sets RUEDA_TESTS_ARE_FULL, all its tests are FULL except those
+#       with DEFAULT.
 function(rueda_test name)
   cmake_parse_arguments(TEST "FULL;DEFAULT" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
   if(NOT TEST_TIMEOUT)

@@ -8,7 +8,8 @@
 #include <vector>
 
 // Trains for 50 steps and saves a checkpoint. If you start it again, with any number of ranks, it continues from the
-// checkpoint: ruedarun -np 2 07_resume model.safetensors
+// checkpoint:
+//   ruedarun -np 2 07_resume model.safetensors
 int main(int argc, char** argv) {
     const std::filesystem::path path = argc > 1 ? argv[1] : "model.safetensors";
     rueda::init();
