@@ -13,7 +13,7 @@ order = sorted(gradients, reverse=rueda.rank() % 2 == 0)
 handles = [rueda.allreduce_async_(gradients[name], name, rueda.Sum) for name in order]
 
 while not handles[0].poll():  # does not block
-    with contextlib.suppress(rueda.Timeout):  # the operation goes on
+    with contextlib.suppress(rueda.Timeout):  # after a timeout the operation continues
         handles[0].wait(timeout=0.01)
 for handle in handles:
     handle.wait()

@@ -4,11 +4,11 @@ import rueda.torch as hvd
 import torch
 
 hvd.init()
-torch.manual_seed(hvd.rank())  # ranks begin differently …
+torch.manual_seed(hvd.rank())  # the ranks begin with different parameters
 model = torch.nn.Linear(10, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01 * hvd.size())
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # … and go on alike
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # now all ranks have those of rank 0
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
 for _step in range(10):
