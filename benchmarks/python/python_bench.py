@@ -23,7 +23,7 @@ FLOAT32 = 6
 
 
 class Tensor(ctypes.Structure):
-    """The struct rueda_tensor of rueda.h."""
+    """Describes the struct rueda_tensor of rueda.h for ctypes."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),

@@ -100,7 +100,8 @@ void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, con
 /// A barrier that all ranks leave at about the same moment. It is MPI's barrier if there is one, otherwise Rueda's.
 void line_up();
 [[nodiscard]] std::string mpi_description();
-/// Call MPI_Init before Rueda starts, and MPI_Finalize after it ends; do nothing without MPI.
+/// begin_mpi() calls MPI_Init; call it before Rueda starts. end_mpi() calls MPI_Finalize; call it after Rueda has
+/// ended. Without MPI both do nothing.
 void begin_mpi(int* argc, char*** argv);
 void end_mpi();
 

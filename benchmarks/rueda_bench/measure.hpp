@@ -10,7 +10,7 @@
 
 namespace rueda::bench {
 
-/// The results of one candidate in one case. An iteration's time is that of its slowest rank.
+/// The results of one candidate in one case. The time of an iteration is the time of its slowest rank.
 struct Row {
     std::string candidate;
     Case c;

@@ -85,7 +85,7 @@ private:
         const Nanoseconds gathering = static_cast<Nanoseconds>(others) * costs_.receive +
                                       static_cast<Nanoseconds>(announced + ready) * costs_.item;
         result.coordinator += gathering + steps * costs_.send;
-        // The other ranks write their list, send it, and process the answer.
+        // Each of the other ranks writes its list, sends it, and processes the answer.
         result.work += gathering + static_cast<Nanoseconds>(announced) * costs_.item +
                        static_cast<Nanoseconds>(others) *
                            (2 * costs_.send + costs_.receive + static_cast<Nanoseconds>(ready) * costs_.item);
@@ -109,8 +109,8 @@ std::vector<StepResult> simulate_cycles(const Job& job, const Costs& costs, std:
     Cycles cycles(job, costs);
     std::vector<StepResult> results;
     for (std::uint32_t step = 0; step < steps; ++step) {
-        // The cache evicts the least recently used entry. If not all tensors fit, an entry is always gone when its
-        // tensor comes again.
+        // The cache evicts the least recently used entry. If not all tensors fit, the entry of a tensor has always been
+        // evicted before the tensor is used again.
         const bool cached = step > 0 && job.tensors <= job.cache_capacity;
         results.push_back(cycles.step(arrivals_of(job, step), cached));
     }

@@ -18,9 +18,10 @@ struct Costs {
     Nanoseconds latency = 5'000;         ///< the time of a message from one host to another
     Nanoseconds local_latency = 500;     ///< the time of a message from one process of a host to another
     double bytes_per_nanosecond = 1.25;  ///< of each host's outgoing link
-    Nanoseconds send = 1'000;            ///< CPU time of the sender, per message
-    Nanoseconds receive = 1'000;         ///< CPU time of the receiver, per message
-    Nanoseconds item = 400;              ///< CPU time per announcement or decision that is written or processed
+    Nanoseconds send = 1'000;            ///< the CPU time of the sender for each message
+    Nanoseconds receive = 1'000;         ///< the CPU time of the receiver for each message
+    Nanoseconds item = 400;              ///< the CPU time for each announcement or decision that a node writes or
+                                         ///< processes
 
     [[nodiscard]] Nanoseconds transfer(std::size_t bytes) const {
         return static_cast<Nanoseconds>(static_cast<double>(bytes) / bytes_per_nanosecond);
@@ -69,9 +70,9 @@ struct StepResult {
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
     std::uint64_t most_messages = 0;  ///< the largest number of messages that one node sent and received
-    Nanoseconds busiest = 0;          ///< CPU time of the node that worked most
-    Nanoseconds coordinator = 0;      ///< CPU time of the root, or of rank 0
-    Nanoseconds work = 0;             ///< CPU time of all nodes together
+    Nanoseconds busiest = 0;          ///< the CPU time of the node that worked most
+    Nanoseconds coordinator = 0;      ///< the CPU time of the root (tree) or of rank 0 (cycles)
+    Nanoseconds work = 0;             ///< the CPU time of all nodes together
     std::vector<Nanoseconds> delays;  ///< for each tensor, the time from ready on all ranks to known on all hosts, in
                                       ///< ascending order
     std::uint64_t rounds = 0;         ///< the number of cycles or of batches

@@ -317,7 +317,7 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> tensor_of_id_;
     std::unordered_map<std::string, std::uint32_t> tensor_of_name_;
     const Arrivals* arrivals_ = nullptr;
-    std::vector<std::uint32_t> order_;  ///< the tensors in the order in which the first host got them
+    std::vector<std::uint32_t> order_;  ///< the tensors in the order in which the first host got their calls
     std::vector<Nanoseconds> known_everywhere_;
     StepResult result_;
 };

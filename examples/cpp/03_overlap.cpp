@@ -11,7 +11,7 @@
 int main() {
     rueda::init();
     constexpr std::size_t kLayers = 4;
-    // Allocator gives memory that the ranks of a host reduce in place, which is faster.
+    // Allocator allocates memory that the ranks of a host reduce in place, which is faster.
     using Gradient = std::vector<float, rueda::Allocator<float>>;
     std::vector<Gradient> gradients(kLayers, Gradient(100'000));
     std::vector<rueda::Handle> handles;

@@ -15,8 +15,8 @@
 
 namespace digits {
 
-/// Makes oneDNN compute in the calling thread alone. Then a run repeats bit for bit, and the other processes can use
-/// the other cores. Call it before the first layer is made.
+/// Makes oneDNN compute only in the calling thread. Then two runs give the same bits, and the other processes can use
+/// the other cores. Call this before the first layer is made.
 void use_one_thread();
 
 /// A 3×3 convolution with padding 1 over square images. The images lie in memory channel by channel and row by row. The
@@ -41,7 +41,7 @@ public:
     Parameter biases;
 
 private:
-    struct Plan;  ///< oneDNN's primitives for one number of images
+    struct Plan;  ///< oneDNN's primitives for a certain number of images
     Plan& plan(std::int64_t images);
 
     Form form_;

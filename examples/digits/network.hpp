@@ -21,7 +21,7 @@ public:
     Network(const Network&) = delete;  // parameters_ points into it
     Network& operator=(const Network&) = delete;
 
-    /// Computes the logits of the images, kClasses for each.
+    /// Computes the logits of the images. Each image has kClasses logits.
     const std::vector<float>& forward(const Images& images);
     /// Computes the gradients of the loss for the images of the last forward. `logits_slope` is the slope of the loss
     /// with respect to the logits. Works from the last layer to the first, and calls `ready` for each parameter as soon

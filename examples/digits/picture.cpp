@@ -39,8 +39,8 @@ struct Axes {
     Axis step, loss, accuracy;
 };
 
-/// Returns the next number of the series 1, 2, 2.5, 5, 10, … (also below 1) that is not below `value`, so that the
-/// numbers at the axis are short.
+/// Returns the smallest number of the series …, 1, 2, 2.5, 5, 10, … that is not below `value`, so that the numbers at
+/// the axis are short.
 double round_up(double value) {
     double unit = 1e-6;
     for (;; unit *= 10) {

@@ -8,7 +8,7 @@ import numpy as np
 import rueda
 
 rueda.init()
-# rueda.empty() gives memory that the ranks of a host reduce in place, which is faster.
+# rueda.empty() allocates memory that the ranks of a host reduce in place, which is faster.
 gradients = [rueda.empty(100_000, np.float32) for _ in range(4)]
 handles = []
 for layer in reversed(range(4)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A multi-layer perceptron with PyTorch. It learns the product of two numbers.
+"""Trains a multi-layer perceptron with PyTorch. It learns the product of two numbers.
 
 The lines that 05_mlp_plain.py does not have end in "# rueda".
 """

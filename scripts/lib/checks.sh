@@ -118,7 +118,8 @@ sanitizer_runs() {
     fi
 }
 
-# long_stages SECONDS STAGE…: gives each stage the same time. Each stage leaves JUnit files build/results/<stage>*.xml.
+# long_stages SECONDS STAGE…: runs the stages and gives each of them the same time. Each stage writes JUnit files
+# build/results/<stage>*.xml.
 long_stages() {
     local seconds=$1 stage
     shift

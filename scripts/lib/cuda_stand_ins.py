@@ -74,7 +74,7 @@ def main(site_packages: str) -> None:
     versions = {library: version for library, version in versions_of(own).values()}
     for name in sorted(needed_by(own) - {library.name for library in own}):
         version = versions.get(name, "")
-        # A function without a version may be in any library.
+        # A function without a version may be in any of the libraries.
         make(folder / name, version, functions.get(version, set()))
 
 

@@ -20,8 +20,8 @@ installed_digits() {
     return 1
 }
 
-# download_with APT-OPTIONS…: downloads the package into the current folder. apt checks its signature; no rights are
-# needed.
+# download_with APT-OPTIONS…: downloads the package into the current folder. apt checks its signature. Every user can
+# run this.
 download_with() { apt-get -o APT::Sandbox::User= "$@" download python3-sklearn; }
 
 # Uses the package lists of the machine if there are any. Otherwise fetches the lists into a folder under build/, which

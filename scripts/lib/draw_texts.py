@@ -38,7 +38,7 @@ LIST_ITEM = re.compile(r"\s*([-*]|\d+\.)\s+")
 FOR_TOOLS = re.compile(
     r"SPDX-|NOLINT|clang-format|shellcheck|noqa|type: ignore|pragma:|^!|ruff:|mypy:|-\*- coding", re.IGNORECASE
 )
-# Inside a string or a character literal, "//" does not begin a comment. Raw strings come first.
+# Inside a string or a character literal, "//" does not begin a comment. The pattern tries raw strings first.
 CPP_TOKEN = re.compile(
     r"""(?P<literal>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
     r"""|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)""",

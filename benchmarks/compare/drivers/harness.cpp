@@ -364,7 +364,7 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     const double memory = largest(static_cast<double>(now - std::min(now, bytes_before)) / (1 << 20), place, 0);
     const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}, {}});
     *inputs.front() = 0;
-    peer.run();  // the first operation creates connections, names and threads
+    peer.run();  // the first operation creates connections, names and threads, so it is not measured
     line_up(place);
     const double idle =
         largest(percent_while(task.seconds, [&] { std::this_thread::sleep_for(task.seconds); }), place, 0);
@@ -394,7 +394,7 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
         for (float& element : buffer) {
             element = element * 0.75F + 0.25F;
         }
-        asm volatile("" : : "r"(buffer.data()) : "memory");  // keeps the compiler from skipping a pass
+        asm volatile("" : : "r"(buffer.data()) : "memory");  // prevents the compiler from removing a pass
     }
 }
 

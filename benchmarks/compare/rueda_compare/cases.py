@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The cases that are measured, and the targets for Rueda's times."""
+"""Defines the cases that are measured, and the targets for Rueda's times."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ KIBI, MEBI = 1024, 1024**2
 
 
 class UsageError(Exception):
-    """A wrong argument: prints one line and exits with status 2."""
+    """Reports a wrong argument: prints one line and exits with status 2."""
 
 
 def parse_size(text: str) -> int:
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def collective(self) -> str:
-        """The operation that a peer runs."""
+        """Returns the operation that a peer runs for this case."""
         return "allreduce" if self.operation == BACKWARD else self.operation
 
     @property

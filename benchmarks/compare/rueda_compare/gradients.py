@@ -83,9 +83,9 @@ def _recommender() -> Iterator[tuple[int, ...]]:
 _SHAPES = {"resnet50": _resnet50, "bert-large": _bert_large, "recommender": _recommender}
 NAMES = tuple(_SHAPES)
 
-# The default duration of a backward pass. ResNet-50 does 4.1e9 multiplications per image forward and twice as many
-# backward: 32 images in 40 ms are 13 TFLOP/s. At the same rate, BERT-large takes 380 ms for 32 sequences of 128 words.
-# The recommender computes very little; its cost is the time per tensor.
+# The default duration of a backward pass. ResNet-50 needs 4.1e9 multiplications per image in the forward pass and twice
+# as many in the backward pass. So 32 images in 40 ms are 13 TFLOP/s. At the same rate, BERT-large takes 380 ms for 32
+# sequences of 128 words. The recommender computes very little; its cost is the time per tensor.
 BACKWARD_MS = {"resnet50": 40.0, "bert-large": 380.0, "recommender": 4.0}
 
 

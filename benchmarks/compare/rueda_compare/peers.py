@@ -22,7 +22,7 @@ _HEADER = DRIVERS / "harness.hpp"
 
 
 class Missing(Exception):
-    """A peer cannot be measured on this machine; the text says why."""
+    """Raised if a peer cannot be measured on this machine. The text says why."""
 
 
 def cores() -> int:

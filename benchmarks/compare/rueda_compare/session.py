@@ -16,7 +16,7 @@ from pathlib import Path
 from .cases import MEBI, Case
 from .peers import Family, Missing, Process, Setting
 
-_BOARD_BYTES = 64 * 1024  # the same value as in drivers/harness.cpp
+_BOARD_BYTES = 64 * 1024  # must have the same value as in drivers/harness.cpp
 _RESULT = '{"case"'
 _STARTING_SECONDS = 180  # long enough to start Python, PyTorch and a launcher on a busy machine
 
