@@ -116,9 +116,11 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: A function that returns the context for all backward passes of a step except the last one. earlier_pass:
-    Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext communicates: bool = True #: Horovod's
-    zero_grad() takes no arguments. zeroed_by_model: bool = False
+    #: A function that returns the context for all backward passes of a step except the last one.
+    earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    communicates: bool = True
+    #: Horovod's zero_grad() takes no arguments.
+    zeroed_by_model: bool = False
 
 
 class Sample(NamedTuple):
