@@ -18,8 +18,8 @@ namespace rueda::collectives {
 /// An allreduce of all segments of a batch. It also runs reduce, in which only the root keeps the result, and
 /// reducescatter, in which a rank keeps only its rows.
 ///
-/// A chunk (NetworkChunks) goes through a host in *pieces*. A piece is as many bytes of each lane's share as the cells
-/// have room for. The phases of one piece:
+/// A chunk (NetworkChunks) goes through a host in *pieces*. A piece consists of as many bytes of each lane's share as
+/// fit into the cells. One piece has these phases:
 ///
 ///     stage    every rank   copies its input for the other lanes   → first half of its own cells
 ///     combine  every lane   combines its part of all ranks' inputs → its LanePipeline       (in rank order)
