@@ -87,6 +87,7 @@ public:
 };
 
 /// Moves bytes between the members of one process set.
+///
 /// Threads: one at a time, namely the thread that drives progress.
 class Communicator {
 public:

@@ -35,7 +35,7 @@ auto host_key(const RankFacts& facts) {
     return std::tie(facts.hostname, facts.boot_id, facts.uid, facts.pid_namespace, facts.ipc_namespace);
 }
 
-/// The hostname alone, unless another host of the job has the same.
+/// The host's name for messages: the hostname alone, unless another host of the job has the same hostname.
 std::string host_name(const RankFacts& facts, std::span<const RankFacts* const> hosts) {
     const auto same_name = [&](const RankFacts* other) { return other->hostname == facts.hostname; };
     if (std::count_if(hosts.begin(), hosts.end(), same_name) == 1) {

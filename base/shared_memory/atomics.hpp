@@ -19,6 +19,7 @@ inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::hours(1);
 
 /// The atomic operations of all released code. Protocols in shared memory are templates over such a class, so that
 /// tests can run the same code with atomics that explore the interleavings of threads.
+///
 /// The futexes work between processes. std::atomic::wait cannot be used here, because it may use a private futex, which
 /// works within one process only.
 struct StdAtomics {

@@ -25,6 +25,7 @@ enum class AttentionState : std::uint32_t {
 /// for. The publishing thread publishes, and then reads `state`. All four accesses are seq_cst, including the
 /// publication. If the publishing thread still reads an older state, nothing is lost: the thread that wrote the newer
 /// state checks after writing, and so sees the publication.
+///
 /// A ring is a system call. To save calls, each bell has a flag `rung`: a thread that finds it set does not ring again.
 /// The sleeper takes its ticket, then clears `rung`, then checks what it waits for. The ringing thread publishes, then
 /// sets `rung`, then rings. If the ringing thread finds `rung` already set, there are two cases. Either the sleeper has

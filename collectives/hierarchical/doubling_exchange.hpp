@@ -13,8 +13,8 @@ namespace rueda::collectives {
 ///
 /// The hosts' partials are combined in a balanced tree, with lower hosts on the left. Let p be the largest power of two
 /// that is not above h, and r = h − p. Among the first 2r hosts, each odd one sends its partials to the host below it
-///(phase 0), and receives the result from the same host in the last phase. The p hosts that did not send in phase 0 are
-/// numbered 0 to p − 1 in their order. In step k, two hosts whose numbers differ in bit k exchange what they have
+/// (phase 0), and receives the result from the same host in the last phase. The p hosts that did not send in phase 0
+/// are numbered 0 to p − 1 in their order. In step k, two hosts whose numbers differ in bit k exchange what they have
 /// combined so far. Every combination rounds to the dtype, and both hosts of a pair compute the same bits.
 class DoublingExchange final : public NetworkAllreduce {
 public:

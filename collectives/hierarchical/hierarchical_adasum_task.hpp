@@ -21,8 +21,8 @@ namespace rueda::collectives {
 /// divided between the lanes, and the part of a lane is divided between the hosts. Let h be the number of hosts.
 ///
 ///     phase     by       what it does
-///    partials  lane     copies its part of the host's result to its own memory
-///    spread    lane     receives the partials of its host's part from all hosts, into its own memory
+///     partials  lane     copies its part of the host's result to its own memory
+///     spread    lane     receives the partials of its host's part from all hosts, into its own memory
 ///     measure   lane     computes the dot products of these h partials
 ///     tell      lane     sends the dot products to the same lane of all hosts, which adds them in the hosts' order
 ///     sum       host     adds the dot products of all lanes, in the order of the lanes (NumbersSum)
@@ -32,8 +32,8 @@ namespace rueda::collectives {
 ///
 /// The phases run one after the other, so the network is idle while a host computes. Between hosts, a lane sends and
 /// receives 2 (h−1)/h of its part. Recursive vector halving and doubling would move as many bytes, but in 2 log₂ h
-/// steps instead of two. It also sends h (h+1)/2 numbers for each tensor. With l lanes, a lane's part of a tensor of S
-/// bytes has S/l bytes. Each lane keeps memory for twice its part and reuses it for the next batch.
+/// steps instead of two. A lane also sends h (h+1)/2 numbers for each tensor. With l lanes, a lane's part of a tensor
+/// of S bytes has S/l bytes. Each lane keeps memory for twice its part and reuses it for the next batch.
 ///
 /// Threads: the thread that drives progress.
 class HierarchicalAdasumTask final : public Task {

@@ -8,17 +8,17 @@
 
 namespace rueda::collectives {
 
-/// An allreduce around a ring of the hosts, for large tensors, if the setting asks for it. Every host communicates with
-/// two neighbours only, in 2(h−1) steps, and moves as many bytes as ReduceScatterExchange.
+/// An allreduce around a ring of the hosts, for large tensors, if the setting asks for it. Every host communicates only
+/// with its two neighbours, in 2(h−1) steps for h hosts. It moves as many bytes as ReduceScatterExchange.
 ///
 /// A tensor is divided into granules of kGranule bytes, which belong to the parts 0 to h − 1 in turn. Part j begins at
-/// host j. Each host combines its partials with what it receives, rounds to the dtype, and passes the part on. The last
-/// host, j − 1, computes the result, which then goes around in the same way. The order in which hosts are combined
-/// therefore depends only on an element's position in its tensor. The granules of a part are not contiguous in the
-/// buffer, so they are packed before they are sent.
+/// host j. Each host combines its partials with the data that it receives, rounds to the dtype, and sends the part to
+/// the next host. The last host of the ring, j − 1, computes the result, and the result then goes around the ring in
+/// the same way. The order in which hosts are combined therefore depends only on an element's position in its tensor.
+/// The granules of a part are not contiguous in the buffer, so they are packed before they are sent.
 ///
-///     memory: | partials, then results | the part that begins here, and what arrives of each other part | arriving
-///     results |
+///     layout of the memory:
+///     | partials, then results | the part that begins here, and received bytes of the other parts | received results |
 class RingExchange final : public NetworkAllreduce {
 public:
     using NetworkAllreduce::NetworkAllreduce;
@@ -42,7 +42,8 @@ private:
     };
 
     void prepare() override;
-    /// The part that this host sends in `phase`. In the same phase it receives the part before that one.
+    /// The number of the part that this host sends in `phase`. In the same phase it receives the part with the next
+    /// lower number.
     [[nodiscard]] std::uint32_t part_sent(std::uint32_t phase) const;
     [[nodiscard]] std::uint32_t before(std::uint32_t part) const { return (part + hosts() - 1) % hosts(); }
     void take_received(std::uint32_t phase);
@@ -51,7 +52,7 @@ private:
     void unpack(const Part& part, const std::byte* packed);
 
     std::vector<Part> parts_;
-    std::vector<std::byte*> packed_;  // what is sent in each phase; it was received in the phase before
+    std::vector<std::byte*> packed_;  // the data to send in each phase; it was received in the phase before
 };
 
 }  // namespace rueda::collectives

@@ -5,8 +5,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// The work of one step, in bytes. It is about a chunk, so that the engine often checks for an abort and for other
-/// waiting tasks.
+/// The amount of work in one step, in bytes. It is about as large as a chunk, so that the engine often checks for an
+/// abort and for other waiting tasks.
 constexpr std::uint64_t kAdasumStep = 64 * 1024;
 
 }  // namespace
