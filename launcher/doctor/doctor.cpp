@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// The first word of the line with which a host answers.
+/// A host's answer is a line that begins with this word.
 constexpr std::string_view kEchoMark = "rueda-doctor";
 
 class Examination {
@@ -106,7 +106,8 @@ private:
             const std::string problem = !plugin.problem.empty()  ? plugin.problem
                                         : plugin.is_for_open_mpi ? "it is for Open MPI"
                                                                  : "it is for MPICH";
-            const bool says_its_name = problem.starts_with(plugin.file);  // the system's loader writes such texts
+            const bool says_its_name = problem.starts_with(plugin.file);  // texts of this form come from the system's
+                                                                          // loader
             text += fmt::format("{}{}{}", text.empty() ? "" : "; ", says_its_name ? "" : plugin.file + ": ", problem);
         }
         return text;
@@ -216,7 +217,8 @@ private:
     }
 
     void look_at_huge_pages() {
-        const std::string& all = facts_.huge_pages_shared;  // "always within_size [advise] never deny force"
+        const std::string& all = facts_.huge_pages_shared;  // The text has the form "always within_size [advise] never
+                                                            // deny force".
         const std::size_t begin = all.find('[');
         const std::size_t end = all.find(']', begin == std::string::npos ? 0 : begin);
         if (begin == std::string::npos || end == std::string::npos) {
