@@ -17,7 +17,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A job that fails at once every time must not keep the machine busy with restarts.
+/// The pause before a restart, so that a job that always fails at once does not keep the machine busy with restarts.
 constexpr std::chrono::seconds kShortAttempt{10};
 constexpr std::chrono::seconds kPause{1};
 

@@ -44,19 +44,19 @@ struct HostList {
 [[nodiscard]] Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file,
                                                         std::vector<std::string>* notes = nullptr);
 
-/// Expands Slurm's short form of many names: "n[01-03,7],m2" is n01 n02 n03 n7 m2.
+/// Expands Slurm's short form of many names: "n[01-03,7],m2" becomes n01 n02 n03 n7 m2.
 [[nodiscard]] Result<std::vector<std::string>> expand_slurm_names(std::string_view text);
 
-/// Expands Slurm's short form of many numbers: "2(x3),1" is 2 2 2 1.
+/// Expands Slurm's short form of many numbers: "2(x3),1" becomes 2 2 2 1.
 [[nodiscard]] Result<std::vector<int>> expand_slurm_counts(std::string_view text);
 
-/// The allocation that the SLURM_* variables describe; nothing if there are no such variables.
+/// Returns the allocation that the SLURM_* variables describe. Returns nothing if there are no such variables.
 [[nodiscard]] Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment);
 
-/// The hosts that SageMaker's SM_* variables describe; nothing if there are no such variables.
+/// Returns the hosts that SageMaker's SM_* variables describe. Returns nothing if there are no such variables.
 [[nodiscard]] Result<std::optional<HostList>> hosts_of_sagemaker(const Environment& environment);
 
-/// "a:4, b:2", for messages. Long lists are cut.
+/// Describes the hosts for messages, for example "a:4, b:2". A long list is cut.
 [[nodiscard]] std::string format_hosts(const std::vector<Host>& hosts);
 
 }  // namespace rueda::launcher

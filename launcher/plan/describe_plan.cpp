@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The command `env` needs the variables to remove before those to set.
+/// The command `env` must get the variables to remove first, and then the variables to set.
 std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
     std::string removed;
     std::string set;
