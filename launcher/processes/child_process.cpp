@@ -97,7 +97,7 @@ void restore_signals() {
     report_and_exit(child);
 }
 
-/// The fourth field of /proc/<pid>/stat. The number of the process' parent is there. The second field, the name, is in
+/// Returns the parent of a process, which is the fourth field of /proc/<pid>/stat. The second field, the name, is in
 /// parentheses and may itself contain parentheses.
 std::optional<pid_t> parent_of(pid_t pid) {
     const std::optional<std::string> text = base::read_small_file("/proc/" + std::to_string(pid) + "/stat");

@@ -55,8 +55,8 @@ public:
     void flush();
     [[nodiscard]] bool has_queue() const { return !queue_.empty(); }
     [[nodiscard]] bool is_congested() const { return queue_.size() > kLongQueue; }
-    /// Returns the frames that have arrived whole. Closes the link if the connection has ended, or if the bytes are not
-    /// a frame with at most `most_payload` bytes.
+    /// Returns the frames that have arrived completely. Closes the link if the connection has ended, or if the bytes
+    /// are not a frame with at most `most_payload` bytes.
     [[nodiscard]] std::vector<Frame> receive(std::size_t most_payload = kMostPayload);
     /// The open files that arrived last.
     [[nodiscard]] std::vector<base::UniqueFd> take_descriptors() { return std::exchange(descriptors_, {}); }
