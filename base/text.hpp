@@ -11,7 +11,7 @@
 
 namespace rueda::base {
 
-/// Converts to lower case. It changes ASCII letters only, whatever the locale is.
+/// Compares two texts. It ignores the case of ASCII letters only, whatever the locale is.
 [[nodiscard]] bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept;
 
 /// The edit distance of two texts: the smallest number of insertions, removals, replacements of one character and swaps

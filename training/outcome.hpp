@@ -10,12 +10,12 @@
 
 namespace rueda::training {
 
-/// Encodes how a body ended, as a message for the other ranks. The size is always the same, so that the metadata of the
-/// tensor that carries the message never change.
+/// The size of an encoded outcome. An outcome says how a body ended; it is a message for the other ranks. The size is
+/// always the same, so that the metadata of the tensor that carries the message never change.
 inline constexpr std::size_t kOutcomeBytes = 4008;
 using OutcomeBytes = std::array<std::uint8_t, kOutcomeBytes>;
 
-/// A text that is too long is cut at the end of a character.
+/// Encodes an outcome. A text that is too long is cut at the end of a character.
 [[nodiscard]] OutcomeBytes encode_outcome(const Status& status);
 
 /// Decodes the outcome that rank `rank` has sent. The result is Internal if encode_outcome() could not have made these

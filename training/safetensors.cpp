@@ -99,7 +99,7 @@ Result<Json> parse_json(std::string_view text) {
     } catch (const Json::parse_error& error) {
         return refuse("the header is not JSON (at its byte {})", error.byte);
     } catch (const Json::out_of_range&) {
-        // Called for a number such as 1e999, which is valid JSON but does not fit into a double.
+        // An example is 1e999, which is valid JSON but does not fit into a double.
         return refuse("the header holds a number that fits no type; expected whole numbers of at most 64 bits");
     }
 }

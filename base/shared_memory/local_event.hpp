@@ -19,7 +19,7 @@ public:
     template <class Ready>
     void wait(Ready&& ready, std::chrono::nanoseconds timeout) {
         const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
-        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // partner: notify()
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // pairs with notify()
         if (!ready()) {
             Atomics::futex_wait(epoch_, seen, timeout);
         }

@@ -168,7 +168,8 @@ Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& c
         if (plugin.is_ok()) {
             failures.push_back(fmt::format("the MPI plugin '{}' is for {}, but the MPI of this job is {}", candidate,
                                            name_of(plugin.value()->abi), name_of(*abi)));
-            break;  // the MPI of this plugin is loaded now, and its symbols would be found first
+            break;  // no other plugin is tried: the MPI of this plugin is loaded now, and its symbols would be found
+                    // first
         }
         failures.push_back(plugin.status().message());
     }

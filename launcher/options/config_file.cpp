@@ -34,7 +34,8 @@ std::optional<std::string> as_text(const Json& value) {
     return value.is_number() ? std::optional(value.dump()) : std::nullopt;
 }
 
-/// Returns the texts of an array, or a text NAME=value for each name of an object.
+/// Reads the texts of an array, or a text NAME=value for each name of an object. Returns false if an element is neither
+/// a text nor a number.
 bool read_values(const Json& value, std::vector<std::string>& values) {
     for (const auto& [name, item] : value.items()) {
         const std::optional<std::string> text = as_text(item);
@@ -78,7 +79,7 @@ Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const 
         const std::size_t position = error.byte == 0 ? 0 : error.byte - 1;
         return failure(ErrorCode::invalid_argument, "{}:{}: this is no JSON: {}", base::printable(file),
                        line_at(text, std::min(position, text.size())), reason_of(error));
-    } catch (const Json::exception& error) {  // the number is too large for every type
+    } catch (const Json::exception& error) {  // thrown for a number that is too large for every type
         return failure(ErrorCode::invalid_argument, "{}: this is no JSON: {}", base::printable(file),
                        base::quote(error.what(), 160));
     }

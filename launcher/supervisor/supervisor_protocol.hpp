@@ -47,8 +47,8 @@ struct Greeting {
 };
 
 [[nodiscard]] std::string encode_greeting(const Greeting& greeting);
-/// Accepts any text. If a part is missing, its member is empty. Characters that could affect a terminal are removed
-/// from the name of the host.
+/// Accepts any text. If a part is missing, its member is empty. In the name of the host, characters that could affect a
+/// terminal are replaced.
 [[nodiscard]] Greeting parse_greeting(std::string_view text);
 
 /// Encodes the payload of `ended`, which contains by_launcher, steps, oom_kills and abort_reason of `end`.

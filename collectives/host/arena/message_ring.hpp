@@ -40,7 +40,8 @@ struct MessageRingRecord {
     [[nodiscard]] static constexpr std::uint64_t lines_of(std::uint64_t bytes) {
         return (kHeaderBytes + bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
-    /// The maximum is a quarter of the ring. Then three records of this size fit even if fillers are needed.
+    /// The longest record: a quarter of the ring. Three records of this length fit into the ring even if fillers are
+    /// needed.
     [[nodiscard]] static constexpr std::uint64_t largest(std::uint64_t ring_bytes) {
         return ring_bytes / 4 - kHeaderBytes;
     }
@@ -161,7 +162,7 @@ public:
     /// Frees the space of the front record. If it returns true, the writer waits for space and the caller must wake it.
     [[nodiscard]] bool pop() {
         position_ = end_;
-        state_->read.store(position_, std::memory_order_seq_cst);  // partner: MessageRingWriter::look()
+        state_->read.store(position_, std::memory_order_seq_cst);  // pairs with MessageRingWriter::look()
         return state_->starved.load(std::memory_order_seq_cst) != 0 &&
                state_->starved.exchange(0, std::memory_order_seq_cst) != 0;
     }

@@ -49,7 +49,7 @@ struct ConnectAttempt {
 /// Fails unless the peer belongs to this user. Rueda communicates only with processes of the same user.
 [[nodiscard]] Status check_same_user(const PeerCredentials& peer);
 
-/// Waits until the socket is readable. Returns false if the deadline passes first. A closed or broken connection counts
+/// Waits until one of `events` occurs. Returns false if the deadline passes first. A closed or broken connection counts
 /// as readable; reading it then reports the reason.
 [[nodiscard]] Result<bool> wait_for_events(int fd, short events, Deadline deadline);
 
