@@ -15,7 +15,7 @@ namespace rueda::base {
 /// one socket, which the rank inherits (docs/design/failure.md, "Notifications from the launcher").
 struct LauncherNotification {
     enum class Kind : std::uint32_t {
-        ended_well = 1,  ///< to a rank: another rank has ended, with exit status 0
+        ended_well = 1,  ///< to a rank: another rank has ended with exit status 0
         failed = 2,      ///< to a rank: another rank has ended in any other way
         aborted = 3,     ///< from a rank: why the job ended; if the rank ends after this, the launcher reports this
                          ///< reason

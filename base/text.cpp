@@ -130,7 +130,7 @@ std::string format_ranks(std::vector<std::int32_t> ranks) {
         while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
             ++last;
         }
-        // Two neighbours are easier to read as "0, 1" than as "0-1".
+        // Two consecutive ranks are printed as "0, 1", which is easier to read than "0-1".
         last = last == first + 1 ? first : last;
         text += first == 0 ? "" : ", ";
         text += last == first ? fmt::format("{}", ranks[first]) : fmt::format("{}-{}", ranks[first], ranks[last]);

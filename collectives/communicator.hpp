@@ -58,7 +58,7 @@ struct Segment {
 struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
-    std::span<const Location> locations;  ///< for each segment, the locations of all members of this host
+    std::span<const Location> locations;  ///< for each segment in turn, the locations of all members of this host
     /// For alltoall, gather and scatter: the number of rows from each member to each member, ordered by the sending
     /// member. The numbers of one sender add up to its first dimension. In a set on several hosts, the list has only
     /// the numbers from this rank to each member, then the numbers from each member to this rank.
@@ -72,7 +72,7 @@ struct Batch {
 };
 
 enum class StepResult : std::uint8_t {
-    done,      ///< every output is complete, and no rank reads or writes this rank's tensors any more
+    done,      ///< the task is done: every output is complete, and no rank reads or writes this rank's tensors any more
     advanced,  ///< some work was done, at most about one chunk
     waiting,   ///< the task waits for another rank of this host, which will wake this rank if it sleeps
     polling,   ///< the task waits for a message from another host; its arrival wakes no thread, so call step() again

@@ -18,7 +18,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// Linux allows 64 bytes for a hostname; a boot id has 36.
+/// The maximum length of a name. Linux allows 64 bytes for a hostname, and a boot id has 36 bytes.
 constexpr std::size_t kMaxName = 256;
 
 std::uint64_t inode_of(const char* path) {

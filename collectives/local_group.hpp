@@ -39,7 +39,7 @@ struct LocalGroup {
     std::vector<RankFacts> facts;         ///< by rank
     std::vector<std::string> host_names;  ///< by host index; changed if two hostnames are equal, so that all names
                                           ///< differ
-    std::vector<int> job_ranks;           ///< by rank; for a process set: the ranks' numbers in the job
+    std::vector<int> job_ranks;           ///< by rank: its number in the job, if the group belongs to a process set
 
     [[nodiscard]] int leader() const { return members.front(); }
     [[nodiscard]] int job_rank(int of) const { return job_ranks[static_cast<std::size_t>(of)]; }

@@ -15,8 +15,8 @@
 
 namespace rueda::collectives {
 
-/// Messages between two ranks of different hosts. Messages with the same sender, receiver and channel arrive in the
-/// order in which they were sent. A message is received by the first receive that was started for it.
+/// Sends messages between two ranks of different hosts. Messages with the same sender, receiver and channel arrive in
+/// the order in which they were sent. They are matched with receives in the order in which the receives were started.
 ///
 /// No function blocks, and no message wakes a sleeping thread, so a waiting thread must call test() repeatedly
 /// (docs/design/0002-several-hosts.md, "Polling"). A failure is `Aborted` and ends the job. After a failure, and after
@@ -43,7 +43,7 @@ public:
         Channel channel;
         std::uint32_t set = 0;
     };
-    /// Numbers of process sets are below this number, so that every port has its own tag in every MPI.
+    /// The numbers of process sets must be below this number, so that every port has its own tag in every MPI.
     static constexpr std::uint32_t kMostSets = 8000;
     /// A send or a receive in progress.
     using Ticket = std::uint64_t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// ruedarun: starts the ranks of a job, on this host or on several, and ends them together.
+// The program ruedarun, which starts the ranks of a job, on this host or on several, and ends them together.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

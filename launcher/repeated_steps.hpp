@@ -26,7 +26,7 @@ public:
         reached_ = std::max(reached_, attempt.last);
         known_ = true;
     }
-    /// Whether the program has counted its steps at all.
+    /// Whether the program has reported any steps.
     [[nodiscard]] bool are_known() const { return known_; }
     [[nodiscard]] std::int64_t count() const { return repeated_; }
     /// The highest step that was begun.

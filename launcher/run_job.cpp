@@ -290,8 +290,8 @@ private:
     base::StepSpan steps_;
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;
-    bool impatient_ = false;   ///< the user has sent a signal
-    bool in_a_hurry_ = false;  ///< the user has sent a second signal
+    bool impatient_ = false;   ///< whether the user has sent a signal
+    bool in_a_hurry_ = false;  ///< whether the user has sent a second signal
     bool start_failed_ = false;
     bool leaving_ = false;
     bool cause_told_ = false;

@@ -91,7 +91,7 @@ private:
     std::span<double> weights_;
 };
 
-/// A block of all sources is read several times, so it must stay in the first-level cache.
+/// The size of a block. A block of all sources is read several times, so all of it must stay in the first-level cache.
 constexpr std::size_t kBytesAtATime = 16 * 1024;
 
 std::size_t elements_at_a_time(DType dtype, std::size_t sources) {

@@ -191,8 +191,8 @@ private:
     std::size_t destination_count_;
 };
 
-/// Calls f with an object of the dtype's element type. The dtype is a floating-point type; the caller has already
-/// refused all others.
+/// Calls f with an object of the dtype's element type. The dtype is a floating-point type, because the caller has
+/// already refused all other types.
 template <class F>
 void with_element(DType dtype, F&& f) {
     switch (dtype) {

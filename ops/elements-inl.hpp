@@ -76,7 +76,7 @@ struct Boolean {
     }
 };
 
-/// The upper half of a float32. Sums stay in float32 until the end.
+/// bfloat16, which is the upper half of a float32. Sums are float32 until the end.
 struct BFloat16 {
     using Lane = float;
     using Memory = std::uint16_t;

@@ -18,7 +18,7 @@ namespace rueda::ops {
 /// The number of words of one element: 1 or 2.
 [[nodiscard]] std::size_t words_of(DType dtype);
 
-/// Converts `elements` to words, after multiplying each by prescale in the way reduce() does.
+/// Converts `elements` to words, after multiplying each by prescale in the same way as reduce().
 void to_words(const Reduction& reduction, const std::byte* elements, std::byte* words, std::size_t count);
 
 /// Computes the result from the sums of the words, including the division and postscale. The bits are the same as those

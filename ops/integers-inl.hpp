@@ -15,7 +15,7 @@ namespace rueda::ops {
 
 __extension__ using Int128 = __int128;
 
-/// A type that holds the sum of as many sources as there can be processes (2^22 on Linux).
+/// A type for the sum of many sources. It is large enough for one source per possible process (2^22 on Linux).
 template <class T>
 using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::conditional_t<sizeof(T) <= 4, std::int64_t, Int128>>;
 

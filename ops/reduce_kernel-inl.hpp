@@ -124,7 +124,8 @@ private:
         }
     }
 
-    // Four named vectors, not an array: vectors of some CPUs (SVE) have no size known to the compiler.
+    // These are four named vectors and not an array, because the compiler does not know the size of vectors on some
+    // CPUs (SVE).
     template <class D>
     HWY_INLINE void four_vectors(D d, std::size_t i) const {
         const std::size_t n = hn::Lanes(d);

@@ -83,7 +83,8 @@ AtomicFile::~AtomicFile() {
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
     struct stat existing {};
     if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
-        return file_failure(path, "open", EISDIR);  // rename would fail too, but only after everything has been written
+        return file_failure(path, "open", EISDIR);  // checked here, because rename would fail only after all data were
+                                                    // written
     }
     std::filesystem::path partial = path;
     partial += ".partial";

@@ -22,7 +22,7 @@ public:
     static Result<AtomicFile> create(const std::filesystem::path& path);
     AtomicFile(AtomicFile&& other) noexcept;
     AtomicFile& operator=(AtomicFile&&) = delete;
-    /// Removes <path>.partial, unless commit succeeded.
+    /// Removes <path>.partial, except if commit() has succeeded.
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);

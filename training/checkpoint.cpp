@@ -249,7 +249,7 @@ struct Checkpoint::File {
     std::uint64_t data_begin = 0;
     Metadata metadata;
     std::vector<TensorInfo> tensors;
-    std::vector<StoredTensor> stored;  ///< the same tensors with their positions
+    std::vector<StoredTensor> stored;  ///< the same tensors as in `tensors`, with their positions
     bool has_checksums = false;
 };
 

@@ -68,7 +68,7 @@ std::string excerpt(const Json& json) {
     return text.size() <= kLimit ? text : text.substr(0, kLimit) + "...";
 }
 
-/// The number of bytes of a tensor, or nothing if it does not fit the type.
+/// Returns the number of bytes of a tensor, or nothing if this number does not fit into its type.
 std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t> extents) {
     const std::size_t element = size_of(dtype);
     const auto count = detail::count_of_elements(extents, std::numeric_limits<std::uint64_t>::max() / element);

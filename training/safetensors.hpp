@@ -44,7 +44,7 @@ struct Header {
 inline constexpr std::string_view kChecksumsKey = "rueda.checksums";
 inline constexpr std::string_view kChecksumsMark = "rueda:xxh3-64";
 
-/// A checksum as it is written in files and messages.
+/// Formats a checksum as it is written in files and messages.
 [[nodiscard]] std::string checksum_text(std::uint64_t checksum);
 /// The error for a tensor whose data do not have the checksum that is in the header.
 [[nodiscard]] Status checksum_failure(const StoredTensor& tensor, std::uint64_t computed);

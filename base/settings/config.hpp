@@ -13,7 +13,7 @@
 
 namespace rueda::base {
 
-/// How the ranks of a job find each other and exchange small messages.
+/// The ways in which the ranks of a job can find each other and exchange small messages.
 enum class ControlPlaneKind : std::uint8_t {
     automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; otherwise a socket if the settings
                 ///< name one; otherwise a single process
@@ -39,7 +39,7 @@ struct Config {
     std::optional<std::int32_t> local_size;
 
     // Rendezvous.
-    std::string rendezvous;  ///< "@name" (abstract Unix socket), "/path", or empty
+    std::string rendezvous;  ///< the rendezvous socket: "@name" (an abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
     std::string mpi_library;  ///< if empty: librueda_mpi.so or librueda_mpich.so beside librueda.so
     std::string hostname;     ///< empty: the machine's own
@@ -83,7 +83,8 @@ struct Config {
                                        ///< of the L2 cache
     std::uint32_t cells_per_rank = 4;  ///< how many chunks can be staged at the same time; 2 or more
     double liveness_seconds = 0.2;     ///< interval at which a rank checks whether the others are alive
-    double abort_grace_seconds = 0.3;  ///< after an abort, how long an operation waits for ranks that may still write
+    double abort_grace_seconds = 0.3;  ///< after an abort, how long an operation waits for other ranks that may still
+                                       ///< write to its memory
 
     /// Notes for the user about the settings, one line each. They name misspelt variables, and Horovod variables that
     /// have no meaning in Rueda. The caller logs these lines as warnings.

@@ -69,7 +69,7 @@ enum class SettingScope : std::uint8_t {
     same,       ///< all ranks must have the same value, because it affects results; otherwise init fails
 };
 
-/// One row of the table of all settings.
+/// A setting: one row of the table of settings.
 struct Setting {
     std::string_view name;
     std::string_view horovod_name;  ///< empty if Horovod has no such setting

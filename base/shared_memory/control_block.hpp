@@ -19,7 +19,7 @@
 
 namespace rueda::base {
 
-/// The maximum number of ranks on one host: the number of bits of an arrival mask.
+/// The maximum number of ranks on one host: the arrival masks have one bit for each rank.
 inline constexpr int kMaxLocalRanks = 64;
 
 /// The state of a rank, as the other ranks see it.
@@ -88,7 +88,7 @@ struct alignas(kCacheLine) RankBlock {
     alignas(kCacheLine) std::atomic<std::uint32_t> state{0};  ///< RankState
     /// 1 after an abort, when this rank no longer writes to other ranks' memory.
     std::atomic<std::uint32_t> left_batches{0};
-    std::atomic<std::int32_t> pid{0};  ///< in the rank's own pid namespace
+    std::atomic<std::int32_t> pid{0};  ///< pid in the rank's own pid namespace
     std::atomic<std::int32_t> global_rank{-1};
     std::atomic<std::uint64_t> process_start{0};  ///< start time of the process (field 22 of /proc/<pid>/stat), because
                                                   ///< a pid may be reused
@@ -102,7 +102,7 @@ struct alignas(kCacheLine) RankBlock {
                                                      ///< any more
 };
 
-/// The first page of the arena.
+/// The data at the beginning of the arena.
 struct alignas(4096) ControlBlock {
     /// Increases with every change of the arena's layout. Version 10 added what a stall report says about a rank, and
     /// the ranks that wait for the end of a process set.
@@ -139,7 +139,7 @@ public:
             blocks_[member] = &control.ranks[member];
         }
     }
-    /// Member m of the group is member `members[m]` of `job`.
+    /// Makes the view of a group. Member m of the group is member `members[m]` of `job`.
     HostBlocks(const HostBlocks& job, std::span<const std::uint32_t> members) : abort_(job.abort_) {
         for (std::size_t member = 0; member < members.size(); ++member) {
             blocks_[member] = job.blocks_[members[member]];

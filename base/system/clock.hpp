@@ -7,7 +7,7 @@
 
 namespace rueda::base {
 
-/// Nanoseconds of CLOCK_MONOTONIC, which is the same clock for all processes of a machine.
+/// Returns the nanoseconds of CLOCK_MONOTONIC, a clock that is the same for all processes of a machine.
 [[nodiscard]] inline std::int64_t monotonic_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -17,7 +17,7 @@ namespace rueda::base {
 /// The maximum number of files in one message.
 inline constexpr std::size_t kMostDescriptors = 2;
 
-/// What a message contained besides its bytes.
+/// The facts about a received message, apart from its bytes.
 struct Attachments {
     std::vector<UniqueFd> fds;  ///< closed on exec
     int flags = 0;              ///< MSG_TRUNC: the bytes did not fit; MSG_CTRUNC: some files did not fit

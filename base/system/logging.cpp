@@ -66,8 +66,8 @@ void write_all(int descriptor, std::string_view text) {
     }
 }
 
-/// spdlog's own colour sink makes five writes per coloured line, shares a lock with the whole process, and supports
-/// only the two standard streams.
+/// This class replaces spdlog's own colour sink, which makes five writes per coloured line, uses one lock for the whole
+/// process, and supports only the two standard streams.
 class DescriptorSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
     DescriptorSink(int descriptor, std::unique_ptr<spdlog::formatter> formatter)

@@ -42,7 +42,7 @@ private:
     std::uint32_t steps_ = 0;
     std::uint32_t folded_ = 0;      // r in the class comment
     std::uint32_t rooms_ = 0;       // the number of buffers that are in use
-    std::byte* current_ = nullptr;  // what this host has combined so far
+    std::byte* current_ = nullptr;  // the partials that this host has combined so far
     std::vector<std::byte*> rooms_of_phase_;
 };
 

@@ -255,7 +255,7 @@ void HierarchicalAdasumTask::add_numbers() {
     }
 }
 
-/// The weights contain no factors, because the factors were already applied to the partials.
+/// The weights do not include prescale and postscale, because the factors were already applied to the partials.
 void HierarchicalAdasumTask::find_weights() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::size_t pairs = ops::pairs_of(hosts);

@@ -85,14 +85,15 @@ private:
 
     Batch batch_;
     Phase phase_ = Phase::partials;
-    std::vector<std::uint64_t> host_begins_;  // offsets in this lane's part; one entry more than there are hosts
+    std::vector<std::uint64_t> host_begins_;  // by host: the beginning of its part, as an offset in this lane's part;
+                                              // one entry more than there are hosts
     std::byte* memory_ = nullptr;
     std::uint64_t memory_bytes_ = 0;
     std::vector<std::byte*> received_;  // by host: that host's partial of this host's part
     std::vector<std::byte*> numbers_;   // by host
-    std::uint64_t position_ = 0;        // an offset in this host's part
+    std::uint64_t position_ = 0;        // how far the current phase has come, as an offset in this host's part
     ops::DotProducts products_;
-    std::vector<double> dots_;     // by segment, then by pair of hosts
+    std::vector<double> dots_;     // dot products by segment, then by pair of hosts
     std::vector<double> weights_;  // by segment, then by host
     std::vector<const std::byte*> sources_;
     std::uint64_t piece_bytes_ = 0;

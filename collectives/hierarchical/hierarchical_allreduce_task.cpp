@@ -220,7 +220,7 @@ void HierarchicalAllreduceTask::stage() {
     for (std::uint32_t lane = 0; lane < staging_.chunk.lanes; ++lane) {
         const Range range = part(staging_, lane);
         if (lane == set_.rank || range.bytes() == 0) {
-            continue;  // a lane reads its own input directly
+            continue;  // not staged: a lane reads its own input directly
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)

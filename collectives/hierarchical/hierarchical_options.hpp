@@ -8,7 +8,7 @@ namespace rueda::collectives {
 
 /// Options for how tensors cross between hosts. The options are the same on all ranks.
 struct HierarchicalOptions {
-    std::uint64_t small_bytes = 64 * 1024;  ///< tensors up to this size are combined by recursive doubling
+    std::uint64_t small_bytes = 64 * 1024;  ///< tensors of at most this size are combined by recursive doubling
     bool ring = false;  ///< whether larger tensors are combined around a ring, instead of by reduce-scatter + allgather
     std::uint64_t network_chunk_bytes = 0;  ///< how many bytes cross at one time; 0: Rueda chooses
 };

@@ -80,7 +80,7 @@ struct HierarchicalSet : HostSet {
         }
         return messages.under_way() ? StepResult::polling : StepResult::waiting;
     }
-    /// A rank's cells are one contiguous piece of memory.
+    /// The cells of a rank, as one contiguous piece of memory.
     [[nodiscard]] std::byte* cells_of(std::uint32_t member) const { return arena->cell(member, 0); }
     [[nodiscard]] std::uint64_t bytes_of_cells() const {
         return arena->plan().cell_bytes * arena->plan().cells_per_rank;

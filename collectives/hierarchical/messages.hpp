@@ -55,7 +55,7 @@ public:
             failure_ = reason;
         }
     }
-    /// Call this after an abort: all memory stays allocated as long as the process lives.
+    /// Call this after an abort. Afterwards all memory stays allocated until the process ends.
     void abandon() noexcept;
 
 private:
@@ -65,7 +65,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> memory_;
     std::uint64_t under_way_ = 0;
     Status failure_;
-    Status abandoned_;  // created early, because an abort may come when no memory is left
+    Status abandoned_;  // created in advance, because an abort may happen when no memory is left
 };
 
 }  // namespace rueda::collectives

@@ -41,7 +41,7 @@ public:
     [[nodiscard]] std::byte* partials() const { return memory_; }
     [[nodiscard]] virtual std::uint32_t phases() const = 0;
     virtual void start_receives(std::uint32_t phase) = 0;
-    /// Starts the sends of a phase. Before that, it combines what the previous phase received.
+    /// Combines the data that the previous phase received, and then starts the sends of this phase.
     virtual void start_sends(std::uint32_t phase) = 0;
     /// Processes the data that the last phase received.
     virtual void finish() = 0;

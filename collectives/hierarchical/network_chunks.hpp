@@ -61,7 +61,7 @@ private:
     std::uint32_t lanes_;
     std::uint64_t small_bytes_;
     NetworkWay large_way_;
-    std::uint64_t small_share_ = 0;  // bytes that one lane sends over the network at a time
+    std::uint64_t small_share_ = 0;  // how many bytes one lane sends over the network at one time
     std::uint64_t large_share_ = 0;
     std::uint64_t memory_bytes_ = 0;
     std::uint64_t least_of_lane_ = 0;

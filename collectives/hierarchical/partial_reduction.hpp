@@ -31,7 +31,7 @@ struct PartialReduction {
     bool in_words = false;
     std::optional<ops::Compressed> compressed;
     double expanded_by = 1.0;         ///< the factor applied when the result is expanded; only if compressed
-    std::uint64_t carried_bytes = 0;  ///< bytes of an element between hosts and in results
+    std::uint64_t carried_bytes = 0;  ///< the size of an element between hosts and in results, in bytes
 
     /// How many times longer an element is when the ranks of a host stage it than when it crosses between hosts.
     [[nodiscard]] std::uint64_t staged_ratio() const {

@@ -92,7 +92,7 @@ private:
     std::vector<Stream> streams_;
     std::uint64_t chunk_bytes_ = 0;
     std::uint64_t piece_bytes_ = 0;
-    std::uint64_t chunk_count_ = 0;  // number of chunks of the longest stream
+    std::uint64_t chunk_count_ = 0;  // the number of chunks in the longest stream
 
     std::array<Buffer, kBuffers> buffers_;
     std::uint64_t opened_ = 0;     // how many buffers were opened, in this batch

@@ -17,7 +17,7 @@
 namespace rueda::collectives {
 
 /// Collectives over the ranks of one host, through their arena. The ranks are processes, or threads of one process.
-/// Threads: as Communicator says.
+/// Threads: see Communicator.
 class HostCommunicator final : public Communicator {
 public:
     explicit HostCommunicator(std::shared_ptr<Arena> arena);

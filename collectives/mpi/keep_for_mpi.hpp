@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Memory that MPI may still read or write after Rueda has stopped waiting for a request.
+// Keeps memory that MPI may still read or write after Rueda has stopped waiting for a request.
 #pragma once
 
 #include <memory>

@@ -86,7 +86,7 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root,
                                                          MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MPI_Request> ibarrier(MPI_Comm communicator) = 0;
-    /// `all` has one element for each rank. `mine` becomes the sum of this rank's elements over all ranks.
+    /// `all` has one element for each rank. `mine` gets the sum, over all ranks, of the element for this rank.
     [[nodiscard]] virtual Result<MPI_Request> isum_scatter(const std::uint32_t* all, std::uint32_t* mine,
                                                            MPI_Comm communicator) = 0;
     /// Returns true once the request is complete. Afterwards the request must not be used any more.

@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 /// Whether Rueda initialised MPI. This is a global variable, because MPI belongs to the process.
 struct Ownership {
     std::shared_ptr<MpiApi> mpi;  ///< null: the program initialised it
-    pid_t process = 0;            ///< a forked child's exit must not finalise its parent's MPI
+    pid_t process = 0;            ///< checked at exit, because a forked child must not finalise the MPI of its parent
     bool finalize_at_exit = false;
 };
 Ownership& ownership() {
@@ -461,7 +461,7 @@ private:
         RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(buffers_->sent, root, communicator_)));
         std::uint64_t bytes = 0;
         std::copy(buffers_->sent.begin(), buffers_->sent.end(), std::as_writable_bytes(std::span(&bytes, 1)).begin());
-        if (bytes > kMaxControlMessage) {  // all ranks see the same number
+        if (bytes > kMaxControlMessage) {  // all ranks see the same number, so all of them fail here
             return failure(ErrorCode::invalid_argument, "broadcast: rank {} gave {} bytes, expected at most {}", root,
                            bytes, kMaxControlMessage);
         }
@@ -519,7 +519,7 @@ private:
     std::string description_;
     const char* operation_ = "";
     Clock::time_point deadline_;
-    Clock::time_point warn_at_ = Clock::time_point::max();  ///< during the shutdown: when to warn
+    Clock::time_point warn_at_ = Clock::time_point::max();  ///< the time at which to warn that the shutdown takes long
     Clock::time_point next_question_;
     Buffers* buffers_ = nullptr;  ///< of the operation in progress
     Status failed_;

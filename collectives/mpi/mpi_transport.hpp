@@ -23,7 +23,7 @@ struct MpiLife {
     std::atomic<bool> finalized{false};
 };
 
-/// Messages over the communicator of a control plane. The plane owns the communicator and the transport.
+/// A transport that uses the communicator of a control plane. The plane owns the communicator and the transport.
 ///
 /// The memory of unfinished messages must stay valid until cancel_receives(), and after a failure until the process
 /// ends. Threads: one at a time.
@@ -89,7 +89,7 @@ private:
     std::uint32_t received_ = 0;
     std::vector<std::unique_ptr<std::byte[]>> strays_;
     Status failed_;
-    Status abandoned_;  // made in advance, because there may be no memory for it later
+    Status abandoned_;  // created in advance, because later there may be no memory for it
 };
 
 }  // namespace rueda::collectives

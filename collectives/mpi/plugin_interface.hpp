@@ -36,7 +36,7 @@ enum class MpiAbi : std::uint8_t { open_mpi, mpich };
 
 /// Says when MPI is finalised, if Rueda initialised it.
 enum class MpiFinalize {
-    at_close,  ///< in close(false); MPI cannot be initialised again in this process
+    at_close,  ///< in close(false); afterwards MPI cannot be initialised again in this process
     at_exit,   ///< when the process exits, so that Rueda can be initialised again after a shutdown
 };
 

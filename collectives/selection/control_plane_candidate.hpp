@@ -37,7 +37,7 @@ struct SelectedControlPlane {
 
 /// A way in which the ranks of a job can find each other. All functions except `open` depend only on their argument.
 struct ControlPlaneCandidate {
-    base::ControlPlaneKind kind;  ///< the value of RUEDA_CONTROL_PLANE that asks for this candidate
+    base::ControlPlaneKind kind;  ///< the value of RUEDA_CONTROL_PLANE that selects this candidate
     bool takes_communicators;     ///< whether a job can consist of the processes of an MPI communicator
     /// Whether the settings and facts indicate this candidate. It is called if no setting asks for a specific
     /// candidate.

@@ -33,7 +33,7 @@ bool is_connected_socket(int fd) {
     return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
 }
 
-/// Reads what the environment says about the launcher.
+/// Finds the facts about the launcher in the environment.
 LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     LaunchFacts facts;
     const bool has_pmix_folder = environment.value("PMIX_SERVER_TMPDIR").has_value();

@@ -90,7 +90,8 @@ Result<SelectedControlPlane> open_mpi(const StartRequest& request) {
     options.warn = [logger = base::Logger(config, facts.job_rank)](const std::string& text) {
         logger.warning("{}", text);
     };
-    // MPI cannot be initialised twice in a process, and rueda::init() may follow a rueda::shutdown().
+    // MPI is finalised only at exit, because it cannot be initialised twice in a process, and the program may call
+    // rueda::init() again after rueda::shutdown().
     options.finalize = MpiFinalize::at_exit;
     auto opened = plugin.value()->open(options);
     if (!opened.is_ok()) {

@@ -546,7 +546,7 @@ RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
  * valid until the handle is released.
  */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
-/** The same for member `index` of a group, counted from 0. */
+/** Writes the same for operation `index` of a group, counted from 0. */
 RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
 /**
  * Writes the number of rows that came from each rank, after an alltoall, and on the root after a gather. The numbers

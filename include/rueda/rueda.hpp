@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The C++ interface of Rueda: thin and inline over the C interface (rueda.h), so that it works across compilers.
-/// Every function throws a subclass of rueda::Error. Threads: any function from any thread.
+/// The C++ interface of Rueda. It consists of inline functions over the C interface (rueda.h), so that program and
+/// library may be built with different compilers. If a function fails, it throws a subclass of rueda::Error. Threads:
+/// any function may be called from any thread.
 #pragma once
 
 #include <chrono>
@@ -83,7 +84,7 @@ inline int size() { return detail::number(rueda_size); }
 /// This process's number among the processes of its machine.
 inline int local_rank() { return detail::number(rueda_local_rank); }
 inline int local_size() { return detail::number(rueda_local_size); }
-/// The position among the ranks with the same local rank, and the number of those ranks.
+/// This rank's position among the ranks with the same local rank, and the number of these ranks.
 inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
 /// Whether all hosts have the same number of ranks.
@@ -239,7 +240,8 @@ inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
 }
 /// Removes a set. Collective. Operations that are pending in the set fail.
 inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
-/// Makes a process set that concerns only its members; collective among them. See rueda_process_set_add_among.
+/// Makes a process set. Only its members take part in the call. Collective among the members. See
+/// rueda_process_set_add_among.
 inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
     ProcessSet set;
     detail::check(rueda_process_set_add_among(ranks.data(), ranks.size(), &set.id));
@@ -312,7 +314,7 @@ struct Options {
 /// `rueda::TensorSlot slot("name"); rueda::allreduce(slot, t);`
 class TensorSlot {
 public:
-    /// For operations of one process set.
+    /// Makes a slot for operations of one process set.
     explicit TensorSlot(const std::string& name, ProcessSet process_set = world()) {
         detail::check(rueda_slot_create_in(name.c_str(), process_set.id, &slot_));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The conclusions of rueda doctor. Nothing in this file looks at the machine.
+// Draws the conclusions of rueda doctor. The functions in this file use only the facts that they get, and do not look
+// at the machine.
 #include "launcher/doctor/doctor.hpp"
 
 #include <fmt/format.h>
@@ -240,7 +241,7 @@ private:
     void look_at_files() {
         constexpr std::uint64_t kFew = 1024;
         constexpr std::size_t kLongFolder =
-            60;  // Open MPI adds about 40 characters, and the name of a socket has at most 107
+            60;  // Open MPI adds about 40 characters, and the name of a socket may have at most 107
         if (facts_.descriptors < kFew) {
             warn("open files", fmt::format("at most {}", facts_.descriptors), "ulimit -n 65536");
         } else {

@@ -52,7 +52,7 @@ struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
     std::optional<PluginFacts> plugins;  ///< empty if they were not looked for, because there is no mpirun
-    std::optional<int> ranks;            ///< the ranks that will run on this host
+    std::optional<int> ranks;            ///< the number of ranks that will run on this host
     double usable_cores = 1;
     double cores_in_mask = 1;
     double cores_online = 1;

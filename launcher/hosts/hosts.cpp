@@ -85,7 +85,7 @@ Status add_host(std::vector<Host>& hosts, const Host& host) {
     return {};
 }
 
-/// The words of one line of a host file, without its comment. "slots = 2" is one word.
+/// Splits one line of a host file into words, without the comment. "slots = 2" is one word.
 std::vector<std::string> words_of_line(std::string_view line) {
     std::vector<std::string> words;
     line = line.substr(0, line.find('#'));

@@ -30,7 +30,7 @@ struct HostList {
     std::optional<int> ranks;        ///< the number of ranks, if the source of the list says it
     std::optional<int> cores;        ///< the number of cores of each host, if the source of the list says it
     std::optional<std::string> own;  ///< the name of this host in the list, if the source of the list says it
-    std::vector<std::string> notes;  ///< lines for the user about the list
+    std::vector<std::string> notes;  ///< lines to print for the user about the list
 };
 
 /// Reads the value of -H, for example "a:2,b:2". Addresses are allowed. An IPv6 address needs brackets if a number of

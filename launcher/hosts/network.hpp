@@ -29,7 +29,7 @@ struct NetworkAddress {
 /// The addresses of all interfaces that are up.
 [[nodiscard]] std::vector<NetworkAddress> network_addresses();
 
-/// Names and addresses that mean this host: its own name, in full and up to the first dot, "localhost", and the
+/// The names and addresses of this host: its complete name, its name up to the first dot, "localhost", and the
 /// addresses of its interfaces.
 [[nodiscard]] std::set<std::string> names_of_this_host();
 

@@ -47,7 +47,7 @@ bool read_values(const Json& value, std::vector<std::string>& values) {
     return true;
 }
 
-/// Returns false if the value is of a kind that no option takes.
+/// Reads the value of one option. Returns false if no option can have a value of this kind.
 bool read_entry(const Json& value, ConfigEntry& entry) {
     if (value.is_boolean()) {
         entry.is_switch = true;

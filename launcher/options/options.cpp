@@ -74,7 +74,7 @@ struct RawOptions {
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
 
-/// Other long names that launchers accept with one hyphen.
+/// Other long names that MPI launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
 /// CLI11 2.1 has no App::usage(), and its own usage line would not show the program argument.

@@ -49,7 +49,7 @@ struct Options {
     bool explain = false;
     bool verbose = false;
     bool doctor = false;
-    std::vector<std::string> program;  ///< the name of the file and its arguments
+    std::vector<std::string> program;  ///< the program: the name of its file, and its arguments
     std::vector<std::string> notes;    ///< lines to print before the job starts
 };
 

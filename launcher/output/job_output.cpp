@@ -27,7 +27,7 @@ constexpr std::size_t kSafeWrite = 4096;
 
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
-/// The umask of the user decides who may read the files.
+/// The mode of new files. The user's umask then decides which users may read them.
 constexpr mode_t kFileMode = 0666;
 
 bool same_terminal(int left, int right) {

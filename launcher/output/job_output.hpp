@@ -142,7 +142,8 @@ private:
     OutputSink error_;
     std::size_t own_lines_ = 0;
     std::size_t passed_on_ = 0;
-    std::vector<RankDescriptors> files_;                             ///< by rank, until open_rank() returns them
+    std::vector<RankDescriptors> files_;                             ///< by rank: the opened files, until open_rank()
+                                                                     ///< returns them
     std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
     std::set<std::string> failed_files_;                             ///< the errors that were already reported by a
                                                                      ///< line

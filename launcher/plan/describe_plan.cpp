@@ -17,7 +17,7 @@ std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
     std::string set;
     for (const EnvironmentChange& change : changes) {
         if (change.value && looks_like_a_secret(change.name)) {
-            // no secrets here, because people copy these lines into logs
+            // the value is not shown, because people copy these lines into logs
             set += fmt::format(" {0}=\"${0}\"", change.name);
         } else if (change.value) {
             set += fmt::format(" {}", shell_quote(change.name + "=" + *change.value));

@@ -181,7 +181,7 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     return std::move(builder).finish();
 }
 
-/// Writes one set of arguments for each host: -host a -n 4 PROGRAM : -host b -n 2 PROGRAM.
+/// Adds one set of arguments for each host, for example -host a -n 4 PROGRAM : -host b -n 2 PROGRAM.
 void add_argument_sets(CommandBuilder& builder, const MpiRequest& request) {
     builder.explain("one set of arguments for each host: their numbers of ranks differ");
     bool first = true;

@@ -364,7 +364,8 @@ private:
         }
     }
 
-    /// A program may want to know that it should continue from its checkpoint.
+    /// Sets the variable with the number of the attempt. A program can find out from it that it should continue from
+    /// its checkpoint.
     void tell_attempt() {
         if (options_.max_restarts > 0) {
             set(kRestartVariable, std::to_string(plan_.attempt));

@@ -26,7 +26,7 @@ struct Surroundings {
     double cores = 1;  ///< the usable cores, as limited by the affinity mask and the CPU quota
     bool is_root = false;
     Environment environment;
-    std::set<std::string> host_names;  ///< names and addresses that mean this host
+    std::set<std::string> host_names;  ///< the names and addresses of this host
     base::FileReader read = base::read_small_file;
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;                  ///< why `mpi` is empty
@@ -79,7 +79,7 @@ struct LaunchPlan {
     std::vector<std::string> interfaces;          ///< the network interfaces at which ruedarun listens for other hosts;
                                                   ///< empty means all
     std::string mpirun_program;                   ///< the file of ruedarun, which mpirun starts on every host
-    std::vector<std::string> travelling;          ///< names of the variables that other hosts get
+    std::vector<std::string> travelling;          ///< the names of the variables that ruedarun passes to other hosts
     std::vector<std::string> notes;               ///< lines that are always printed for the user
     std::vector<std::string> reasons;             ///< for --verbose and --explain
 };

@@ -205,7 +205,7 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
         return std::optional<SrunTask>();
     }
     if (is_in_shell_of_srun(environment)) {
-        // Only the first task has the terminal. The shells of the other tasks have ended.
+        // Only the first task has the terminal of the shell. On other tasks, this is an error.
         if (*rank != 0) {
             return failure(ErrorCode::invalid_argument,
                            "this is task {} of {} of srun --pty, which gives a terminal to task 0 alone; start the "

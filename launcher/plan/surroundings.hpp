@@ -14,7 +14,7 @@ namespace rueda::launcher {
 /// Returns 128 random bits as text. No other job gets the same text by chance, and no other user can guess it.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Gives another attempt a new rendezvous and a new port.
+/// Sets a new rendezvous and a new port for another attempt.
 [[nodiscard]] Status rename_sockets(Surroundings& around);
 
 /// Collects the facts about the machine. Only if `mpi_is_wanted` is true, it looks for an mpirun and asks for its

@@ -92,7 +92,7 @@ Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<
                                                   std::size_t at_once) {
     const Clock::time_point end_of_all = Clock::now() + times.all;
     std::vector<CapturedRun> results(commands.size());
-    std::map<std::size_t, std::unique_ptr<Running>> running;  // by the number of the command
+    std::map<std::size_t, std::unique_ptr<Running>> running;  // by the number of its command
     std::size_t next = 0;
     Status status;
     const auto may_start = [&] { return next < commands.size() && status.is_ok() && Clock::now() < end_of_all; };

@@ -13,11 +13,11 @@
 
 namespace rueda::launcher {
 
-/// Stands for a descriptor that the child inherits from its parent under the same number.
+/// Stands for a descriptor that the child inherits from its parent with the same number.
 inline constexpr int kInherit = -1;
 
 struct ChildSpec {
-    std::string file;                ///< looked up in PATH if it contains no '/'
+    std::string file;                ///< the program's file; looked up in PATH if it contains no '/'
     std::vector<std::string> words;  ///< argv
     Environment environment;
     int stdin_fd = kInherit;

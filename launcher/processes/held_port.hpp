@@ -18,7 +18,7 @@ namespace rueda::launcher {
 /// program from asking for exactly this port too.
 struct HeldPort {
     base::UniqueFd socket;
-    std::uint16_t port = 0;  ///< 0 means that no port could be bound
+    std::uint16_t port = 0;  ///< the number of the port; 0 if no port could be bound
 };
 
 /// Fails with ResourceExhausted if the system has no free port or no network.

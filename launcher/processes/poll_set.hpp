@@ -17,7 +17,7 @@ class PollSet {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// `on_ready` is also called when the other end has been closed.
+    /// Adds a descriptor. `on_ready` is also called when the other end was closed.
     void add(int fd, short events, std::function<void()> on_ready) {
         descriptors_.push_back({fd, events, 0});
         callbacks_.push_back(std::move(on_ready));

@@ -265,7 +265,8 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
         start_failed_ = start_failed_ || !welcomed_;
     }
     for (Rank& rank : ranks_) {
-        rank.ended = rank.ended || !rank.link.is_open();  // no process is left that would start these ranks
+        rank.ended = rank.ended || !rank.link.is_open();  // ranks without a supervisor count as ended, because nothing
+                                                          // can start them any more
     }
 }
 

@@ -46,7 +46,7 @@ private:
         std::array<bool, 2> output_stopped{};
         std::size_t unacknowledged = 0;  ///< bytes of output that ruedarun has not yet acknowledged by `more_output`
     };
-    /// A connection that has not yet shown that it knows the secret.
+    /// A connection whose process has not yet proved that it knows the secret.
     struct Newcomer {
         FrameLink link;
         TimePoint deadline;

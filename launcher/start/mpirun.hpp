@@ -49,7 +49,7 @@ private:
     base::UniqueFd errors_;
     pid_t pid_ = 0;  ///< 0: not started, or reaped
     bool released_ = false;
-    int next_signal_ = SIGTERM;  ///< the next signal, if mpirun does not exit
+    int next_signal_ = SIGTERM;  ///< the next signal to send if mpirun does not exit
     TimePoint deadline_;
 };
 

@@ -44,7 +44,7 @@ SocketAddress socket_address_of(const Address& address, std::size_t size = sizeo
     return result;
 }
 
-/// A numeric address and a port. ruedarun writes no other addresses.
+/// Parses a numeric address with a port. ruedarun writes no addresses of another form.
 std::optional<SocketAddress> network_address(const std::string& host, std::uint16_t port) {
     sockaddr_in four{};
     sockaddr_in6 six{};

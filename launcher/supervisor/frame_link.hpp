@@ -58,7 +58,7 @@ public:
     /// Returns the frames that have arrived completely. Closes the link if the connection has ended, or if the bytes
     /// are not a frame with at most `most_payload` bytes.
     [[nodiscard]] std::vector<Frame> receive(std::size_t most_payload = kMostPayload);
-    /// The open files that arrived last.
+    /// Returns the open files that arrived last, with a frame `descriptors`.
     [[nodiscard]] std::vector<base::UniqueFd> take_descriptors() { return std::exchange(descriptors_, {}); }
 
 private:

@@ -333,7 +333,7 @@ private:
     }
 
     const std::vector<std::string> words_;           ///< the program and its arguments
-    const std::vector<std::string> left_variables_;  ///< variables of torchrun that run_alone() does not set
+    const std::vector<std::string> left_variables_;  ///< the variables of torchrun that run_alone() must not set
     const Environment environment_ = environment_of_this_process();
     const std::optional<int> rank_ = rank_from_launcher(environment_);
     SignalInbox signals_;

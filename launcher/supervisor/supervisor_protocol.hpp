@@ -13,12 +13,13 @@ namespace rueda::launcher {
 /// The kinds of frames (frame_link.hpp) between ruedarun and a supervisor under mpirun. Each line below names the
 /// sender and says what the frame's value and payload mean.
 enum class FrameKind : std::uint32_t {
-    hello = 1,         ///< supervisor: the value is its rank, the payload a Greeting
+    hello = 1,         ///< supervisor: the value is its rank, and the payload is a Greeting
     welcome = 2,       ///< ruedarun: start the program as one of `value` ranks, with the variables of the payload
                        ///< (torch_variables.hpp)
     started = 3,       ///< supervisor: the value is the program's pid
     start_failed = 4,  ///< supervisor: the value is the errno; this supervisor reports nothing more
-    ended = 5,         ///< supervisor: the value is the program's wait status, the payload the rest of its RankEnd
+    ended = 5,         ///< supervisor: the value is the program's wait status, and the payload is the rest of its
+                       ///< RankEnd
     deliver = 6,       ///< ruedarun: send the signal `value` to the program
     leave = 7,         ///< ruedarun: all ranks have ended; exit
     rank_ended = 8,    ///< ruedarun: another rank has ended; the payload is the notification for the program

@@ -79,8 +79,8 @@ public:
 
     [[nodiscard]] const std::optional<RankEnd>& cause() const { return cause_; }
     [[nodiscard]] int exit_status() const;
-    /// Whether a rank failed by itself, but not because it was called wrongly (exit status 2) or could not be run (126,
-    /// 127).
+    /// Whether a rank failed by itself, for a reason other than wrong arguments (exit status 2) or a program that could
+    /// not be run (126, 127).
     [[nodiscard]] bool is_worth_another_try() const;
 
 private:

@@ -20,7 +20,7 @@
 
 namespace rueda::launcher {
 
-/// All ranks of a job, however they were started: directly, or under mpirun. Threads: one.
+/// All ranks of a job, which were started either directly or under mpirun. Threads: one.
 class RankGroup {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;

@@ -20,7 +20,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// Regions begin at a multiple of 2 MiB, so that the kernel can use huge pages.
+/// Resident regions begin at a multiple of 2 MiB, so that the kernel can use huge pages.
 constexpr std::uint64_t kRegion = kHugePage;
 
 #if defined(__SANITIZE_THREAD__)

@@ -29,7 +29,7 @@ public:
         parts_.clear();
         end_ = 0;
     }
-    /// Adds a part; an empty part gets no position.
+    /// Adds a part. An empty part is not added.
     void add(std::uint32_t segment, Range range) { add({segment, range, end_, end_}); }
     /// Copies the parts of `all` for which `choose(segment)` returns true.
     template <class Choose>

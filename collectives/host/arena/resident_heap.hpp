@@ -50,7 +50,7 @@ public:
     [[nodiscard]] std::uint64_t used_bytes() const;
 
 private:
-    /// Takes `bytes` at a multiple of `alignment` out of the free ranges.
+    /// Removes `bytes` bytes from the free ranges, beginning at a multiple of `alignment`.
     Result<std::uint64_t> take(std::uint64_t bytes, std::uint64_t alignment);
     void give_back(std::uint64_t offset, std::uint64_t bytes);
     Status populate(std::uint64_t offset, std::uint64_t bytes);

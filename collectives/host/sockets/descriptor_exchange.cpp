@@ -112,7 +112,7 @@ Result<base::UniqueFd> duplicated(int fd) {
     return copy;
 }
 
-/// Checks the object before it opens it, because opening another process' device or pipe by mistake could have side
+/// Checks the object before opening it, because opening a device or pipe of another process by mistake could have side
 /// effects.
 Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
@@ -314,7 +314,7 @@ private:
         return parse_offer(gathered.value()[leader()]);
     }
 
-    /// Exchanges the outcomes of all ranks, so that all ranks of the job come to the same decision.
+    /// Exchanges the outcomes of all ranks, so that all ranks of the job make the same decision.
     Status exchange_outcomes(const Outcome& mine) {
         WireWriter writer;
         writer.number(static_cast<std::uint8_t>(mine.fd.is_open()));

@@ -20,7 +20,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// A descriptor needs at least one byte of data to travel with.
+/// A descriptor can be sent only together with at least one byte of data.
 constexpr char kCarrier = 'd';
 
 void send_descriptor(int socket, int fd) {

@@ -65,7 +65,7 @@ private:
         return {};
     }
 
-    // The exchange on all ranks except rank 0.
+    // Does the exchange on a rank other than rank 0.
 
     Result<Bytes> exchange_with_0(FrameKind kind, int root, std::span<const std::byte> mine, const Status& valid) {
         const Deadline deadline = deadline_in(timeout_ + kAnswerGrace);

@@ -65,7 +65,7 @@ struct Comer {
     std::size_t received = 0;
 };
 
-/// Rank 0's side of the rendezvous. Threads: one.
+/// The part of rank 0 in the rendezvous. Threads: one.
 class Reception {
 public:
     Reception(const SocketControlPlaneOptions& options, base::UniqueFd listener)
@@ -255,7 +255,7 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
     }
 }
 
-/// Waits for rank 0 to say that all ranks have connected, or why they have not.
+/// Waits until rank 0 reports that all ranks have connected, or reports an error.
 Status await_welcome(int socket, const SocketControlPlaneOptions& options) {
     const Deadline deadline = deadline_in(options.start_timeout + kAnswerGrace);
     FrameReceiver receiver;

@@ -17,7 +17,7 @@ inline constexpr std::chrono::milliseconds kAnswerGrace{2000};
 /// is empty). When the function returns, the name is free again, even if the function failed.
 [[nodiscard]] Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOptions& options);
 
-/// The other ranks connect to rank 0. Returns the connection after rank 0 has said that all ranks have connected.
+/// Connects another rank to rank 0. Returns the connection after rank 0 has reported that all ranks have connected.
 [[nodiscard]] Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options);
 
 /// Lists the ranks for which `is_missing` is true, for example " 2" or " 2, 3".

@@ -28,7 +28,8 @@ struct PeerCredentials {
     std::int32_t pid = 0;  ///< pid in this process' pid namespace; 0 if the process is not visible there
 };
 
-/// Names are "@name" (abstract namespace) or "/path". Sockets are streams, non-blocking, and closed on exec.
+/// The following functions take a name of the form "@name" (abstract namespace) or "/path". Their sockets are streams,
+/// non-blocking, and closed on exec.
 [[nodiscard]] Status check_socket_name(const std::string& name);
 [[nodiscard]] Result<base::UniqueFd> listen_unix(const std::string& name, int backlog);
 
@@ -44,7 +45,7 @@ struct ConnectAttempt {
 /// Whether a process of this network namespace has bound a socket to the name. The process need not listen.
 [[nodiscard]] bool is_taken(const std::string& name);
 
-/// The process that connected, or that called listen. The kernel guarantees this information.
+/// The process that connected, or that called listen. The information comes from the kernel, so it cannot be forged.
 [[nodiscard]] Result<PeerCredentials> peer_of(int socket);
 /// Fails unless the peer belongs to this user. Rueda communicates only with processes of the same user.
 [[nodiscard]] Status check_same_user(const PeerCredentials& peer);

@@ -107,7 +107,7 @@ private:
     bool has_in_place_ = false;
     bool to_outputs_ = true;
     std::byte* results_ = nullptr;     // an owner's memory for results that do not go to the outputs
-    std::uint64_t piece_bytes_ = 0;    // bytes of a piece for one owner
+    std::uint64_t piece_bytes_ = 0;    // the length of one owner's piece, in bytes
     std::uint64_t pieces_ = 0;         // number of pieces of the longest staged map
     std::uint64_t number_chunks_ = 0;  // see NumbersSum
     bool stays_ = false;
@@ -120,7 +120,7 @@ private:
     std::uint64_t in_place_at_ = 0;  // how far this phase has come, as an offset in this rank's map
     bool in_place_is_done_ = true;
     ops::DotProducts products_;
-    std::vector<double> dots_;     // by segment, then by pair of members
+    std::vector<double> dots_;     // dot products by segment, then by pair of members
     std::vector<double> weights_;  // by segment, then by member
     std::vector<const std::byte*> sources_;
     std::vector<std::byte*> destinations_;

@@ -30,7 +30,7 @@ StepResult AdasumTask::step() {
     if (!passes_.is_done()) {
         return acted ? StepResult::advanced : StepResult::waiting;
     }
-    // All ranks have combined everything. So no rank reads this rank's inputs or writes this rank's outputs any more.
+    // All ranks have finished combining. So no rank reads this rank's inputs or writes this rank's outputs any more.
     set_.chunks += passes_.chunks();
     set_.resident_batches += passes_.wrote_in_place() ? 1U : 0U;
     return StepResult::done;

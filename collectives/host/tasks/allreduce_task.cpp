@@ -201,8 +201,8 @@ StepResult AllreduceTask::step_staged() {
     }
     if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
         fetch(fetched_chunks_++);
-        // All ranks have combined this chunk, so they no longer read or write this rank's cell. No rank gets here
-        // before it has ended the previous batches.
+        // All ranks have combined this chunk, so they no longer read or write this rank's cell. A rank reaches this
+        // point only after it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
             // not published earlier, because other ranks could still write to this rank's cells before

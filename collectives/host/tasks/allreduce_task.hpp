@@ -24,8 +24,8 @@ namespace rueda::collectives {
 ///   the arena are used directly, without cells. Cells are used in turn, so a rank can stage the next chunk while
 ///   others combine. Cost per rank, with m members: copies S(m−1)/m out, reads S, writes S, copies S(m−1)/m in.
 ///
-/// If the staged part of a batch is small, every rank may stage and combine all of it, which saves one of the two
-/// waits.
+/// If the staged part of a batch is small, every rank may stage and combine all of it, so that the ranks wait for each
+/// other only once instead of twice.
 ///
 /// A member that has joined (Location::absent) has neither input nor output. It still combines its share of the
 /// resident and staged segments, because the others wait for this share.

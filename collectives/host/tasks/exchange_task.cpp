@@ -14,8 +14,8 @@ namespace {
 /// in waiting than it saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// In a broadcast one rank copies out and the others copy in, so smaller chunks are faster. In an allgather every rank
-/// does both.
+/// The smallest chunks. In a broadcast, smaller chunks are faster than in an allgather, because one rank copies out
+/// while the others copy in. In an allgather every rank does both.
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
 constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
@@ -171,7 +171,7 @@ StepResult ExchangeTask::step() {
     return StepResult::done;
 }
 
-/// In a broadcast only one member stages, so its cache lines come back to it whichever cell it uses.
+/// In a broadcast only one member stages, so this member gets its cache lines back with any choice of cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {

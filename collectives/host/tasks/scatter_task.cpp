@@ -217,7 +217,7 @@ void ScatterTask::copy(std::uint64_t index) {
         next += from_[member].bytes();
     }
     for (std::uint32_t step = 0; step < set_.members; ++step) {
-        // Each rank begins with a different neighbour, so that not all ranks read one rank's memory at once.
+        // Each rank begins with a different neighbour, so that not all ranks read the memory of the same rank at once.
         const std::uint32_t member = (set_.rank + step) % set_.members;
         if (const Range part = piece(from_[member], index); part.bytes() > 0) {
             ops::copy(destinations[member] + (part.begin - from_[member].begin), source(member, index), part.bytes(),

@@ -26,7 +26,7 @@ namespace rueda::training {
 /// Texts of the program that are stored with the tensors, for example epoch, step and settings. They must be UTF-8.
 using Metadata = std::map<std::string, std::string>;
 
-/// What a checkpoint says about one of its tensors.
+/// The facts about one tensor of a checkpoint.
 struct TensorInfo {
     std::string name;
     DType dtype = DType::float32;

@@ -41,8 +41,8 @@ public:
 
     /// Returns each of 0 … bound − 1 with the same probability; `bound` must be ≥ 1.
     [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept {
-        // The values from `limit` on would favour small remainders, so they are discarded. For bounds far below 2^64
-        // this almost never happens.
+        // Values of at least `limit` are discarded, because with them small remainders would be more probable. For
+        // bounds far below 2^64 this almost never happens.
         const std::uint64_t surplus = (std::numeric_limits<std::uint64_t>::max() % bound + 1) % bound;
         const std::uint64_t limit = std::numeric_limits<std::uint64_t>::max() - surplus;
         std::uint64_t value = next();

@@ -27,7 +27,7 @@ struct Range {
 
 /// Says what happens to the samples at the end that do not fill a batch.
 enum class Remainder : std::int32_t {
-    keep,  ///< they form a last, smaller batch: every sample is seen once per epoch
+    keep,  ///< they form a last, smaller batch, so every sample is used once per epoch
     drop,  ///< they are left out of this epoch; the next epoch, with another permutation, leaves out other samples
 };
 
