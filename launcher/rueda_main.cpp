@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// rueda: looks at machines. ruedarun starts jobs.
+// The program rueda, which examines machines. (ruedarun is the program that starts jobs.)
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -9,14 +9,14 @@
 
 namespace rueda::collectives {
 
-/// Messages between ranks that are threads of this process, for tests. Element r is for the thread that plays rank r.
-/// They share the messages under way, which live as long as the last of them.
+/// Messages between ranks that are threads of this process, for tests. Element r of the result is for the thread that
+/// acts as rank r. The transports share the messages in flight, which live as long as the last transport.
 ///
-/// Threads: each element by one thread at a time; different elements at the same time.
+/// Threads: one thread at a time may use an element; different elements may be used at the same time.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_thread_transports(int size);
 
-/// Pulls the cable of `rank`: from now on nothing that `rank` sends arrives, and nothing that others send to it
-/// arrives. `transport` is one of make_thread_transports. Any thread may call it.
+/// Cuts the connection of `rank`. Afterwards, no message from `rank` and no message to `rank` arrives. `transport` is
+/// one of make_thread_transports. Any thread may call it.
 void cut_thread_transport(Transport& transport, int rank);
 
 }  // namespace rueda::collectives
