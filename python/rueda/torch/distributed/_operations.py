@@ -28,6 +28,7 @@ from rueda.errors import HorovodInternalError, Timeout
 from rueda.torch.distributed import _callbacks, _futures
 from rueda.torch.distributed._groups import Membership
 from rueda.torch.distributed._pending_operation import Operation, seconds_of
+from rueda.torch.distributed._ranges import note_pending, recorded
 from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, name_of, only, reduction, view
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
@@ -106,6 +107,7 @@ class Operations:
         if options is not None and not getattr(options, "asyncOp", True):
             operation.wait(None)
             return ENDED
+        note_pending(operation)
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
@@ -124,6 +126,7 @@ class Operations:
 
     # One tensor becomes the result.
 
+    @recorded("all_reduce")
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Element i of the tensor becomes the reduction of element i of every member's."""
         opts = c10d.AllreduceOptions() if opts is None else opts
@@ -182,6 +185,7 @@ class Operations:
 
     allreduce_sparse = allreduce
 
+    @recorded("all_reduce")
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """An allreduce of each tensor."""
         opts = c10d.AllreduceCoalescedOptions() if opts is None else opts
@@ -196,6 +200,7 @@ class Operations:
             _all(f for _, f in started),
         )
 
+    @recorded("broadcast")
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Copies the root's tensor to every member's."""
         opts = c10d.BroadcastOptions() if opts is None else opts
@@ -207,6 +212,7 @@ class Operations:
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
         return self._work("broadcast", handle, [tensor], opts, finish)
 
+    @recorded("reduce")
     def reduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Replaces the root's tensor by the reduction; other tensors are unchanged."""
         opts = c10d.ReduceOptions() if opts is None else opts
@@ -240,6 +246,7 @@ class Operations:
         mine, everyones = flat_view(movable(tensor)), flat_view(movable(output))
         return self._started(lambda name, order: _native.allgather_async(mine, everyones, name, None, order))
 
+    @recorded("all_gather", inputs=2)
     def allgather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Gives every member a tensor of each member; these may have different sizes."""
         opts = c10d.AllgatherOptions() if opts is None else opts
@@ -270,6 +277,7 @@ class Operations:
         together, finish = _together(self._in_set_order(outputs), mine)
         return self._gather_into(together, mine), finish
 
+    @recorded("all_gather_into_tensor", inputs=2)
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
         """The members' tensors one after the other."""
         opts = c10d.AllgatherOptions() if opts is None else opts
@@ -294,6 +302,7 @@ class Operations:
         handle = self._gather_into(dense, mine)
         return handle, _copied_to(output, dense)
 
+    @recorded("all_gather_coalesced", inputs=2)
     def allgather_coalesced(
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: Any = None
     ) -> RuedaWork:
@@ -310,6 +319,7 @@ class Operations:
             "all_gather_coalesced", [handle for handle, _ in started], outputs, opts, _all(f for _, f in started)
         )
 
+    @recorded("all_gather_into_tensor", inputs=2)
     def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> RuedaWork:
         """all_gather_single of each."""
         opts = c10d.AllgatherOptions() if opts is None else opts
@@ -324,6 +334,7 @@ class Operations:
 
     # A reduction that is divided: each member gets a part of it.
 
+    @recorded("reduce_scatter", inputs=2)
     def reduce_scatter(
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None
     ) -> RuedaWork:
@@ -370,6 +381,7 @@ class Operations:
         )
         return handle, None
 
+    @recorded("reduce_scatter_tensor", inputs=2)
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
         """Member r gets the r-th of equal parts of the reduction."""
         opts = c10d.ReduceScatterOptions() if opts is None else opts
@@ -394,6 +406,7 @@ class Operations:
         handle, finish = self._reducescatter(dense, mine, operator, what)
         return handle, _all((finish, _copied_to(output, dense)))
 
+    @recorded("reduce_scatter_tensor", inputs=2)
     def reduce_scatter_single_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
@@ -412,6 +425,7 @@ class Operations:
 
     # Operations whose result or input only one member has.
 
+    @recorded("gather", inputs=2)
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """The root gets a tensor of every member; they may have different sizes."""
         opts = c10d.GatherOptions() if opts is None else opts
@@ -442,6 +456,7 @@ class Operations:
 
     gather_into_tensor = gather_single
 
+    @recorded("scatter", inputs=2)
     def scatter(self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None) -> RuedaWork:
         """Each member gets one of the root's tensors; they may have different sizes."""
         opts = c10d.ScatterOptions() if opts is None else opts
@@ -466,6 +481,7 @@ class Operations:
 
     # From each to each.
 
+    @recorded("all_to_all", inputs=2)
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Member r gets every member's r-th tensor; they may have different sizes."""
         opts = c10d.AllToAllOptions() if opts is None else opts
@@ -483,6 +499,7 @@ class Operations:
         sent, received = ([one.numel() for one in tensors] for tensors in (inputs, outputs))
         return self._alltoall(together, mine, sent, received, what, copied_out)
 
+    @recorded("all_to_all_single", inputs=2)
     def all_to_all_single(
         self,
         output: Tensor,
@@ -537,6 +554,7 @@ class Operations:
 
     # From one to another.
 
+    @recorded("send")
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
         """Sends to one member, which receives it with the same tag."""
         tensor = check(only(tensors, "send"), "send").contiguous()
@@ -544,10 +562,12 @@ class Operations:
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
 
+    @recorded("recv")
     def recv(self, tensors: list[Tensor], src: int, tag: int = 0) -> RuedaWork:
         """Receives from one member."""
         return self._receive(tensors, self._peer(src, "recv"), tag, f"recv from rank {src}, tag {tag},")
 
+    @recorded("recv")
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> RuedaWork:
         """Receives from any member that sends with the tag."""
         return self._receive(tensors, None, tag, f"recv from any rank, tag {tag},")
@@ -559,12 +579,14 @@ class Operations:
         handle = _native.receive_async(flat_view(movable(dense)), peer, _tag(tag), self._set)
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
         operation = Operation(what, self._membership.order, [handle], [tensor], self._timeout, finish)
+        note_pending(operation)
         return self._for_caller(
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
 
     # The rendezvous of a group.
 
+    @recorded("barrier", inputs=None)
     def barrier(self, opts: Any = None) -> RuedaWork:
         """Completes when every member has called it."""
         opts = c10d.BarrierOptions() if opts is None else opts
@@ -574,6 +596,7 @@ class Operations:
         )
         return self._work("barrier", handle, [], opts)
 
+    @recorded("monitored_barrier", inputs=None)
     def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
         """A barrier that names the members that have not come. The first rank raises the error, and tells the members that have come.
 

@@ -125,6 +125,11 @@ class Operation:
         """A description for messages."""
         return f"{self._what} of group '{self._order.group}'"
 
+    @property
+    def kind(self) -> str:
+        """The first word of the description, for the names of ranges in a profile."""
+        return self._what.partition(" ")[0]
+
     def wait(self, timeout: float | None) -> None:
         """Waits until it has ended. Raises its error, or Timeout.
 
@@ -187,6 +192,10 @@ class Operation:
     def has_ended(self) -> bool:
         """Whether it has ended, with or without an error. Does not block."""
         return self._ended or all(handle.poll() for handle in self.handles)
+
+    def is_concluded(self) -> bool:
+        """Whether it has ended, and a thread has seen the end and done the remaining work."""
+        return self._ended
 
     def conclude(self) -> None:
         """Called when it has ended: does what wait() does, without raising."""

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import torch
 
 from rueda import _native, errors
+from rueda.torch import _profiling
 from rueda.torch.compression import Compression
 from rueda.torch.operations.handles import (
     as_horovod,
@@ -52,8 +53,11 @@ def allreduce_into(
     process_set: ProcessSet,
 ) -> int:
     """Runs for every gradient of every step, so it does not use start(), whose context manager takes longer."""
+    call = _native.allreduce_async
+    if _profiling.is_active():
+        call = _profiling.recorded("rueda:allreduce", call, (tensor,))
     try:
-        handle = _native.allreduce_async(
+        handle = call(
             tensor,
             output,
             None if name is None else f"allreduce.{name}",
