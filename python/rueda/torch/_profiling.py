@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Ranges of Rueda's operations in the records of torch.profiler (docs/pytorch-distributed.md).
 
-PyTorch 1.13 and later have the functions that are used here. While no profiler records the calling thread, an operation only asks
-is_active(), and does nothing else of this module.
+PyTorch 1.13 and later have the functions that are used here. While no profiler runs, an operation only reads
+``profilers._is_profiler_enabled``, or, with older versions, also asks is_active(). It does nothing else of this module.
 """
 
 from __future__ import annotations
@@ -22,6 +22,17 @@ from rueda._native import Handle
 from rueda.errors import RuedaError
 
 R = TypeVar("R")
+
+
+class _NotKnown:
+    """For versions of PyTorch without such a variable."""
+
+    _is_profiler_enabled = True
+
+
+#: Its `_is_profiler_enabled` tells whether a profiler runs in this process. Reading it takes a few nanoseconds, and a call of a function
+#: ten times as long. So each operation reads it first.
+profilers: Any = profiler if hasattr(profiler, "_is_profiler_enabled") else _NotKnown
 
 #: Whether a profiler of PyTorch records this thread.
 is_active: Callable[[], bool] = torch.autograd._profiler_enabled

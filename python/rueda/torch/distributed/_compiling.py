@@ -37,9 +37,7 @@ def _codes_of(members: Any, package: str) -> Iterator[types.CodeType]:
         if isinstance(member, property):
             member = member.fget
         if isinstance(member, types.FunctionType) and member.__module__.startswith(package):
-            while isinstance(member, types.FunctionType):
-                yield from _and_within(member.__code__)
-                member = getattr(member, "__wrapped__", None)  # what a decorator of this package calls
+            yield from _and_within(member.__code__)
         elif isinstance(member, type) and member.__module__.startswith(package):
             yield from _codes_of(vars(member), package)
 

@@ -25,10 +25,10 @@ from torch._C import _distributed_c10d as c10d
 from rueda import _native
 from rueda._native import Handle, TensorView
 from rueda.errors import HorovodInternalError, Timeout
-from rueda.torch.distributed import _callbacks, _futures
+from rueda.torch._profiling import profilers
+from rueda.torch.distributed import _callbacks, _futures, _ranges
 from rueda.torch.distributed._groups import Membership
 from rueda.torch.distributed._pending_operation import Operation, seconds_of
-from rueda.torch.distributed._ranges import note_pending, recorded
 from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, name_of, only, reduction, view
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
@@ -107,7 +107,8 @@ class Operations:
         if options is not None and not getattr(options, "asyncOp", True):
             operation.wait(None)
             return ENDED
-        note_pending(operation)
+        if profilers._is_profiler_enabled:
+            _ranges.note_pending(operation)
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
@@ -126,9 +127,10 @@ class Operations:
 
     # One tensor becomes the result.
 
-    @recorded("all_reduce")
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Element i of the tensor becomes the reduction of element i of every member's."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_reduce", tensors, self.allreduce, tensors, opts)
         opts = c10d.AllreduceOptions() if opts is None else opts
         tensor = only(tensors, "all_reduce")
         if getattr(tensor, "is_sparse", False):
@@ -185,9 +187,10 @@ class Operations:
 
     allreduce_sparse = allreduce
 
-    @recorded("all_reduce")
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """An allreduce of each tensor."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_reduce", tensors, self.allreduce_coalesced, tensors, opts)
         opts = c10d.AllreduceCoalescedOptions() if opts is None else opts
         started = [
             self._reduce_in_place(check(tensor, "all_reduce"), opts.reduceOp, "all_reduce") for tensor in tensors
@@ -200,9 +203,10 @@ class Operations:
             _all(f for _, f in started),
         )
 
-    @recorded("broadcast")
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Copies the root's tensor to every member's."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("broadcast", tensors, self.broadcast, tensors, opts)
         opts = c10d.BroadcastOptions() if opts is None else opts
         tensor = check(only(tensors, "broadcast"), "broadcast")
         dense = tensor if tensor.is_contiguous() else tensor.contiguous()
@@ -212,9 +216,10 @@ class Operations:
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
         return self._work("broadcast", handle, [tensor], opts, finish)
 
-    @recorded("reduce")
     def reduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Replaces the root's tensor by the reduction; other tensors are unchanged."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("reduce", tensors, self.reduce, tensors, opts)
         opts = c10d.ReduceOptions() if opts is None else opts
         tensor = check(only(tensors, "reduce"), "reduce")
         plain = tensor
@@ -246,9 +251,10 @@ class Operations:
         mine, everyones = flat_view(movable(tensor)), flat_view(movable(output))
         return self._started(lambda name, order: _native.allgather_async(mine, everyones, name, None, order))
 
-    @recorded("all_gather", inputs=2)
     def allgather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Gives every member a tensor of each member; these may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_gather", input_tensors, self.allgather, output_tensors, input_tensors, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
         outputs = self._outputs(only(output_tensors, "all_gather"), "all_gather")
         handle, finish = self._allgather_into_list(outputs, only(input_tensors, "all_gather"))
@@ -277,9 +283,10 @@ class Operations:
         together, finish = _together(self._in_set_order(outputs), mine)
         return self._gather_into(together, mine), finish
 
-    @recorded("all_gather_into_tensor", inputs=2)
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
         """The members' tensors one after the other."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_gather_into_tensor", input, self.all_gather_single, output, input, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
         handle, finish = self._allgather_single(output, input)
         return self._work("all_gather_into_tensor", handle, [output], opts, finish)
@@ -302,11 +309,14 @@ class Operations:
         handle = self._gather_into(dense, mine)
         return handle, _copied_to(output, dense)
 
-    @recorded("all_gather_coalesced", inputs=2)
     def allgather_coalesced(
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: Any = None
     ) -> RuedaWork:
         """allgather of each input; output_lists[r][i] is that of input i on rank r."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "all_gather_coalesced", input_list, self.allgather_coalesced, output_lists, input_list, opts
+            )
         opts = c10d.AllgatherOptions() if opts is None else opts
         started = [
             self._allgather_into_list(
@@ -319,9 +329,12 @@ class Operations:
             "all_gather_coalesced", [handle for handle, _ in started], outputs, opts, _all(f for _, f in started)
         )
 
-    @recorded("all_gather_into_tensor", inputs=2)
     def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> RuedaWork:
         """all_gather_single of each."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "all_gather_into_tensor", inputs, self.all_gather_single_coalesced, outputs, inputs, opts
+            )
         opts = c10d.AllgatherOptions() if opts is None else opts
         started = [self._allgather_single(output, one) for output, one in zip(outputs, inputs, strict=True)]
         return self._work(
@@ -334,11 +347,14 @@ class Operations:
 
     # A reduction that is divided: each member gets a part of it.
 
-    @recorded("reduce_scatter", inputs=2)
     def reduce_scatter(
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None
     ) -> RuedaWork:
         """Member r gets the reduction of every member's r-th tensor; these may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "reduce_scatter", input_tensors, self.reduce_scatter, output_tensors, input_tensors, opts
+            )
         opts = c10d.ReduceScatterOptions() if opts is None else opts
         output = check(only(output_tensors, "reduce_scatter"), "reduce_scatter")
         inputs = self._outputs(only(input_tensors, "reduce_scatter"), "reduce_scatter")
@@ -381,9 +397,10 @@ class Operations:
         )
         return handle, None
 
-    @recorded("reduce_scatter_tensor", inputs=2)
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
         """Member r gets the r-th of equal parts of the reduction."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("reduce_scatter_tensor", input, self.reduce_scatter_single, output, input, opts)
         opts = c10d.ReduceScatterOptions() if opts is None else opts
         handle, finish = self._reduce_scatter_single(output, input, opts.reduceOp)
         return self._work("reduce_scatter_tensor", handle, [output], opts, finish)
@@ -406,11 +423,14 @@ class Operations:
         handle, finish = self._reducescatter(dense, mine, operator, what)
         return handle, _all((finish, _copied_to(output, dense)))
 
-    @recorded("reduce_scatter_tensor", inputs=2)
     def reduce_scatter_single_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
         """reduce_scatter_single of each."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "reduce_scatter_tensor", inputs, self.reduce_scatter_single_coalesced, outputs, inputs, opts
+            )
         opts = c10d.ReduceScatterOptions() if opts is None else opts
         started = [
             self._reduce_scatter_single(output, one, opts.reduceOp) for output, one in zip(outputs, inputs, strict=True)
@@ -425,9 +445,10 @@ class Operations:
 
     # Operations whose result or input only one member has.
 
-    @recorded("gather", inputs=2)
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """The root gets a tensor of every member; they may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("gather", input_tensors, self.gather, output_tensors, input_tensors, opts)
         opts = c10d.GatherOptions() if opts is None else opts
         mine = check(only(input_tensors, "gather"), "gather").contiguous()
         root = self._peer(opts.rootRank, "gather")
@@ -456,9 +477,10 @@ class Operations:
 
     gather_into_tensor = gather_single
 
-    @recorded("scatter", inputs=2)
     def scatter(self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None) -> RuedaWork:
         """Each member gets one of the root's tensors; they may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("scatter", input_tensors, self.scatter, output_tensors, input_tensors, opts)
         opts = c10d.ScatterOptions() if opts is None else opts
         output = check(only(output_tensors, "scatter"), "scatter")
         dense = output if output.is_contiguous() else torch.empty_like(output, memory_format=torch.contiguous_format)
@@ -481,9 +503,10 @@ class Operations:
 
     # From each to each.
 
-    @recorded("all_to_all", inputs=2)
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Member r gets every member's r-th tensor; they may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_to_all", input_tensors, self.alltoall, output_tensors, input_tensors, opts)
         opts = c10d.AllToAllOptions() if opts is None else opts
         outputs = self._outputs(output_tensors, "all_to_all")
         inputs = self._outputs(input_tensors, "all_to_all")
@@ -499,7 +522,6 @@ class Operations:
         sent, received = ([one.numel() for one in tensors] for tensors in (inputs, outputs))
         return self._alltoall(together, mine, sent, received, what, copied_out)
 
-    @recorded("all_to_all_single", inputs=2)
     def all_to_all_single(
         self,
         output: Tensor,
@@ -509,6 +531,17 @@ class Operations:
         opts: Any = None,
     ) -> RuedaWork:
         """Member r gets every member's r-th part; the parts are rows, equally many where no sizes are given."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "all_to_all_single",
+                input,
+                self.all_to_all_single,
+                output,
+                input,
+                output_split_sizes,
+                input_split_sizes,
+                opts,
+            )
         opts = c10d.AllToAllOptions() if opts is None else opts
         what = "all_to_all_single"
         check(output, what)
@@ -554,22 +587,25 @@ class Operations:
 
     # From one to another.
 
-    @recorded("send")
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
         """Sends to one member, which receives it with the same tag."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("send", tensors, self.send, tensors, dst, tag)
         tensor = check(only(tensors, "send"), "send").contiguous()
         self._membership.order.check()
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
 
-    @recorded("recv")
     def recv(self, tensors: list[Tensor], src: int, tag: int = 0) -> RuedaWork:
         """Receives from one member."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("recv", tensors, self.recv, tensors, src, tag)
         return self._receive(tensors, self._peer(src, "recv"), tag, f"recv from rank {src}, tag {tag},")
 
-    @recorded("recv")
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> RuedaWork:
         """Receives from any member that sends with the tag."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("recv", tensors, self.recv_anysource, tensors, tag)
         return self._receive(tensors, None, tag, f"recv from any rank, tag {tag},")
 
     def _receive(self, tensors: list[Tensor], peer: int | None, tag: int, what: str) -> RuedaWork:
@@ -579,16 +615,18 @@ class Operations:
         handle = _native.receive_async(flat_view(movable(dense)), peer, _tag(tag), self._set)
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
         operation = Operation(what, self._membership.order, [handle], [tensor], self._timeout, finish)
-        note_pending(operation)
+        if profilers._is_profiler_enabled:
+            _ranges.note_pending(operation)
         return self._for_caller(
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
 
     # The rendezvous of a group.
 
-    @recorded("barrier", inputs=None)
     def barrier(self, opts: Any = None) -> RuedaWork:
         """Completes when every member has called it."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("barrier", (), self.barrier, opts)
         opts = c10d.BarrierOptions() if opts is None else opts
         token = bytearray(1)
         handle = self._started(
@@ -596,7 +634,6 @@ class Operations:
         )
         return self._work("barrier", handle, [], opts)
 
-    @recorded("monitored_barrier", inputs=None)
     def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
         """A barrier that names the members that have not come. The first rank raises the error, and tells the members that have come.
 
@@ -610,6 +647,8 @@ class Operations:
 
         Its calls have their own order. So it may be called when other operations are refused after a Timeout, and it never causes that.
         """
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("monitored_barrier", (), self.monitored_barrier, opts, wait_all_ranks)
         given = opts if isinstance(opts, timedelta) or opts is None else opts.timeout
         limit = (seconds_of(given) if given is not None else None) or self._timeout or 1800.0
         tag = _MONITOR_TAG - next(self._membership.monitored) % 2**20

@@ -95,6 +95,7 @@ class Operation:
         "_what",
         "error",
         "handles",
+        "is_recorded",
         "outputs",
         "timeout",
     )
@@ -115,6 +116,7 @@ class Operation:
         self.outputs = outputs
         self.timeout = timeout
         self._began = time.monotonic()
+        self.is_recorded = False  # a profiler recorded the call, and shall record the waits
         self.error: Exception | None = None
         self._finish = finish
         self._concluding = threading.Lock() if finish is not None or len(handles) != 1 else None
@@ -192,10 +194,6 @@ class Operation:
     def has_ended(self) -> bool:
         """Whether it has ended, with or without an error. Does not block."""
         return self._ended or all(handle.poll() for handle in self.handles)
-
-    def is_concluded(self) -> bool:
-        """Whether it has ended, and a thread has seen the end and done the remaining work."""
-        return self._ended
 
     def conclude(self) -> None:
         """Called when it has ended: does what wait() does, without raising."""

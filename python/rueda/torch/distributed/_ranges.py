@@ -11,79 +11,87 @@ package's own by the package of the calling function (``_process_group``).
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from rueda.torch import _profiling
 from rueda.torch.distributed._pending_operation import Operation
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
-_is_active = _profiling.is_active
-_here = threading.local()
+
+class _Here(threading.local):
+    """What this thread does."""
+
+    calls_itself = False  # from call() until the method asks begins()
+    records = False  # within call()
+    pending: Operation | None = None  # the operation that the method has started
 
 
-def recorded(kind: str, inputs: int | None = 1) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """For a method that starts operations.
+_here = _Here()
+
+
+def begins() -> bool:
+    """Whether the method that asks should run within a range: it then calls itself by call(), and this function returns False there."""
+    if not _profiling.is_active():
+        return False
+    if _here.calls_itself:
+        _here.calls_itself = False
+        return False
+    return True
+
+
+def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R:
+    """Calls a method that starts operations within a range.
 
     Args:
         kind: the first word of the operation's description.
-        inputs: the position of the argument that has the input tensors, or lists of them; None: there are no inputs.
+        inputs: the input tensor, a list of them, or a list of lists.
+        method: it asks begins() before anything else.
     """
     name = f"rueda:{kind}"
-
-    def decorate(method: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(method)
-        def call(*arguments: P.args, **options: P.kwargs) -> R:
-            if not _is_active():
-                return method(*arguments, **options)
-            given = arguments[inputs] if inputs is not None and inputs < len(arguments) else ()
-            tensors = list(_tensors_of(given))
-            _here.pending = None
-            try:
-                with _profiling.region(name, tensors):
-                    result = method(*arguments, **options)
-                pending: Operation | None = _here.pending
-            finally:
-                _here.pending = None  # it keeps tensors alive
-            if pending is not None:
-                _profiling.follow(f"{name}.pending", pending.handles, tensors)
-            return result
-
-        return call
-
-    return decorate
+    tensors = list(_tensors_of(inputs))
+    _here.calls_itself = _here.records = True
+    try:
+        with _profiling.region(name, tensors):
+            result = method(*arguments)
+        pending = _here.pending
+    finally:
+        _here.calls_itself = _here.records = False
+        _here.pending = None  # it keeps tensors alive
+    if pending is not None:
+        _profiling.follow(f"{name}.pending", pending.handles, tensors)
+    return result
 
 
 def note_pending(operation: Operation) -> None:
     """Called in such a method if it does not wait for the operation."""
-    if _is_active():
+    if _here.records:
         _here.pending = operation
+        operation.is_recorded = True
 
 
 @contextlib.contextmanager
 def _waited_for(operation: Operation) -> Iterator[None]:
+    if not _profiling.is_active():  # this thread is not recorded, or the profiler has stopped meanwhile
+        yield
+        return
     with _profiling.region(f"rueda:{operation.kind}.wait"):
         yield
 
 
 def wait(operation: Operation, timeout: float | None) -> None:
-    """Operation.wait() for the program, within a range. There is no range for another wait: PyTorch's functions also wait for ended ones."""
-    if not _is_active() or operation.is_concluded():
-        operation.wait(timeout)
-        return
+    """Operation.wait() for the program, within a range."""
     with _waited_for(operation):
         operation.wait(timeout)
 
 
 def wait_for_future(operation: Operation | None, bring_about: Callable[[], None]) -> None:
     """Calls `bring_about`, which waits for the operation of a future, within a range."""
-    if operation is None or not _is_active():
+    if operation is None or not operation.is_recorded:
         bring_about()
         return
     with _waited_for(operation):

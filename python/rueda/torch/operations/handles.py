@@ -16,6 +16,7 @@ from rueda._native import Handle
 from rueda.errors import InvalidArgument
 from rueda.torch import _basics, _profiling, timeline
 from rueda.torch._errors import NotInitialized, Refused
+from rueda.torch._profiling import profilers
 from rueda.torch.process_sets import ProcessSet
 
 # Handles of operations that are pending, or whose result no caller has taken yet.
@@ -43,13 +44,13 @@ def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
         raise
 
 
-def started(operation: str, handle: Handle[Any]) -> int:
-    """Keeps the handle, and returns its number."""
+def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> int:
+    """Keeps the handle, and returns its number. `is_recorded`: torch.profiler records this thread."""
     number = next(_next_handle)
     _handle_map[number] = handle
     if timeline._current is not None:
         timeline.started(operation, handle)
-    if _profiling.is_active():
+    if is_recorded:
         _recorded[number] = f"rueda:{operation}"
         _profiling.follow(f"rueda:{operation}.pending", [handle])
     return number
@@ -66,10 +67,11 @@ def number_of(process_set: ProcessSet) -> int:
 
 def start(operation: str, process_set: ProcessSet, call: Callable[..., Handle[Any]], *arguments: Any) -> int:
     """Calls a function of the native module. Its first argument is the input, its last one the number of the process set."""
-    if _profiling.is_active():
+    is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
+    if is_recorded:
         call = _profiling.recorded(f"rueda:{operation}", call, arguments[:1])
     with as_horovod(operation, process_set):
-        return started(operation, call(*arguments, process_set.process_set_id))
+        return started(operation, call(*arguments, process_set.process_set_id), is_recorded)
 
 
 def start_group(
@@ -82,13 +84,14 @@ def start_group(
     """Starts a group of operations: ``call`` gets the name that ranks agree on."""
     if not tensors:
         raise InvalidArgument(f"{operation}: there are no tensors; expected at least one")
-    if _profiling.is_active():
+    is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
+    if is_recorded:
         call = _profiling.recorded(f"rueda:{operation}", call, tensors)
     with (
         as_horovod(operation, process_set),
         _group_names.group_name(wire_name(operation, name), number_of(process_set)) as unique,
     ):
-        return started(operation, call(unique))
+        return started(operation, call(unique), is_recorded)
 
 
 def poll(handle: int) -> bool:
