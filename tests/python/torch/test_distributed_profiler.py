@@ -16,7 +16,7 @@ import rueda.torch.distributed
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 #: Older versions of PyTorch make an asynchronous call and wait for it, where the program makes a blocking one.
 ASYNCHRONOUS = ["rueda:all_reduce", "rueda:all_reduce.pending", "rueda:all_reduce.wait"]
@@ -152,6 +152,28 @@ class Blocking(unittest.TestCase):
                 dist.all_reduce(torch.ones(3))
         rows = {row.key: row.count for row in profiler.key_averages()}
         self.assertEqual(rows["rueda:all_reduce"], 5)
+
+    def test_a_schedule(self):
+        """The profiler starts and stops in the loop, twice."""
+        counts = []
+
+        def note(profiler):
+            counts.append(Ranges(profiler).calls())
+
+        cycle = schedule(wait=1, warmup=1, active=2, repeat=2)
+        with profile(activities=[ProfilerActivity.CPU], schedule=cycle, on_trace_ready=note) as profiler:
+            for _ in range(8):
+                dist.all_reduce(torch.ones(3))
+                dist.all_reduce(torch.ones(3), async_op=True).wait()
+                profiler.step()
+        calls = ["rueda:all_reduce"] * 4
+        waits = ["rueda:all_reduce.pending", "rueda:all_reduce.wait"] * 2 if HAS_BLOCKING_CALLS else []
+        self.assertEqual([sorted(found) for found in counts], [sorted(calls + waits)] * 2)
+
+    def test_with_stacks(self):
+        with profile(activities=[ProfilerActivity.CPU], with_stack=True) as profiler:
+            dist.all_reduce(torch.ones(3))
+        self.assertIn("rueda:all_reduce", {row.key for row in profiler.key_averages()})
 
     def test_an_error_ends_the_range(self):
         with profiled() as found:
