@@ -158,8 +158,8 @@ int rueda_shutdown_within(double timeout_seconds) {
             rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }
-        // A program that got this error exits as after any error. Any other program would believe that its job is
-        // complete.
+        // A program that gets this error exits as it does after any error. Without the error, a program would believe
+        // that its job is complete.
         if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
             return {};
         }

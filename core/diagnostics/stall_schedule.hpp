@@ -11,13 +11,14 @@
 
 namespace rueda::core {
 
-/// When to report stalled tensors. A tensor is reported when it has been pending for the warning time, and again after
-/// intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all are reported together,
-/// one warning time after the last report at the earliest, and the intervals begin anew.
+/// Decides when to report stalled tensors. A tensor is reported when it has been pending for the warning time, and
+/// again after intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all stalled
+/// tensors are reported together, but not earlier than one warning time after the last report. Then the intervals start
+/// again at one warning time.
 ///
-/// The caller passes the pending tensors to a copy of the schedule, and then formats the reports that the copy calls
-/// due. Formatting needs memory and may fail. Only after it succeeded, the caller replaces the original schedule by the
-/// copy.
+/// The caller passes the pending tensors to a copy of the schedule, and then formats the reports that are due according
+/// to the copy. Formatting needs memory and may fail. If formatting succeeds, the caller replaces the original schedule
+/// by the copy.
 ///
 /// Threads: one.
 class StallSchedule {
@@ -28,13 +29,14 @@ public:
 
     struct Due {
         bool report = false;
-        std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending longest, once; this comes
-                                                     ///< after the report if both are due
+        std::optional<PendingTensor> shut_down_for;  ///< Set once, for the tensor that has been pending for longest. If
+                                                     ///< a report is also due, it comes first.
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
 
-    /// When to look again: after `interval_ns`, or at the time to end the job if that is earlier. Call it after look().
+    /// The time of the next look: after `interval_ns`, or at the time to end the job if that is earlier. Call this
+    /// after look().
     [[nodiscard]] std::int64_t next_look_ns(std::span<const PendingTensor> pending, std::int64_t now_ns,
                                             std::int64_t interval_ns) const;
 
