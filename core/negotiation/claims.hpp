@@ -57,8 +57,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
 /// Shortens the text to at most kMostTextBytes without splitting a UTF-8 character.
 [[nodiscard]] std::string shortened(std::string text);
 
-/// The error for all members if an operation would need something of ranks that have joined. `joined` holds these ranks
-/// in the numbers of the job, at least one. For `call` see agreement_of().
+/// Returns the error for all members if an operation needs something of ranks that have joined. `joined` holds at least
+/// one of these ranks, in the numbers of the job. For `call` see agreement_of().
 [[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
                                   std::span<const std::int32_t> joined, std::uint64_t call = 0);
 

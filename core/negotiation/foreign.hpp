@@ -8,8 +8,8 @@
 
 namespace rueda::core {
 
-/// Copies data that another process may write at any time (no correct rank does). The caller checks the copy and uses
-/// the copy. It is not a snapshot: its bytes may come from several moments.
+/// Copies data that another process may write at any time (no correct rank does). The caller must check the copy and
+/// use only the copy. The copy is not a snapshot: its bytes may come from different times.
 template <class T>
 [[nodiscard]] T copy_once(const T& shared) {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -13,7 +13,7 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// What the leaders of the hosts say to each other (docs/design/0002-several-hosts.md). The bytes come from another
+/// The messages between the leaders of the hosts (docs/design/0002-several-hosts.md). The bytes come from another
 /// process, so the parse_ functions check everything that can be checked without a node's state.
 namespace rueda::core {
 
@@ -24,13 +24,13 @@ struct RankRange {
     [[nodiscard]] bool operator==(const RankRange&) const = default;
 };
 
-/// What some ranks mean by a tensor. Without metadata: the same as when it was last called.
+/// What some ranks mean by a tensor. Without metadata: the same as at its last call.
 struct Claim {
     std::optional<Metadata> metadata;
     std::vector<RankRange> ranks;  ///< ascending, disjoint
 };
 
-/// For an operation of variable size: the first dimensions of a host's ranks, in their order.
+/// For an operation of variable size: the first dimensions of the tensors of a host's ranks, in the order of the ranks.
 struct HostRows {
     std::uint32_t host = 0;
     std::vector<std::int64_t> rows;
