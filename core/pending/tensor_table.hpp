@@ -16,14 +16,15 @@
 
 namespace rueda::core {
 
-/// One operation on one tensor, as the caller requested it.
+/// One operation on a tensor, as the caller requested it.
 struct Request {
     Metadata metadata;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    std::uint64_t count = 0;           ///< elements; for an operation of variable size: elements of one row
-    std::int64_t first_dimension = 0;  ///< for an operation of variable size: rows of this rank's input
-    std::vector<std::int64_t> splits;  ///< alltoall, scatter: how many rows go to each member
+    /// the number of elements; for an operation of variable size: of elements in one row
+    std::uint64_t count = 0;
+    std::int64_t first_dimension = 0;  ///< for an operation of variable size: the number of rows of this rank's input
+    std::vector<std::int64_t> splits;  ///< alltoall, scatter: the number of rows that go to each member
     /// For operations of variable size except reducescatter: rows of the caller's output; empty if Rueda allocates it.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< in a group: the index of this operation's output
