@@ -276,8 +276,8 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
         if (splits[i] < 0) {
-            // The splits are in the order of the ranks in the set. The text for an error uses the numbers of these
-            // ranks in the job.
+            // The error names only the index and no rank: the splits are in the order of the ranks in the set, whose
+            // numbers in the job may differ.
             return failure(ErrorCode::invalid_argument, "splits[{}] is {}; a number of rows must not be negative", i,
                            splits[i]);
         }

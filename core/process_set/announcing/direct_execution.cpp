@@ -57,7 +57,8 @@ Status DirectExecution::reduce_or_copy(const TensorEntry& entry) {
         return {};
     }
     Payloads payloads;
-    // the announced copy is the same; reading the input leaves the copy's cache lines with the ranks that read them
+    // The announced copy has the same content. Reading the input instead leaves the copy's cache lines with the ranks
+    // that read them.
     payloads[view_.rank] = request.input;
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (member == view_.rank || (!reduces && member != root)) {
