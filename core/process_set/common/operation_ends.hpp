@@ -57,8 +57,8 @@ public:
     [[nodiscard]] bool has_aborted() const { return view_.arena.blocks().abort().raised(); }
 
 private:
-    /// For stall reports. Without a slot (kNoSlot + 1 is 0) there is no name to tell. Relaxed: it is read seconds
-    /// later.
+    /// For stall reports. An operation without a slot is stored as 0 (kNoSlot + 1), because it has no name to report.
+    /// Relaxed, because it is read seconds later.
     void note_finished(const TensorEntry& entry) {
         finished_.store(entry.generation << kFinishedSlotBits | (entry.slot + 1), std::memory_order_relaxed);
     }
@@ -67,7 +67,8 @@ private:
     const Waking& waking_;
     std::atomic<std::uint32_t>& pending_;
     base::StdAtomics::Atomic<std::uint64_t>& finished_;  // in this rank's cursor
-    std::string no_memory_to_go_on_;                     // made in advance, because there may be no memory for it later
+    // allocated in advance, because there may be no memory for it later
+    std::string no_memory_to_go_on_;
 };
 
 }  // namespace rueda::core

@@ -4,7 +4,7 @@
 
 namespace rueda::core {
 
-/// How much is known about who will execute what an announcement completes.
+/// Which thread will execute the operations that an announcement completes.
 enum class Urgency {
     background,  ///< nobody waits yet
     blocking,    ///< the calling thread is about to drive the engine itself
