@@ -39,7 +39,7 @@ struct Needed {
     bool has_output = true;
 };
 
-/// The first part of every call: the Runtime, the process set and the options that apply.
+/// Data that every call prepares first: the Runtime, the process set and the options that apply.
 struct Call {
     Runtime* runtime = nullptr;
     ProcessSet* set = nullptr;
@@ -68,7 +68,7 @@ struct Call {
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }
-    /// The entry of the slot that the options name; null without a slot.
+    /// The table entry of the slot in the options; null without a slot.
     [[nodiscard]] TensorEntry* entry() const {
         return options->slot != nullptr
                    ? &entry_of(*options->slot, *runtime, kept != nullptr ? kept : runtime->shared_world())

@@ -20,11 +20,10 @@ namespace rueda::core::c_interface {
 /// reserves enough thread-local memory for this byte.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
-/// Records that the program was told of a failure with this code, by a call or by a completion callback. If the failure
-/// is the end of the job, the shutdown need not report it again.
+/// Records that a call or a completion callback has told the program of a failure with this code. If the failure ended
+/// the job, the shutdown need not report it again.
 void note_told(ErrorCode code) noexcept;
-/// Returns the number of the status. Keeps the text of a failure for rueda_last_error(), and reports an abort to
-/// ruedarun.
+/// Returns the error number. Keeps the text of the failure for rueda_last_error(), and reports an abort to ruedarun.
 int report_failure(ErrorCode code, std::string_view text) noexcept;
 inline int report(const Status& status) noexcept {
     return status.is_ok() ? RUEDA_OK : report_failure(status.code(), status.message());

@@ -48,7 +48,8 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
     [[nodiscard]] const rueda::Status& outcome() noexcept {
         return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
     }
-    /// The text of a failure, as rueda_wait() gives it. The callback is called even if there is no memory for the text.
+    /// The text of a failure, as rueda_wait() returns it. If there is no memory for the text, the callback is called
+    /// nevertheless.
     [[nodiscard]] const rueda::Status& with_own_site(rueda::Status& placed) noexcept;
 
     rueda::core::Runtime* runtime;

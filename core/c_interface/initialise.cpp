@@ -62,7 +62,7 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    // Without a job there is nothing to leave. A callback that ends the process may not call shutdown either.
+    // Without a job there is nothing to leave. A callback that ends the process must not call shutdown either.
     const bool has_failed = runtime != nullptr && rueda_shutdown() != RUEDA_OK;
     if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
@@ -86,7 +86,7 @@ LauncherLine& deaf_line() {
     return *line;
 }
 
-/// A forked child has no arena and no background thread, and the launcher's notifications are not for it.
+/// Called in a forked child: it has no arena and no background thread, and the launcher's notifications are not for it.
 void forget_in_child() {
     Process& state = process();
     // A thread of the parent may hold the mutex in init or shutdown. That thread does not exist in the child.
@@ -96,7 +96,8 @@ void forget_in_child() {
     }
     new (&state.mutex) std::mutex;
     new (&state.runtimes_mutex) std::mutex;
-    unwatch_memory();  // The child has no operations. A thread of the parent may hold the mutex of the memory guard.
+    // The child has no pending operations. A thread of the parent may hold the mutex of the memory guard.
+    unwatch_memory();
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
         state.launcher.store(&deaf_line(), std::memory_order_relaxed);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The job that this process is in: how it begins and ends, and which rank this is.
+// The job of this process: how it begins and ends, and the number of this rank.
 #include <cstddef>
 #include <cstdint>
 #include <mutex>

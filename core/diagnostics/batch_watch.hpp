@@ -36,7 +36,7 @@ private:
     std::uint32_t own_;
     StallSettings settings_;
     std::uint64_t position_ = 0;
-    std::int64_t since_ns_ = 0;  ///< 0: nothing stands still
+    std::int64_t since_ns_ = 0;  ///< 0: no batch is stuck
     std::int64_t next_report_ns_ = 0;
 };
 

@@ -43,7 +43,7 @@ struct HeardWord {
 /// treated as the cause only if the shutdown does not complete, because a rank may fail after it has left.
 [[nodiscard]] const base::LauncherNotification* cause_among(std::span<const HeardWord> heard, Standing standing,
                                                             std::int64_t now_ns);
-/// The text of the error that a rank with this standing gets.
+/// Returns the text of the error for a rank with this standing.
 [[nodiscard]] std::string describe_cause(const base::LauncherNotification& word, Standing standing = Standing::running);
 
 /// Receives the launcher's notifications (docs/design/failure.md) over a socket that ruedarun or its supervisor opened,

@@ -161,7 +161,7 @@ void Liveness::found_ended(std::uint32_t index) {
     const auto state = static_cast<base::RankState>(control_.ranks[index].state.load(std::memory_order_acquire));
     if (state == base::RankState::running || state == base::RankState::shutting_down) {
         watched_[index].watch = Watch::dead;
-        dead_.fetch_or(std::uint64_t{1} << index, std::memory_order_release);  // partner: is_dead()
+        dead_.fetch_or(std::uint64_t{1} << index, std::memory_order_release);  // pairs with is_dead()
     }
 }
 

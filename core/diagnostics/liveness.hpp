@@ -44,7 +44,7 @@ class Liveness {
 public:
     struct Death {
         std::uint32_t member = 0;
-        std::int32_t rank = 0;   ///< of the job
+        std::int32_t rank = 0;   ///< rank of the job
         std::string text;        ///< what this rank knows: "rank 1 (pid 4711) died: …"
         std::string end_reason;  ///< "" if there is none
     };
@@ -80,8 +80,8 @@ public:
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
 private:
-    enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };  // dead members that check() has not returned
-                                                                        // yet
+    /// `dead` means: the member is dead, and check() has not returned this yet.
+    enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };
     struct Member {
         Watch watch = Watch::none;
         base::UniqueFd pidfd;

@@ -17,7 +17,8 @@ constexpr std::array<std::string_view, 3> kEndCalls{"shutdown()", "remove_proces
 
 std::string_view name_of_call(const EndMemory& memory) {
     const std::uint32_t call = memory.header().end_call.load(std::memory_order_relaxed);
-    return kEndCalls[std::min<std::size_t>(call, kEndCalls.size() - 1)];  // another process wrote the number
+    // Another process wrote the number, so it may be invalid.
+    return kEndCalls[std::min<std::size_t>(call, kEndCalls.size() - 1)];
 }
 
 std::uint64_t bit_of(std::uint32_t member) { return std::uint64_t{1} << member; }

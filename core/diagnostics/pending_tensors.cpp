@@ -70,7 +70,7 @@ std::optional<Hole> find_hole(const Memory& memory) {
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
         position = std::max(position, memory.cursor(member).position.load(std::memory_order_acquire));
     }
-    // Everything before any cursor is published.
+    // All entries before any member's cursor are published.
     for (std::uint32_t looked = 0; looked < memory.extent().log_entries() && log.is_published(position); ++looked) {
         ++position;
     }
@@ -127,7 +127,7 @@ private:
     const Memory& memory_;
     std::vector<bool> has_answer_;      // by slot
     std::vector<std::uint32_t> slots_;  // those of these slots that have names
-    std::size_t named_ = 0;             // the number of slots whose names were already looked at
+    std::size_t named_ = 0;             // the number of these slots whose names were already read
     std::set<std::string> names_;
     std::uint64_t position_ = 0;
     std::uint32_t left_;
@@ -329,7 +329,7 @@ public:
         return std::move(pending_);
     }
 
-    /// What delays the registrar's work.
+    /// Finds out what delays the registrar's work.
     [[nodiscard]] Obstacles obstacles() const {
         if (hole_) {
             return {.unfinished_mask = std::uint64_t{1} << hole_->member};
@@ -357,7 +357,7 @@ private:
     void look_at_mailbox(std::uint32_t member) {
         auto& mailbox = memory_.mailbox(member);
         std::uint64_t index = mailbox.taken.load(std::memory_order_acquire);
-        const std::uint64_t posted = mailbox.posted.load(std::memory_order_acquire);  // partner: Registrar::post()
+        const std::uint64_t posted = mailbox.posted.load(std::memory_order_acquire);  // pairs with Registrar::post()
         for (std::uint32_t looked = 0; index < posted && looked < memory_.extent().mailbox_records; ++looked, ++index) {
             auto& record = memory_.mailbox_record(member, index);
             const std::string name = record.pending_name();
@@ -441,7 +441,7 @@ private:
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;
-    std::uint64_t unseen_ = 0;               // members with announcements that the others cannot see
+    std::uint64_t unseen_ = 0;               // members with announcements that other members cannot see
     std::set<std::string> waiting_records_;  // names whose announcements no registrar has handled
 };
 

@@ -18,7 +18,7 @@ struct PendingTensor {
     /// Distinguishes this pending operation from earlier and later ones in the same slot.
     struct Id {
         std::uint32_t slot = 0;  ///< kNoSlot: the announcements are in mailboxes, or this is a join
-        std::uint32_t use = 0;   ///< how often the slot was given a name; without a slot, a hash of the name
+        std::uint32_t use = 0;   ///< how often the slot was given a name; if there is no slot, a hash of the name
         std::uint64_t generation = 0;
 
         // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy takes the compiler's 0 for a pointer
@@ -26,7 +26,7 @@ struct PendingTensor {
     };
 
     Id id;
-    std::string name;  ///< empty: unnamed
+    std::string name;  ///< empty for an unnamed operation
     /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
     /// time of the first announcement, or of the last one if all are ready; CLOCK_MONOTONIC
@@ -35,15 +35,14 @@ struct PendingTensor {
     /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.
     std::vector<std::string> sites = {};
 
-    // Why the operation makes no progress, apart from members that are not ready. One bit per member.
-    std::uint64_t unfinished_mask = 0;  ///< members that have begun the next step of the negotiation and not finished
-                                        ///< it
+    // The reasons for which the operation makes no progress, apart from members that are not ready. One bit per member.
+    std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read the log before a slot or a mailbox record is free
                                         ///< for it
     /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
     /// their mailbox is full, and only they know the names.
     std::uint64_t unseen_mask = 0;
-    std::int64_t last_ns = 0;  ///< the last announcement
+    std::int64_t last_ns = 0;  ///< time of the last announcement
 };
 
 /// The number of unnamed operations that each member has announced, at least: calls that wait in the member's own queue

@@ -33,7 +33,7 @@ struct ProcessStatus {
 /// belongs to another process, it has ended.
 [[nodiscard]] bool process_has_ended(std::int32_t pid, std::uint64_t start_time);
 
-/// For people: 'S' → "sleeping".
+/// The state in words, for example 'S' → "sleeping".
 [[nodiscard]] std::string_view describe_process_state(char state);
 
 }  // namespace rueda::core

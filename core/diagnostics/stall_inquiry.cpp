@@ -21,7 +21,7 @@ namespace {
 
 /// How long the root waits for the hosts' accounts.
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
-/// More would not be printed.
+/// A report prints no more tensors than this.
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;

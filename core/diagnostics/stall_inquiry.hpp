@@ -58,7 +58,7 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 /// Threads: only the thread that holds the leader's progress lock.
 class StallInquiry {
 public:
-    /// Another leader in the tree.
+    /// A leader next to this one in the tree.
     struct Neighbour {
         std::uint32_t host = 0;
         int rank = 0;
@@ -116,11 +116,11 @@ private:
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;
-    // Only on the root:
+    // The following members are used only on the root.
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
-    std::vector<HostAccount> accounts_;  // of the current inquiry
+    std::vector<HostAccount> accounts_;  // the accounts of the current inquiry
     bool asking_ = false;
     std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry will end the job; 0: never
     // the number of each tensor, by name and call

@@ -98,7 +98,7 @@ WaitReport StallMonitor::account_of(std::span<const AwaitedTensor> awaited, std:
         awaited_somewhere |= (all & ~found->ready_mask) | found->unfinished_mask | found->unread_mask;
     }
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        // If no rank is missing, a rank is stopped or starved in the middle of the operation.
+        // If no rank is missing, some rank is stopped or starved in the middle of the operation.
         const bool holds_up = awaited_somewhere == 0 && member != own_ && !responds(member, now_ns);
         if (holds_up || (awaited_somewhere >> member & 1) != 0) {
             report.ranks.push_back(describe(member, pending, now_ns));
@@ -240,7 +240,7 @@ void StallMonitor::date_last_finished(std::int64_t now_ns) {
     const std::uint64_t finished = cursor.finished.load(std::memory_order_relaxed);
     if (finished != cursor.finished_seen.load(std::memory_order_relaxed)) {
         cursor.finished_ns.store(now_ns, std::memory_order_relaxed);
-        cursor.finished_seen.store(finished, std::memory_order_release);  // partner: last_finished()
+        cursor.finished_seen.store(finished, std::memory_order_release);  // pairs with last_finished()
     }
 }
 

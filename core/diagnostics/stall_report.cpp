@@ -89,7 +89,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
 
 const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Why a tensor, or a part of an operation, makes no progress, apart from ranks that are missing.
+/// Says why a tensor, or a part of an operation, makes no progress, apart from ranks that are missing.
 template <class Awaited>
 std::string obstacle_text(const Awaited& tensor) {
     std::string text;
@@ -151,7 +151,7 @@ std::string name_of(const AwaitedTensor& tensor) {
     return fmt::format("{} {}", tensor.is_group ? "group" : "tensor", base::quote(tensor.name, RUEDA_MAX_NAME));
 }
 
-/// Why this rank has not announced a part.
+/// Says why this rank has not announced a part.
 std::string room_text(const WaitReport::Part& part) {
     std::string text = "this rank has not announced it yet, because its mailbox has no room";
     if (!part.unread.empty()) {

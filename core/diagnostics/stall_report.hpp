@@ -15,16 +15,15 @@ namespace rueda::core {
 /// All data of a stall report.
 struct StallReport {
     struct Tensor {
-        std::string name;        ///< empty: unnamed
-        std::uint64_t call = 0;  ///< of an unnamed one
-        double seconds = 0;      ///< since the first announcement
+        std::string name;        ///< empty for an unnamed operation
+        std::uint64_t call = 0;  ///< number of an unnamed operation
+        double seconds = 0;      ///< time since the first announcement
         std::vector<std::int32_t> ready;
         std::vector<std::int32_t> missing;
-        std::vector<SiteOfRanks> sites = {};        ///< where the ready ranks made the call, if known
+        std::vector<SiteOfRanks> sites = {};  ///< where the ready ranks made the call, if known
         /// ranks that have begun the next step of the negotiation and not finished it
         std::vector<std::int32_t> unfinished = {};
-        std::vector<std::int32_t> unread = {};      ///< ranks that must read the log before the announcement can be
-                                                    ///< stored
+        std::vector<std::int32_t> unread = {};  ///< ranks that must read the log to make the announcement possible
         /// Ranks that may have announced it and are not among `missing`: they have announcements that wait because
         /// their mailbox is full.
         std::vector<std::int32_t> unseen = {};
@@ -37,10 +36,10 @@ struct StallReport {
         std::int32_t rank = 0;
         std::int32_t pid = 0;
         std::string process_state;
-        std::string busy;              ///< the scope that it declared
+        std::string busy;              ///< the scope that its program declared
         std::vector<Tensor> waits_in;  ///< oldest first
         std::string stack;             ///< the stack of its main thread; not captured in this version
-        double silent_seconds = 0;     ///< seconds since its background thread last ran, if that is long ago
+        double silent_seconds = 0;     ///< seconds since its background thread last ran; 0 if that was recently
         std::uint64_t unnamed = 0;     ///< the number of unnamed operations that it has started
         std::string host = {};
         std::int64_t step = -1;  ///< the training step that the rank began last; -1: the rank has not reported any
@@ -53,20 +52,21 @@ struct StallReport {
     std::vector<Tensor> tensors;  ///< oldest first
     std::vector<Rank> missing_ranks;
     std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not sent their accounts
-    StartedByRank started = {};              ///< numbers of unnamed operations, if one of `tensors` is unnamed
+    /// how many unnamed operations the ranks have started, if one of `tensors` is unnamed
+    StartedByRank started = {};
 };
 
 /// One of the tensors by which an operation of this rank is pending.
 struct AwaitedTensor {
-    std::string name = {};           ///< empty: unnamed
-    std::uint64_t call = 0;          ///< of an unnamed one
+    std::string name = {};   ///< empty for an unnamed operation
+    std::uint64_t call = 0;  ///< number of an unnamed operation
     /// this rank has not announced this tensor, because this earlier unnamed call is pending
     std::uint64_t waits_behind = 0;
-    bool is_group = false;           ///< this part is the number of the group's members, which is announced under the
-                                     ///< name of the group
-    bool waits_for_room = false;     ///< this rank has not announced it, because its mailbox is full
-    std::uint32_t slot = kNoSlot;    ///< the state of the tensor, as far as this rank knows it
-    std::uint64_t generation = 0;    ///< in `slot`
+    bool is_group = false;         ///< this part is the number of the group's members, which is announced under the
+                                   ///< name of the group
+    bool waits_for_room = false;   ///< this rank has not announced it, because its mailbox is full
+    std::uint32_t slot = kNoSlot;  ///< the state of the tensor, as far as this rank knows it
+    std::uint64_t generation = 0;  ///< the generation in `slot`
 };
 
 /// Data for the timeout error of a wait: what the operation is waiting for.
@@ -83,7 +83,7 @@ struct WaitReport {
         bool known = true;  ///< false if this rank cannot know who has announced it
     };
     Kind kind = Kind::collective;
-    std::vector<Part> parts = {};               ///< empty: nothing is known
+    std::vector<Part> parts = {};               ///< empty if nothing is known
     std::vector<StallReport::Rank> ranks = {};  ///< the missing ranks, the ranks without progress, and what each of
                                                 ///< them is doing
     std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts

@@ -23,14 +23,13 @@ namespace rueda::core {
 /// Threads: one.
 class StallSchedule {
 public:
-    /// `shutdown_ns` 0: never.
+    /// If `shutdown_ns` is 0, no tensor ends the job.
     StallSchedule(std::int64_t warning_ns, std::int64_t shutdown_ns)
         : warning_ns_(warning_ns), shutdown_ns_(shutdown_ns) {}
 
     struct Due {
         bool report = false;
-        std::optional<PendingTensor> shut_down_for;  ///< Set once, for the tensor that has been pending for longest. If
-                                                     ///< a report is also due, it comes first.
+        std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending for longest; set once
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
@@ -49,7 +48,7 @@ private:
 
     std::int64_t warning_ns_;
     std::int64_t shutdown_ns_;
-    std::set<PendingTensor::Id> reported_;  // reported, and still stalled
+    std::set<PendingTensor::Id> reported_;  // tensors that were reported and are still stalled
     std::int64_t last_report_ns_ = 0;
     std::int64_t interval_ns_ = 0;
     bool shut_down_ = false;

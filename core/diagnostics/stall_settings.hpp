@@ -14,7 +14,8 @@ namespace rueda::core {
 
 /// The settings about stalled operations, in the units that the stall monitor uses.
 struct StallSettings {
-    static constexpr std::int64_t kShortestSilence = 2 * kSecond;  ///< longer than a busy machine delays a thread
+    /// longer than a busy machine delays a thread that is able to run
+    static constexpr std::int64_t kShortestSilence = 2 * kSecond;
 
     explicit StallSettings(const base::Config& config)
         : enabled(config.stall_check),
@@ -31,7 +32,7 @@ struct StallSettings {
 
     bool enabled;
     double warning_seconds;
-    double shutdown_seconds;        ///< 0: never
+    double shutdown_seconds;        ///< 0: stalled operations never end the job
     std::int64_t look_interval_ns;  ///< four looks per warning time, and at least one per second
     std::int64_t silence_limit_ns;  ///< if a background thread has had no heartbeat for this time, it does not respond
     std::string host;               ///< this host's name in texts for people; "" if it is not known

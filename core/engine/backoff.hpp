@@ -13,11 +13,11 @@ namespace rueda::core {
 
 /// How a waiting thread behaves before it sleeps: it spins, then it yields, then it sleeps on a futex.
 struct WaitPolicy {
-    std::int64_t spin_ns = 20'000;    ///< 0 if another thread needs the core
+    std::int64_t spin_ns = 20'000;    ///< 0 if another thread may need the core
     std::int64_t yield_ns = 100'000;  ///< after spinning: how long to call sched_yield repeatedly
 };
 
-/// Chooses the policy from a setting (in seconds, −1 = automatic) and the machine.
+/// Chooses the policy for a machine and a setting (in seconds; −1 = automatic).
 ///
 /// A cache line arrives in 0.12 µs, a peer's chunk within some tens of µs, and waking a thread by futex costs 6–30 µs.
 /// sched_yield takes 0.33 µs if no other thread can run, so repeating it costs little. If the peer shares this core,
@@ -47,8 +47,8 @@ public:
         if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
-        // A cache line that is on its way arrives within a few turns; a pause instruction takes as long as that on
-        // recent processors.
+        // A cache line that was already sent arrives within a few turns; on recent processors, a pause instruction
+        // takes about as long as that.
         if (turns_ < kTurnsPerLook && !yielding_) {
             return true;
         }

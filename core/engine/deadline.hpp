@@ -13,7 +13,8 @@ using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
 /// The deadline `seconds` from now; a negative number means no limit.
 [[nodiscard]] inline Deadline deadline_in(double seconds) {
-    constexpr double kLongest = 1e9;  // decades; a time_point holds 292 years
+    // longer waits (decades) get no deadline, because a time_point holds only 292 years
+    constexpr double kLongest = 1e9;
     if (seconds < 0) {
         return std::nullopt;
     }

@@ -209,10 +209,10 @@ void Engine::change(std::function<void()> make) {
             } catch (...) {  // the thread that asked for the change must not wait for ever
                 end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
             }
-            made.store(true, std::memory_order_seq_cst);  // partner: the wait below
+            made.store(true, std::memory_order_seq_cst);  // pairs with the wait below
         });
     }
-    has_changes_.store(true, std::memory_order_seq_cst);  // partner: turn()
+    has_changes_.store(true, std::memory_order_seq_cst);  // pairs with turn()
     lock_.ring_for_change();
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
@@ -325,11 +325,11 @@ void Engine::fail_after_abort() noexcept {
     }
     sets_.fail_all(failed_with_);  // fails operations that were submitted in between
     messenger_.fail_all(failed_with_);
-    failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
+    failed_.store(true, std::memory_order_seq_cst);  // pairs with abort_reason()
     lock_.tell_waiters();
 }
 
-/// Makes failed_with_; runs once.
+/// Leaves the batches after an abort, and sets failed_with_. Runs once.
 void Engine::leave_batches() noexcept {
     const NoCancellation no_cancellation;
     block_.left_batches.store(1, std::memory_order_release);
@@ -543,7 +543,7 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
 /// thread. So this function looks again every kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    if (!aborted()) {  // after a death the state of the registrar is unknown
+    if (!aborted()) {  // after a death, the registrar's state is unknown, so nothing is posted
         set.announce_shutdown();
     }
     return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },

@@ -91,7 +91,7 @@ public:
     Status wait_until_closed(double timeout_seconds);
     Status wait_until_closed(ProcessSet& set);
 
-    /// Ends the sends and receives of this rank, because it shuts down.
+    /// Ends the sends and receives of this rank. Called because this rank shuts down.
     void end_messages();
 
     /// Adds a set: when this function returns, the engine drives and watches the set. `arena` is the set's arena, and
@@ -115,7 +115,7 @@ public:
     /// After everything pending has failed: the error with which it failed. The error includes the state of resident
     /// memory.
     [[nodiscard]] Status abort_reason() const;
-    /// Ends the job for all ranks of the host. The first reason wins.
+    /// Ends the job for all ranks of this host. If several ranks do so, the first reason is used.
     void raise(ErrorCode code, std::string_view text) noexcept;
 
 private:
@@ -133,9 +133,9 @@ private:
     [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst); }
 
     void fail_pending(const Status& reason) noexcept;
-    /// How a thread that waits drives progress.
+    /// Says how a waiting thread drives progress.
     enum class Haste : std::uint8_t {
-        urgent,  ///< it closes open batches, because it waits for what is in them
+        urgent,  ///< the thread closes open batches, because it waits for an operation in them
         /// A rank in join() takes part in the operations of other ranks, and waits for nothing of its own. It leaves
         /// the batches of other ranks open as long as the background thread would. While no operation makes progress,
         /// it leaves driving to the background thread. If it slept as a caller, it would be woken for every tensor that

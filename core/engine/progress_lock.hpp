@@ -20,14 +20,14 @@ struct AllSteps {
     static constexpr bool no_second_look = false;
     /// a thread that releases the lock does not look at has_work()
     static constexpr bool no_look_for_work = false;
-    static constexpr bool no_look_for_unread = false;       ///< no thread looks for unread entries of the log
+    static constexpr bool no_look_for_unread = false;  ///< no thread checks for unread entries of the log
     /// the background thread does not record that it was turned away
     static constexpr bool no_turned_away = false;
     static constexpr bool no_look_for_turned_away = false;  ///< attend() trusts the state "asleep"
-    static constexpr bool no_look_after_poll = false;       ///< poll() does not ring the background thread
+    static constexpr bool no_look_after_poll = false;       ///< poll() does not wake the background thread
     static constexpr bool no_ring_for_holder = false;       ///< ring_holder() does nothing
     static constexpr bool no_ring_for_change = false;       ///< ring_for_change() does nothing
-    static constexpr bool no_word_to_joining = false;       ///< tell_waiters() leaves out callers in join()
+    static constexpr bool no_word_to_joining = false;       ///< tell_waiters() does not notify callers in join()
     /// a thread that releases the lock wakes others before the release
     static constexpr bool ring_before_release = false;
 };
@@ -279,8 +279,9 @@ private:
     Work& work_;
     [[no_unique_address]] Steps steps_;
     Word locked_{0};
-    Word waiters_{0};                       ///< callers that wait for the lock
-    Word turned_away_{0};                   ///< the background thread found the lock taken, and sleeps or will sleep
+    Word waiters_{0};  ///< callers that wait for the lock
+    /// whether the background thread found the lock taken, and sleeps or will sleep
+    Word turned_away_{0};
     base::BasicLocalEvent<Atomics> event_;  ///< notified when an operation has ended or the lock is free
     /// notified when an operation has ended or made progress; for callers in join()
     base::BasicLocalEvent<Atomics> moved_;

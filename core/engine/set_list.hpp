@@ -72,7 +72,7 @@ public:
     /// What an operation waits for, in whichever set it is pending; nothing if it is not a collective.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
-    /// Whether all members of all sets have shut down.
+    /// Whether all members of every set have shut down.
     [[nodiscard]] bool are_closed() const;
     [[nodiscard]] bool anybody_has_to_poll() const;
     [[nodiscard]] bool anybody_has_unread() const;

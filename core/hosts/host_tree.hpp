@@ -15,7 +15,7 @@ namespace rueda::core {
 
 /// The tree of the job's hosts.
 [[nodiscard]] TreeShape tree_of(const collectives::LocalGroup& group);
-/// The neighbours of this host in the tree: the parent, if there is one, then the children.
+/// The neighbours of this host in the tree: the parent, if there is one, and then the children.
 [[nodiscard]] std::vector<std::uint32_t> neighbours_of(const collectives::LocalGroup& group);
 /// The n-th rank of a host; empty if the host has fewer ranks.
 [[nodiscard]] std::optional<int> rank_of_host(const collectives::LocalGroup& group, std::uint32_t host, int number);

@@ -192,7 +192,8 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     }
     SlotRecord& record = memory_.record(slot);
     if (is_seen_first(slot) && !announcement.claims.empty()) {
-        // the ranks that announced the name first may have joined since, and a joined rank does not know the metadata
+        // the ranks that announced the name first may have joined since then, and a joined rank does not know the
+        // metadata
         record.metadata = *announcement.claims.front().metadata;
     }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
@@ -397,7 +398,7 @@ Status Leader::check_life(const Neighbour& neighbour, std::int64_t now) const {
                    group_.host_names[static_cast<std::size_t>(group_.host_index)]);
 }
 
-/// "host b (ranks 2-3)".
+/// For example "host b (ranks 2-3)".
 std::string Leader::describe(std::uint32_t host) const {
     std::vector<int> ranks;
     for (int rank = 0; rank < group_.size; ++rank) {

@@ -27,8 +27,8 @@ namespace rueda::core {
 /// Connects the registrar of a host with the leaders of the other hosts. It reports what all ranks of this host have
 /// announced, and appends the root's decisions to the host's log (docs/design/0002-several-hosts.md).
 ///
-/// Threads: the thread that holds the progress lock of the rank that leads the host. Takes the rank's enqueue lock
-/// inside, for the registrar.
+/// Threads: only the thread that holds the progress lock of the host's leading rank. It takes the rank's enqueue lock
+/// while it uses the registrar.
 class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
@@ -47,7 +47,7 @@ public:
     struct Moved {
         bool anything = false;
         bool log = false;     ///< ranks that wait for a log entry must be woken
-        bool served = false;  ///< something was posted, so members that have joined must look at it
+        bool served = false;  ///< something was posted, so joined members must look for it
     };
     /// Does all work that is possible now. A failure ends the job.
     Result<Moved> turn();
@@ -56,8 +56,8 @@ public:
     /// know it. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
-    /// Tells the neighbouring hosts that the job has ended, and why, if this takes only a moment. Then this leader
-    /// stops using the transport.
+    /// Tells the neighbouring hosts that the job has ended, and why, but waits for this only briefly. After that, this
+    /// leader does not use the transport.
     void end(const Status& reason) noexcept;
 
     /// Called after has_left() for a set that ends before the job does: takes back the posted receives. A failure ends
@@ -75,7 +75,7 @@ private:
         int rank = 0;
         std::vector<std::byte> room;
         collectives::Transport::Ticket receiving = 0;
-        std::optional<int> deputy;  // its second rank
+        std::optional<int> deputy;  // the second rank of that host
         std::vector<std::byte> deputy_room;
         collectives::Transport::Ticket hearing_deputy = 0;
         std::vector<std::byte> message;
@@ -86,13 +86,14 @@ private:
     /// A slot that waits for the root's decision.
     struct Awaited {
         bool changed = false;
-        std::string name;        // "" without
+        std::string name;        // "" for an operation without a name
         std::uint64_t call = 0;  // the number of an operation without a name, as it is counted in stall reports
         std::int64_t since_ns = 0;
-        bool nobody_here = false;             // all ranks of this host have joined, so only the root knows the metadata
+        // all ranks of this host have joined, so only the root knows the operation's metadata
+        bool nobody_here = false;
         std::vector<SiteOfRanks> sites = {};  // where in the source code this host's ranks made the calls
     };
-    // Superior, under the enqueue lock.
+    // The functions of Superior. The registrar calls them under the enqueue lock.
     Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) override;
     void retired(std::uint32_t slot) override;
     void shutting_down(std::uint32_t member) override;
@@ -107,7 +108,7 @@ private:
     [[nodiscard]] HostRows rows_of(std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const { return group_.members[member]; }
 
-    // Joins (docs/design/0005-join.md).
+    // The following functions are for joins (docs/design/0005-join.md).
     [[nodiscard]] bool has_to_say_joined() const {
         // Pairs with set_joined(), after which this leader is woken.
         return !said_joined_ && memory_.header().last_joined.load(std::memory_order_seq_cst) != 0;
@@ -166,12 +167,12 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
     std::unordered_map<std::string, std::uint32_t> slot_by_name_;  // announced by name; waits for the root's decision
     std::unordered_map<std::uint32_t, Awaited> awaited_;           // by slot
-    std::vector<Registrar<Atomics>::Call> batch_;                  // the root has decided; the operation has not ended
+    std::vector<Registrar<Atomics>::Call> batch_;                  // called by the root; the operation has not ended
                                                                    // yet
     // in use until all members of the host have read the log up to this position
     std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
-    std::uint64_t executed_ = 0;  // root: batches, since the beginning
+    std::uint64_t executed_ = 0;  // root: number of batches executed since the beginning
     std::int64_t next_inquiry_ns_ = 0;
     std::unique_ptr<StallMonitor> stall_monitor_;
     std::unique_ptr<StallInquiry> inquiry_;

@@ -8,12 +8,12 @@
 
 namespace rueda::core {
 
-/// What two ranks tell each other about a message (docs/design/0010-send-receive.md).
+/// What two ranks can tell each other about a message (docs/design/0010-send-receive.md).
 enum class FrameKind : std::uint32_t {
     // From the sender to the receiver:
     whole = 1,       ///< a message, with all its bytes
     offer = 2,       ///< a message whose bytes the sender sends only when the receiver asks for them
-    part = 3,        ///< the next bytes of a message that the receiver asked for
+    part = 3,        ///< the next bytes of a message for whose bytes the receiver asked
     withdrawn = 10,  ///< the send of a resident message must end: do not start to read the message
     // From the receiver to the sender, about the sender's message `id`:
     asked = 4,     ///< send the bytes
@@ -38,7 +38,7 @@ struct Frame {
     std::uint32_t dtype = 0;  ///< DType
     /// the number of the message among all messages from its sender to its receiver; counts from 1
     std::uint64_t id = 0;
-    std::uint64_t bytes = 0;  ///< of the whole message
+    std::uint64_t bytes = 0;  ///< bytes of the whole message
     std::uint64_t place = 0;
     std::uint32_t flags = 0;
     std::uint32_t reserved = 0;

@@ -59,7 +59,7 @@ public:
     [[nodiscard]] std::vector<MessageOperation*> take_receives(const std::function<bool(const MessageRequest&)>& which);
     /// Forgets the messages for which `which` returns true.
     void drop_arrivals(const std::function<bool(const MessageArrival&)>& which);
-    /// Forgets everything. Needs no memory.
+    /// Forgets everything. Allocates no memory.
     void clear() noexcept {
         boxes_.clear();
         untold_ = 0;

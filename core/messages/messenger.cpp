@@ -33,7 +33,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
         return {refuses_->code(), fmt::format("{}: {}", request.describe(), refuses_->message())};
     }
     if (submitted_.size() == submitted_.capacity()) {
-        // reserve memory before anything is pending, because this may throw
+        // this comes before anything is pending, because it may throw
         submitted_.reserve(2 * submitted_.size() + 1);
     }
     {

@@ -158,7 +158,7 @@ private:
     Matching matching_;
     std::unordered_set<std::int32_t> forgotten_;  // process sets that were removed
     std::uint32_t departures_ = 0;
-    std::uint32_t remote_waits_ = 0;  // operations in which a rank of another host takes part
+    std::uint32_t remote_waits_ = 0;  // operations whose other rank is on another host
     std::int64_t next_question_ns_ = 0;
     bool has_shut_down_ = false;
     bool has_said_gone_ = false;

@@ -39,7 +39,7 @@ struct SendingMessage {
     std::uint64_t charge = 0;      ///< for a whole message: the number of bytes that it adds to MessagePeer::unanswered
 };
 
-/// A message of a peer that this rank has asked for.
+/// A message for which this rank has asked a peer.
 struct ReceivingMessage {
     MessageOperation* operation = nullptr;
     std::uint64_t bytes = 0;
@@ -56,13 +56,13 @@ struct MessagePeer {
     std::unique_ptr<Link> link;
     NetworkLink* network = nullptr;  ///< the same link if the peer is on another host; otherwise null
 
-    std::uint64_t last_id = 0;        ///< of messages to the peer
-    std::uint64_t last_heard_id = 0;  ///< of messages from the peer
+    std::uint64_t last_id = 0;        ///< the last number of a message to the peer
+    std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
-    std::deque<Frame> replies;           ///< sent before anything else
+    std::deque<Frame> replies;           ///< these are sent before anything else
     std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
-    std::deque<std::uint64_t> streams;   ///< messages that the peer has asked for
+    std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
     std::uint64_t unanswered = 0;        ///< the charged bytes of those whole messages that the peer may have to keep
 

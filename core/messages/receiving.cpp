@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Handles what other ranks send: frames of messages, answers, and the notification that a rank has shut down.
+// Handles what other ranks send: messages, answers, and the notification that a rank has shut down.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -209,7 +209,7 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
         return {};
     }
     MessageArrival arrival = arrival_of(peer.rank, frame);
-    if (forgotten_.contains(frame.set)) {  // the sender also forgets the message
+    if (forgotten_.contains(frame.set)) {  // the sender forgets the message too
         if (arrival.is_resident) {
             reply(peer, FrameKind::dropped, frame.id);
         }
@@ -230,7 +230,7 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
 Status Messenger::handle_part(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload) {
     const auto found = peer.receiving.find(frame.id);
     if (found == peer.receiving.end()) {
-        return {};  // a message of a process set that was removed
+        return {};  // the message belonged to a process set that was removed
     }
     ReceivingMessage& message = found->second;
     if (message.source != nullptr || payload.size() > message.bytes - message.received_bytes) {

@@ -15,14 +15,14 @@ namespace rueda::core {
 
 using SiteText = SiteLine<base::StdAtomics>::Text;
 
-/// The words before the list of places in an error.
+/// The words that come before the list of call sites in an error.
 inline constexpr std::string_view kCalledFrom = "; called from";
 
 /// For example "train.py:42". Contains only the end of a long path. "" if there is no file.
 [[nodiscard]] std::string describe_site(const char* file, std::int32_t line);
 /// Returns the same text in the form in which it is stored in the arena.
 [[nodiscard]] SiteText site_text(const char* file, std::int32_t line);
-/// Reads the text from the arena and checks it, because it comes from another process.
+/// Reads the text from the arena. The text comes from another process, so it is checked.
 [[nodiscard]] std::string read_site(const SiteText& text);
 
 struct SiteOfRanks {

@@ -10,7 +10,7 @@
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
 
-/// How a counted announcement becomes a call in the log, and how a rank records what it has read of the log
+/// How an announcement is counted and becomes a call in the log, and how a rank records what it has read of the log
 /// (docs/design/0001-negotiation.md). Threads: the functions that count or append run under the rank's enqueue lock;
 /// advance_cursor() and end_announcements() run in the thread that drives progress.
 namespace rueda::core {
@@ -58,8 +58,8 @@ struct Counting {
 /// The result of a counted announcement.
 enum class Counted {
     waiting,     ///< other members have not arrived yet
-    called,      ///< this rank came last and has appended the call
-    unresolved,  ///< this rank came last, but the registrar must compare the announcements: post a resolve
+    called,      ///< this rank was the last one and has appended the call
+    unresolved,  ///< this rank was the last one, but the registrar must compare the announcements: post a resolve
     retired,     ///< not counted, because the slot no longer belongs to the name: announce in full
     log_full,    ///< the log had no free entry, which cannot happen if all ranks are correct
 };

@@ -18,7 +18,7 @@ template <class T>
     } else {
         T copy;
         std::memcpy(&copy, &shared, sizeof(T));
-        // The compiler must not read the original again after this.
+        // After this, the compiler must not read the original again.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return copy;
     }

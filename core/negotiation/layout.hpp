@@ -35,17 +35,17 @@ inline constexpr std::uint32_t kInlineMembers = 8;
 /// The sizes of a process set's tables.
 struct NegotiationExtent {
     std::uint32_t members = 1;
-    std::uint32_t unnamed_slots = 64;     ///< the first slots; matched by call order
+    std::uint32_t unnamed_slots = 64;  ///< these are the first slots; they are matched by the order of the calls
     /// the number that is used before idle slots are reclaimed; includes the unnamed slots
     std::uint32_t initial_slots = 1024;
-    std::uint32_t slots = 4096;           ///< the number of slots for which addresses are reserved
-    std::uint32_t mailbox_records = 64;   ///< per member; a power of two
+    std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
+    std::uint32_t mailbox_records = 64;  ///< per member; a power of two
     /// names remembered when all slots are taken, per slot; uses memory only then
     std::uint32_t refusals_per_slot = 4;
     /// This many slots, counted from the first one, have a buffer beside their places for a payload.
     std::uint32_t payload_slots = 0;
     std::uint32_t payload_bytes = 0;  ///< the size of this buffer in bytes, in whole cache lines
-    std::uint32_t attachments = 0;    ///< attachments to log entries; 0 in a set on one host
+    std::uint32_t attachments = 0;    ///< the number of attachments to log entries; 0 in a set on one host
     std::uint32_t attachment_bytes = 0;
     std::uint32_t call_sites = 0;  ///< 1: an announcement says where in the source its call stands (SiteLine)
 
@@ -107,7 +107,7 @@ struct alignas(base::kCacheLine) Place {
         kPayload = 4,     ///< the whole input is sent with the announcement (NegotiationMemory::payload)
         kMetadata = 8,    ///< `metadata` is set: it is what this rank means. Without this flag, the rank means the
                           ///< metadata to which the slot is bound.
-        kDirect = 16,     ///< a direct announcement, which is not counted among the arrivals; see look_at_direct()
+        kDirect = 16,     ///< a direct announcement: it is not counted among the arrivals, see look_at_direct()
         kJoined = 32,     ///< the rank has joined: it contributes nothing to this operation and gets no result
         kUncounted = 64,  ///< only with kJoined: an average does not count this rank
     };
@@ -122,7 +122,7 @@ struct alignas(base::kCacheLine) Place {
     std::int64_t first_dimension = 0;  ///< first dimension of the input of an operation of variable size
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
-    std::uint64_t signature = 0;  ///< of `metadata`; for unnamed operations
+    std::uint64_t signature = 0;  ///< signature of `metadata`; only for unnamed operations
 
     /// Reads each field once.
     [[nodiscard]] PlaceContent content() const {
@@ -165,10 +165,9 @@ public:
         for (std::size_t i = 0; i < kWords; ++i) {
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
-            words_[i].store(
-                word,
-                // published by the stamp of the place, or when the next rank becomes the registrar
-                std::memory_order_relaxed);
+            words_[i].store(word,
+                            // published by the stamp of the place, or when the next rank becomes the registrar
+                            std::memory_order_relaxed);
         }
     }
     [[nodiscard]] Text read() const {
@@ -202,16 +201,16 @@ enum class EntryKind : std::uint32_t {
     changed_call = 3,  ///< like call, with the metadata of this announcement; the slot is retired
     /// the members disagree about `slot`, or agree on an impossible operation; a named slot is retired
     mismatch = 4,
-    failed = 5,        ///< `slot` will not be called, because a rank has shut down
-    retire = 6,        ///< `slot` no longer belongs to its name
-    refused = 7,       ///< `rank`'s full announcement with this `ticket` came after a shutdown
-    closed = 8,        ///< all members have shut down; the last entry
+    failed = 5,   ///< `slot` will not be called, because a rank has shut down
+    retire = 6,   ///< `slot` no longer belongs to its name
+    refused = 7,  ///< `rank`'s full announcement with this `ticket` came after a shutdown
+    closed = 8,   ///< all members have shut down; the last entry
     /// no slot was free for `rank`'s full announcement with this `ticket`; `bytes`: the number of slots
     exhausted = 9,
-    closing = 10,      ///< a rank has shut down: a member that has read this entry announces nothing more
-    disagreed = 11,    ///< like mismatch, but on several hosts: the attachment says why, `rank` is the ErrorCode
-    lacks_joined = 12,  ///< `slot` is complete, but needs something of a rank that has joined; otherwise like mismatch
-                        ///< (on several hosts like disagreed)
+    closing = 10,       ///< a rank has shut down: a member that has read this entry announces nothing more
+    disagreed = 11,     ///< like mismatch, but on several hosts: the attachment says why, `rank` is the ErrorCode
+    lacks_joined = 12,  ///< `slot` is complete, but the operation needs something of a rank that has joined. Otherwise
+                        ///< like mismatch (on several hosts like disagreed).
     all_joined = 13,    ///< all ranks of the set have joined, `rank` was the last; the join ends
     /// On several hosts: other hosts have announced the operation that the attachment names. All members on this host
     /// have joined and stand in for it. `slot`: for an unnamed call, the slot of its number; kNoSlot if the operation
@@ -231,7 +230,7 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t ticket = 0;
     std::uint32_t fusion = 0;      ///< the Fusion of a call, for the rank that closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
-    std::uint64_t bytes = 0;       ///< of the tensor; as `fusion`
+    std::uint64_t bytes = 0;       ///< bytes of the tensor, for the same rank as `fusion`
     std::uint32_t uncounted = 0;   ///< for a call on several hosts: how many ranks of the set an average does not count
 };
 
@@ -251,7 +250,7 @@ enum class SlotState : std::uint32_t {
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
     static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member posts a record to the registrar
-    static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< it does the registrar's work
+    static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< the member does the registrar's work
 };
 
 /// The registrar's data about a slot. Other ranks read `name` and `metadata` after a log entry told them to do so.
@@ -425,7 +424,7 @@ struct MailboxHeader {
 template <class Atomics>
 struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> position{0};
-    /// The slot + 1 of the member's last direct announcement, for the stall monitor, because no arrival shows it. 0:
+    /// For the stall monitor, because no arrival shows a direct announcement: the slot + 1 of the member's last one; 0:
     /// none.
     typename Atomics::template Atomic<std::uint32_t> direct{0};
     /// A ProtocolStep. Accessed by set_step() and step_of(), because it is not part of the protocol.
@@ -446,8 +445,7 @@ struct SetHeader {
     // All members read the following fields; they are rarely written.
     alignas(base::kCacheLine) NegotiationExtent extent;
     typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: nothing more is announced
-    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< if shut_down is not 0: the rank of the job
-                                                                         ///< that began the shutdown
+    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< which rank of the job began the shutdown
     typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots from this number on were never used
 
     /// One bit per member: whether the member has joined (docs/design/0005-join.md). Set by the member, cleared by the
@@ -482,7 +480,7 @@ struct SetHeader {
     std::uint32_t tombstones = 0;
     std::uint32_t closing = 0;  ///< nothing more is called
     std::uint32_t closed = 0;
-    std::uint32_t refusals = 0;  ///< names, of extent.refusals()
+    std::uint32_t refusals = 0;  ///< number of refused names; at most extent.refusals()
     /// The log position at which no idle slot was found. While the log still ends there, no slot is idle.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
@@ -502,7 +500,7 @@ void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
 }
 template <class Memory>
 [[nodiscard]] std::uint32_t step_of(const Memory& memory, std::uint32_t member) {
-    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);  // partner: set_step()
+    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);  // pairs with set_step()
 }
 
 /// Finds the tables in a set's memory. Cheap to copy; the arena owns the memory.
@@ -579,7 +577,7 @@ public:
     [[nodiscard]] Cursor<Atomics>& cursor(std::uint32_t rank) const {
         return *at<Cursor<Atomics>>(offsets_.cursors, rank);
     }
-    /// Only in a set with call sites: the call site of an announcement, and of a member's join.
+    /// The call site of an announcement, and that of a member's join. Only in a set with call sites.
     [[nodiscard]] SiteLine<Atomics>& site(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, extent_.members + place_index(slot, rank, generation));
     }

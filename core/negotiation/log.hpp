@@ -37,7 +37,7 @@ public:
     };
     static constexpr std::uint64_t kOpen = 0;
     static constexpr std::uint64_t kNowhere =
-        ~std::uint64_t{0};  ///< No entry was free, which cannot happen if all ranks are correct.
+        ~std::uint64_t{0};  ///< means that no entry was free, which cannot happen if all ranks are correct
 
     /// `rank` is the rank that appends; it has no effect on reading.
     explicit Log(NegotiationMemory<Atomics> memory, std::uint32_t rank = 0) : memory_(memory), rank_(rank) {}
@@ -144,7 +144,7 @@ public:
         return is_published(position) ? std::optional(entry) : std::nullopt;
     }
 
-    /// The end of the batch that begins at `begin`, or kOpen.
+    /// Returns the end of the batch that begins at `begin`, or kOpen.
     [[nodiscard]] std::uint64_t end_of_batch(std::uint64_t begin) const {
         const std::uint64_t end = memory_.entry(begin).end.load(std::memory_order_acquire);
         return end > begin ? end : kOpen;
@@ -164,7 +164,7 @@ public:
         return seen;
     }
 
-    /// Whether a position and an end that another process wrote are usable.
+    /// Checks a position and an end that another process wrote.
     [[nodiscard]] bool is_plausible_end(std::uint64_t begin, std::uint64_t end) const {
         return end > begin && end - begin <= memory_.extent().log_entries();
     }

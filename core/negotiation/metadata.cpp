@@ -101,7 +101,7 @@ std::string description_of(const Metadata& metadata) {
     return text;
 }
 
-/// Converts ranks to the numbers of the job.
+/// Converts ranks to their numbers in the job.
 void rename_ranks(std::vector<MetadataOfRanks>& groups, std::span<const std::int32_t> job_ranks) {
     for (MetadataOfRanks& group : groups) {
         if (group.metadata.root_is_foreign == 0) {

@@ -65,7 +65,7 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 /// Says which operations may be executed in one batch: operations with the same value, except `alone`.
 enum class Fusion : std::uint32_t {
     alone = 0,
-    allreduces = 1,  ///< except by adasum
+    allreduces = 1,  ///< allreduces without adasum
     adasums = 2,     ///< allreduces with adasum, which another task executes
 };
 [[nodiscard]] constexpr Fusion fusion_of(const Metadata& metadata) {
@@ -88,10 +88,10 @@ enum class Fusion : std::uint32_t {
 [[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank,
                                  std::span<const std::int32_t> job_ranks = {});
 
-/// What some ranks announced.
+/// The metadata that some ranks announced.
 struct MetadataOfRanks {
     Metadata metadata;
-    std::vector<std::int32_t> ranks;  ///< ascending, at least one
+    std::vector<std::int32_t> ranks;  ///< in ascending order; at least one rank
 };
 /// Returns the same text, made from groups of ranks in any order.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
@@ -103,7 +103,7 @@ struct MetadataOfRanks {
                                          std::span<const std::int32_t> job_ranks = {});
 /// For example "the 17th unnamed operation of this process set".
 [[nodiscard]] std::string describe_unnamed(std::uint64_t call);
-/// Whether one rank of the operation has a special role.
+/// Whether one rank (the root) has a special role in the operation.
 [[nodiscard]] bool has_root(collectives::Operation operation);
 /// Returns the number of the rank in the job.
 [[nodiscard]] inline std::int32_t rank_in_job(std::int32_t rank, std::span<const std::int32_t> job_ranks) {

@@ -11,7 +11,7 @@
 
 namespace rueda::core {
 
-/// 128 bits of a name's hash. Two names with the same bits would share their refusals.
+/// 128 bits of a name's hash. If two names had the same bits, they would share their refusals.
 using RefusalKey = std::array<std::uint64_t, 2>;
 [[nodiscard]] RefusalKey refusal_key(std::string_view name);
 

@@ -138,7 +138,7 @@ public:
     /// A complete slot that the leader wants to be called.
     struct Call {
         std::uint32_t slot = kNoSlot;
-        bool changed = false;          ///< as complete() was told
+        bool changed = false;          ///< the value that complete() got
         std::uint32_t attachment = 0;  ///< as LogEntry::attachment
         std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
     };
@@ -246,7 +246,7 @@ private:
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
     // slots retired per attempt; limits how long one announcement is delayed
     static constexpr std::uint32_t kReclaimAtOnce = 16;
-    static constexpr std::uint32_t kLookAtOnce = 128;    // slots checked per attempt, for the same reason
+    static constexpr std::uint32_t kLookAtOnce = 128;  // slots checked per attempt, for the same reason
 
     enum class Handled { done, waits };
 
@@ -378,7 +378,7 @@ private:
                 return {};  // the records behind it are not handled either, to keep the order
             }
             record.answered_before = answered_before_;
-            mailbox.taken.store(++taken, std::memory_order_release);  // partner: next_record()
+            mailbox.taken.store(++taken, std::memory_order_release);  // pairs with next_record()
         }
     }
 
@@ -447,7 +447,7 @@ private:
         }
         page.arrived |= bit;
         if (memory_.extent().call_sites != 0) {
-            memory_.site(slot, member, 0).write(request.site);  // before the stamp
+            memory_.site(slot, member, 0).write(request.site);  // must come before the stamp
         }
         memory_.place(slot, member, 0).write(request.place);
         if (request.has_splits() && memory_.extent().has_splits()) {
@@ -485,7 +485,7 @@ private:
     /// the ranks of this host (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        const bool may_be_more = slots < most;  // unless memory is short
+        const bool may_be_more = slots < most;  // more slots are possible, unless there is no memory
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
@@ -817,11 +817,11 @@ private:
         }
         const std::uint32_t fresh = header.high_slot.load(std::memory_order_relaxed);
         RUEDA_RETURN_IF_FAILED(check_named(fresh));
-        header.high_slot.store(fresh + 1, std::memory_order_release);  // partner: the stall monitor
+        header.high_slot.store(fresh + 1, std::memory_order_release);  // pairs with the stall monitor
         return fresh;
     }
 
-    /// Checks the tables, because another process was the registrar before.
+    /// Checks the tables, because another process may have been the registrar before.
     [[nodiscard]] Status check_tables() const {
         const SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t slots = memory_.extent().slots;
@@ -940,8 +940,8 @@ private:
         }
     }
 
-    /// Changes the word from "all called" to "all called, retired", unless some member's operation is pending in the
-    /// slot.
+    /// Marks the slot as retired if all its arrivals are called and nothing is pending in it. Returns false if some
+    /// member's operation is pending in the slot.
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
@@ -1043,7 +1043,7 @@ private:
     bool leader_serves_;  // posts wait for the leader; the member that posts does not handle them itself
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // used by append_calls()
-    Status no_memory_;                                 // made in advance
+    Status no_memory_;                                 // allocated in advance
     bool is_damaged_ = false;
     std::uint64_t handed_back_ = 0;  // how many records of this rank's mailbox were found free for reuse
     std::uint64_t answers_wait_for_ = 0;

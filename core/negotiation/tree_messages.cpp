@@ -17,8 +17,8 @@ namespace {
 using collectives::WireReader;
 using collectives::WireWriter;
 
-// The bytes of a message: its kind, then the fields in the order of the structs. A list begins with its length. Each
-// value has only one encoding, so parsing a message and encoding it again gives the same bytes.
+// A message is encoded as its kind, and then the fields in the order of the structs. A list begins with its length.
+// Each value has only one encoding, so parsing a message and encoding it again gives the same bytes.
 
 enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat = 4 };
 enum class KeyKind : std::uint8_t { id = 1, name = 2, call = 3 };
@@ -519,7 +519,7 @@ private:
     }
     [[nodiscard]] bool goes_on() const { return wrong_.empty() && in_.intact(); }
 
-    /// Reports only the first error: missing bytes cause further errors.
+    /// Keeps only the first error, because missing bytes cause further errors.
     template <class... Args>
     void expect(bool holds, fmt::format_string<Args...> text, Args&&... args) {
         if (!holds && goes_on()) {

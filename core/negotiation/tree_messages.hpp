@@ -17,7 +17,7 @@
 /// process, so the parse_ functions check everything that can be checked without a node's state.
 namespace rueda::core {
 
-/// Ranks [first, last], both included.
+/// The ranks from `first` to `last`, both included.
 struct RankRange {
     std::int32_t first = 0;
     std::int32_t last = 0;
@@ -70,7 +70,7 @@ struct Release {
 /// previous one.
 struct UpMessage {
     std::uint64_t number = 0;       ///< counts from 1
-    std::vector<Release> releases;  ///< to be processed before the announcements
+    std::vector<Release> releases;  ///< to be processed before the announcements are
     /// to be processed before the announcements; the last rank to join on each host on which all ranks have joined
     std::vector<std::int32_t> joined;
     std::vector<Announcement> announcements;
@@ -82,8 +82,8 @@ struct UpMessage {
 };
 
 enum class DecisionKind : std::uint8_t {
-    call = 1,          ///< execute the operation
-    disagreed = 2,     ///< the ranks mean different things; `text` says which ranks mean what
+    call = 1,       ///< execute the operation
+    disagreed = 2,  ///< the ranks mean different things; `text` says which ranks mean what
     /// `rank` was the first to shut down; operations that were not called before will never be called
     closing = 3,
     closed = 4,        ///< all ranks have shut down; this is the last decision

@@ -123,7 +123,7 @@ void TreeNode::executed(std::uint64_t batches) {
     }
 }
 
-/// Keeps the first failure.
+/// Records the status. Only the first failure is kept.
 Status TreeNode::note(Status status) {
     if (failure_.is_ok()) {
         failure_ = std::move(status);

@@ -87,7 +87,7 @@ public:
     /// decided on. Each has the hosts that have not announced it. If a child has not announced a tensor, all hosts of
     /// the child's part of the tree are listed, because only the child knows which of them have announced it.
     struct Pending {
-        std::string name;  ///< "" if it has none
+        std::string name;  ///< "" if the operation has no name
         std::vector<std::uint32_t> missing_hosts;
     };
     [[nodiscard]] std::vector<Pending> pending() const;
@@ -177,18 +177,18 @@ private:
     Status note(Status status);
 
     Options options_;
-    std::size_t most_bytes_ = 0;                            ///< of one message
+    std::size_t most_bytes_ = 0;                            ///< maximum length of a message
     std::vector<Contributor> contributors_;                 ///< this host, then the children in their order
-    std::vector<std::uint32_t> contributor_of_;             ///< by host
-    std::vector<std::uint32_t> ranks_on_;                   ///< by host
-    std::optional<TreeRoot> root_;                          ///< on the root
+    std::vector<std::uint32_t> contributor_of_;             ///< index: the host
+    std::vector<std::uint32_t> ranks_on_;                   ///< index: the host
+    std::optional<TreeRoot> root_;                          ///< only on the root
     std::unordered_map<std::uint64_t, std::string> names_;  ///< by id
     std::unordered_map<std::string, Entry> pending_;
     std::unordered_map<std::uint64_t, Entry> pending_calls_;  ///< operations without names, by call number
     std::uint64_t entries_ = 0;                               ///< the number of entries since the beginning
 
     Outbox outbox_;
-    std::uint64_t last_sent_up_ = 0;  ///< a message number
+    std::uint64_t last_sent_up_ = 0;  ///< number of the last message to the parent
     std::uint64_t acknowledged_up_ = 0;
 
     std::deque<Decision> decisions_;    ///< decisions that this host or some child has not got yet
@@ -196,7 +196,7 @@ private:
     std::uint64_t whole_ = 0;           ///< position behind the last decision that ends a batch or is no call
     std::uint64_t handed_out_ = 0;
     bool within_batch_ = false;  ///< the host has got only a part of a batch
-    std::deque<Wanted> wanted_;  ///< for this host
+    std::deque<Wanted> wanted_;  ///< requests to this host
     std::vector<Child> children_;
     bool closing_ = false;
     bool closed_ = false;

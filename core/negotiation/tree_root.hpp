@@ -20,7 +20,7 @@ namespace rueda::core {
 class TreeRoot {
 public:
     struct Options {
-        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< ascending
+        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< in ascending order
         std::uint32_t ranks = 0;
         std::vector<std::int32_t> job_ranks;  ///< by rank: numbers for texts; empty if they are the same numbers
         std::uint64_t fusion_threshold_bytes = 0;
@@ -85,11 +85,11 @@ private:
     Fusion batch_fusion_ = Fusion::alone;
     std::uint64_t batch_bytes_ = 0;
     std::vector<Decision> decided_;
-    std::uint64_t batches_ = 0;  ///< batches that were closed
+    std::uint64_t batches_ = 0;  ///< number of batches that were closed
     std::uint64_t executed_ = 0;
     std::uint64_t closed_hosts_ = 0;
     std::uint64_t settled_hosts_ = 0;
-    std::int32_t last_joined_ = 0;  ///< valid once a rank has joined
+    std::int32_t last_joined_ = 0;  ///< valid after a rank has joined
     bool closing_ = false;
 };
 

@@ -284,10 +284,10 @@ Status SparseAllreduce::check_possible() const {
     return {};
 }
 
-/// Checks data from other processes.
+/// Checks the gathered data, because it comes from other processes.
 Status SparseAllreduce::check_gathered(const Completion::Output& places, const Completion::Output& values) const {
     const auto most = static_cast<std::int64_t>(
-        *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // was checked
+        *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // this was checked before
     const auto all = numbers_of(places);
     const auto wrong = std::find_if(all.begin(), all.end(), [most](std::int64_t p) { return p < 0 || p >= most; });
     if (wrong != all.end() || values.shape.front() != places.shape.front()) {
@@ -318,8 +318,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // The number of values of one position. It cannot overflow, because the caller passed as many values for each of
-    // its own positions.
+    // The number of values of one position. It cannot overflow, because the caller has given this many values for each
+    // of its own positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);

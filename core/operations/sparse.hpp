@@ -33,7 +33,7 @@ public:
                                                                        const rueda_tensor& values,
                                                                        std::span<const std::int64_t> shape,
                                                                        const rueda_options& options);
-    /// The tensors to gather; valid as long as this object and `values` exist.
+    /// The tensors to gather. They are valid as long as this object and `values` exist.
     [[nodiscard]] std::array<rueda_tensor, kMembers> members() const;
     /// Call this before the start. The names are for errors; an average divides by the number of ranks. `ranks` are
     /// ranks of the job.

@@ -23,7 +23,7 @@ struct Verdict {
         checksum = 0,      ///< `value` is the checksum of the result; 0 if results are not compared
         changed = 1,       ///< the input has changed since it was announced; `value` is 0
         not_a_number = 2,  ///< the first element of the input that is not finite is a NaN; `value` is its position
-        infinite = 3,      ///< the same for an infinity
+        infinite = 3,      ///< the first such element is an infinity; `value` is its position
     };
     Kind kind = Kind::checksum;
     std::uint64_t value = 0;  ///< below 2^kValueBits
@@ -42,7 +42,7 @@ struct Verdict {
     return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
 }
 
-/// The checksum, cut to kValueBits.
+/// Returns the checksum, cut to kValueBits.
 [[nodiscard]] std::uint64_t checksum_of(const std::byte* memory, std::uint64_t bytes);
 /// Returns the first NaN or infinity; empty if there is none, or if the dtype has no such values.
 [[nodiscard]] std::optional<Verdict> find_not_finite(DType dtype, const std::byte* memory, std::uint64_t count);
@@ -52,7 +52,7 @@ struct Verdict {
 [[nodiscard]] std::string name_of_check(std::string_view name);
 
 struct VerdictOfRank {
-    std::int32_t rank = 0;  ///< of the job
+    std::int32_t rank = 0;  ///< rank of the job
     Verdict verdict;
 };
 /// Returns success if there is nothing to report. Otherwise returns the same error on all ranks: it names the ranks and

@@ -83,7 +83,7 @@ public:
     std::vector<std::int64_t> received_splits;  ///< alltoall, gather: the number of rows that came from each member
     std::int32_t joined_last = -1;              ///< join: the rank of the job that joined last
     std::int32_t sender = -1;                   ///< receive: the rank of the job that sent the message
-    bool is_join = false;                       ///< the thread that waits for the operation is in no hurry
+    bool is_join = false;                       ///< the thread that waits for this operation is in no hurry
 
 private:
     Output output_;

@@ -28,7 +28,7 @@ struct Request {
     /// For operations of variable size except reducescatter: the number of rows of the caller's output; empty if Rueda
     /// allocates the output.
     std::optional<std::int64_t> output_rows;
-    std::uint32_t member = 0;  ///< in a group: the index of this operation's output
+    std::uint32_t member = 0;  ///< in a group: the index of this operation's output in the Completion
     /// The compression in the caller's options. The metadata has the compression that applies, which the setting may
     /// have chosen.
     std::int32_t asked_compression = 0;
@@ -47,14 +47,14 @@ struct TensorEntry {
     std::string name;  ///< empty: the entry of an unnamed slot
     std::uint64_t name_hash = 0;
 
-    // Under the enqueue lock.
+    // The following members are used under the enqueue lock.
     /// the slot to which the name is bound; kNoSlot if the next announcement must be a full one
     std::uint32_t slot = kNoSlot;
-    Metadata agreed;               ///< valid while bound
-    std::uint32_t pins = 0;        ///< TensorSlots that hold this entry
+    Metadata agreed;         ///< valid while a slot is bound
+    std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
     /// the ticket of the name's full announcements; valid as long as this rank knows the name
     std::uint32_t ticket = 0;
-    bool known_to_agree = false;   ///< `request` was compared with `agreed`, and both are unchanged since
+    bool known_to_agree = false;  ///< `request` was compared with `agreed`, and neither has changed since then
     /// This rank has joined: another rank started the pending operation, and this rank contributes nothing to it.
     bool stands_in = false;
     bool is_counted = true;  ///< if stands_in: whether averages still count this rank
@@ -170,12 +170,12 @@ public:
     }
 
 private:
-    // The keys are views of the names inside the entries, which do not move.
+    // The keys point to the names in the entries, which do not move.
     std::unordered_map<std::string_view, std::unique_ptr<TensorEntry>> by_name_;
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    std::vector<std::uint32_t> free_tickets_;  // with capacity for all tickets
+    std::vector<std::uint32_t> free_tickets_;  // has capacity for all tickets
 };
 
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);

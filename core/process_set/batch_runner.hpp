@@ -30,10 +30,10 @@ namespace rueda::core {
 
 /// The result of one turn of the engine on a set.
 enum class Turn {
-    idle,      ///< nothing is called
-    advanced,  ///< something was done
+    idle,      ///< the log calls nothing
+    advanced,  ///< an operation made progress
     waiting,   ///< a batch is in progress and waits for another rank of this host
-    polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
+    polling,   ///< a batch is in progress and waits for another host, whose messages do not wake a thread
     holding,   ///< a batch is open and may still grow
 };
 

@@ -77,7 +77,7 @@ public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch) {
         return ask([&](auto& hosts) { return hosts.exchange_splits(batch); });
     }
-    /// Called while a task makes no progress. If its communicator has failed, the job ends.
+    /// Called while a task makes no progress. If the communicator of the task has failed, this ends the job.
     void look_at_communicator() {
         ask([](auto& hosts) { hosts.look_at_communicator(); });
     }
@@ -145,7 +145,7 @@ public:
 
 private:
     std::unique_ptr<collectives::Communicator> communicator_;    // on one host, it exists until release_memory()
-    std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // one of the last two
+    std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // OneHost or SeveralHosts
 };
 
 }  // namespace rueda::core

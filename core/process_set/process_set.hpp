@@ -85,7 +85,8 @@ public:
         return announcer_.submit(entry, request, completion, urgency);
     }
     /// Starts an allreduce directly from the caller's arguments. The arguments are checked only if they differ from
-    /// those of the last operation on this entry. If `entry` is null, `name` is looked up and must not be empty.
+    /// those of the last operation on this entry. If `entry` is null, the entry of `name` is looked up, and `name` must
+    /// not be empty.
     Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
                             const rueda_options& options, Completion& completion, Urgency urgency) {
         return announcer_.submit_allreduce(entry, name, in, out, options, completion, urgency);

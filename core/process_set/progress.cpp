@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One turn of the engine on a process set.
+// One turn of the engine for one process set.
 #include <exception>
 #include <new>
 

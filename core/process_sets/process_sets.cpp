@@ -148,7 +148,7 @@ Status ProcessSets::leave(std::int32_t id) {
     }
     ProcessSet& set = *left_.back().set;
     Status announced = job_.engine.announce_shutdown(set, EndCall::leave);
-    set.end_to_await_end();  // the other members may leave at any time
+    set.end_to_await_end();  // the other members may leave much later, so this rank no longer waits for them
     RUEDA_RETURN_IF_FAILED(announced);
     let_go_of_closed();
     return {};
@@ -267,7 +267,7 @@ Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<c
     std::int32_t next = next_id_;
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         if (all.value()[rank].empty()) {
-            continue;  // this rank was not asked
+            continue;  // this rank takes no part in the exchange
         }
         collectives::WireReader reader(all.value()[rank]);
         next = std::max(next, reader.number<std::int32_t>());

@@ -52,7 +52,7 @@ public:
     /// Collective over only the given ranks, which must include this rank. Several such sets may have the same ranks.
     /// Returns the number of the set, which is the same on its members and has no meaning on other ranks.
     Result<std::int32_t> add_among(std::span<const int> ranks);
-    /// For a set made by add_among(): this rank leaves it. Does not wait.
+    /// For a set that add_among() made: this rank leaves the set. Does not wait for the other members.
     Status leave(std::int32_t id);
 
     /// Returns the set for an operation of this rank. Returns InvalidArgument if there is no such set or if this rank
@@ -83,7 +83,7 @@ private:
     struct Known {
         SetIdentity identity;
         std::shared_ptr<ProcessSet> set;  // null if this rank is not a member
-        bool of_members = false;          // only its members made it
+        bool of_members = false;          // whether only its members made it
     };
     struct Joined;
 

@@ -336,7 +336,7 @@ Status Runtime::announce_shutdown(Deadline deadline) {
     // After this there are no new sets, because adding a set needs an operation of the world, or messages.
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
-        // while ranks of the world are missing, the world's report names them for this set too
+        // While ranks of the world are missing, the world's report names them, so this set needs no report.
         set->end_to_await_end();
     }
     return {};

@@ -70,7 +70,8 @@ public:
     /// See ProcessSet::submit_group.
     Status start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
                        std::span<const Request> requests, Completion& completion);
-    /// If `entry` is null, `name` is looked up and must not be empty. See ProcessSet::submit_allreduce.
+    /// If `entry` is null, the entry of `name` is looked up, and `name` must not be empty. See
+    /// ProcessSet::submit_allreduce.
     Status start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
                            const rueda_tensor& out, const rueda_options& options, Completion& completion);
     Status run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
@@ -91,7 +92,7 @@ public:
         return engine_.start(std::move(request), completion);
     }
     Status run(MessageRequest request, Completion& completion) { return engine_.run(std::move(request), completion); }
-    /// Joins in the world and in all sets of which this rank is a member. `completion` ends when all ranks of these
+    /// Joins in all sets of which this rank is a member, including the world. `completion` ends when all ranks of these
     /// sets have joined (ProcessSet::announce_join).
     Status start_join(Completion& completion, bool counted, const char* source_file = nullptr,
                       std::int32_t source_line = 0);
@@ -167,7 +168,7 @@ private:
     std::vector<std::string> busy_;
     std::mutex shutdown_mutex_;
     bool messages_ended_ = false;  // under shutdown_mutex_
-    bool shut_down_ = false;       // likewise
+    bool shut_down_ = false;       // under shutdown_mutex_
 };
 
 }  // namespace rueda::core

@@ -79,8 +79,7 @@ std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.refusals_per_slot = 0;
     using Memory = NegotiationMemory<base::StdAtomics>;
     return Memory::bytes(extent) -
-           Memory::splits_bytes(extent);  // not counted: only alltoalls touch the splits, one cache line or more per
-                                          // slot
+           Memory::splits_bytes(extent);  // not counted, because only alltoalls touch the splits
 }
 
 /// The address space to reserve for the resident tensors of a rank: as much as the machine has memory, or as much as a

@@ -12,8 +12,8 @@ namespace rueda::core {
 
 /// What a rank knows about process sets when a job begins.
 struct FirstSets {
-    std::int32_t next_id = 1;  ///< no set of an earlier job of this process had this number or a higher one
-    std::vector<std::vector<int>> ranks;  ///< the sets that all ranks make at once, as the caller gave them
+    std::int32_t next_id = 1;             ///< no set of an earlier job of this process had this number or a higher one
+    std::vector<std::vector<int>> ranks;  ///< the sets that all ranks create at init, as the caller gave them
 };
 
 /// Returns the number of the job's first set. No rank has used this number in an earlier job, so if a program still has

@@ -16,9 +16,9 @@ namespace {
 
 /// The first byte that a member gives in a step: it says what the member does. Ranks that are not members give nothing.
 enum class Word : std::uint8_t {
-    step = 1,     ///< followed by the bytes for the members
+    step = 1,     ///< the bytes for the members follow
     finish = 2,   ///< nothing follows
-    give_up = 3,  ///< followed by the number of an error code and a text
+    give_up = 3,  ///< the number of an error code and a text follow
 };
 
 constexpr std::size_t kMostReasonBytes = 4096;
@@ -84,7 +84,7 @@ Result<Step> read_step(const std::vector<Bytes>& all, const SetIdentity& identit
 Result<std::vector<Bytes>> SetUpPlane::allgather(std::span<const std::byte> mine) {
     RUEDA_ASSERT(!ended_);
     const Result<std::vector<Bytes>> all = exchange_(said(Word::step, mine));
-    ended_ = true;  // stays so unless everything succeeds
+    ended_ = true;  // stays true unless everything succeeds
     RUEDA_RETURN_IF_FAILED(all.status());
     Result<Step> step = read_step(all.value(), identity_);
     RUEDA_RETURN_IF_FAILED(step.status());

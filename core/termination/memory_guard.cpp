@@ -50,7 +50,7 @@ struct MemoryNote {
     Range input;
     Range output;
     char name[kNameBytes + 1] = {};
-    char facts[64] = {};  ///< "4096 bytes at 0x7f…"
+    char facts[64] = {};  ///< for example "4096 bytes at 0x7f…"
     MemoryNote* next = nullptr;
 
     [[nodiscard]] bool has(std::uintptr_t address) const { return input.has(address) || output.has(address); }
@@ -67,7 +67,7 @@ struct MemoryWatch {
     base::ControlBlock* control = nullptr;
     bool prints = false;
     std::string prefix;
-    std::string who;  ///< "rank 2: "
+    std::string who;  ///< for example "rank 2: "
 };
 
 constexpr std::array kFaults = {SIGSEGV, SIGBUS};
@@ -154,8 +154,7 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
         action.sa_sigaction(number, info, context);
     } else if (has_handler_of_program(number)) {
         action.sa_handler(number);
-    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // a signal that the kernel itself caused cannot be
-                                                                     // ignored
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // a signal of the kernel cannot be ignored
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);

@@ -32,7 +32,7 @@ struct Watch {
     struct Member {
         std::uint32_t index = 0;
         pid_t pid = 0;
-        std::string died;  ///< "rank 1 (pid 4711) died: "
+        std::string died;  ///< for example "rank 1 (pid 4711) died: "
     };
     pid_t pid = 0;
     std::uint32_t members = 0;
@@ -47,7 +47,7 @@ struct Watch {
 std::atomic<const Watch*> current{nullptr};
 /// The previous handler. It is written before this file's handler is installed, which reads it.
 struct sigaction before {};
-bool installed = false;  // and not restored since
+bool installed = false;  // whether the handler is installed and was not restored since
 
 /// A pidfd becomes readable as soon as the parent can learn of the end. So it is readable before the parent sends
 /// SIGTERM.

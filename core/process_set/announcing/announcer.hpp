@@ -121,7 +121,7 @@ public:
     [[nodiscard]] bool has_pending_members(const TensorEntry& entry);
     /// Announces all held members of a group. `count` is the entry of the group's number, which was called.
     void announce_held(TensorEntry& count);
-    /// Ends those members instead.
+    /// Ends the held members of a group without announcing them.
     void end_held(TensorEntry& count, const Status& status);
 
     /// The entry for the next operation without a name that a caller starts.
@@ -203,7 +203,7 @@ private:
     void fail_deferred(const Status& reason);
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, because the shortest path reads it
+    NegotiationMemory<Atomics> memory_;  // a copy, because the fast path of small operations reads it
     const Caller caller_;
     const InputInspection& inspection_;
     DirectAnnouncements& direct_;
@@ -213,15 +213,15 @@ private:
     Waking& waking_;
     const LogCursor& cursor_;
     AnnouncementWriter writer_;
-    Compression compression_;  // of the setting
+    Compression compression_;  // the compression in the setting
     bool inspects_;
     Status no_memory_to_start_;  // allocated in advance, because there may be no memory for it later
 
     std::mutex enqueue_mutex_;
-    Log<Atomics> log_;  // to append to
+    Log<Atomics> log_;  // this rank appends to the log with this
     Registrar<Atomics> registrar_;
     TensorTable table_;
-    EntryQueue unposted_;                  // full announcements that found the mailbox full
+    EntryQueue unposted_;  // full announcements that found the mailbox full
     // resolve requests that found the mailbox full, for entries whose generation is complete
     EntryQueue unposted_resolves_;
     std::deque<Waiting> unnamed_waiting_;  // operations whose slot still has a pending operation

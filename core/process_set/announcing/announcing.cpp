@@ -149,7 +149,7 @@ void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexce
     }
 }
 
-/// Notes which memory belongs to Rueda until the operation has ended.
+/// Records which memory belongs to Rueda until the operation has ended.
 void Announcer::note_memory(const TensorEntry& entry) const {
     const Request& request = entry.request;
     const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
@@ -223,7 +223,7 @@ DirectState Announcer::turn_direct(std::uint64_t last_position) {
     return found;
 }
 
-/// After begin_arrival().
+/// Called after begin_arrival().
 void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
     const Counted counted = count_announcement(
         memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
@@ -234,12 +234,12 @@ void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency)
 
 void Announcer::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
     if (!unnamed_waiting_.empty() || next_unnamed().pending.load(std::memory_order_acquire)) {
-        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // or throws
+        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // this may throw
         ends_.count_one();
         deferred_.store(true, std::memory_order_seq_cst);
         return;
     }
-    next_unnamed().request.splits.reserve(request.splits.size());  // or throws
+    next_unnamed().request.splits.reserve(request.splits.size());  // this may throw
     start_unnamed(request, completion, urgency);
 }
 
@@ -273,7 +273,7 @@ std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorE
         (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
         return std::nullopt;
     }
-    // If a caller is about to drive progress, a batch that begins here need not stay open for other tensors.
+    // If a caller is about to drive progress, a batch that begins with this call need not stay open for other tensors.
     const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
     return ReadyCall<Atomics>{
         {EntryKind::call, entry.slot, 0, 0, fusion_of(entry.request.metadata), entry.request.bytes()}, begins_batch_at};

@@ -16,7 +16,7 @@ using collectives::Operation;
 void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
     place.flags |= Place<Atomics>::kDirect;
     if (auto& last = memory_.cursor(view_.rank).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
-        last.store(entry.slot + 1, std::memory_order_release);  // partner: the stall monitor
+        last.store(entry.slot + 1, std::memory_order_release);  // pairs with the stall monitor
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;

@@ -84,7 +84,7 @@ private:
     void note_use(const TensorEntry& entry) const;
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, because the shortest path reads it
+    NegotiationMemory<Atomics> memory_;  // a copy, because the fast path of small operations reads it
     bool is_allowed_;
     DirectExecution& execution_;
     OperationEnds& ends_;

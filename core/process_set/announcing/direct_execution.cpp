@@ -41,7 +41,7 @@ Status DirectExecution::run(TensorEntry& entry) {
             return exchange(entry);
         case Operation::barrier:
         case Operation::join:
-        case Operation::group:  // has no elements
+        case Operation::group:  // a group's number has no elements
             break;
     }
     return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);
@@ -80,8 +80,8 @@ Status DirectExecution::reduce_or_copy(const TensorEntry& entry) {
     return {};
 }
 
-/// For an operation of variable size. This rank's payload and row count are taken from the caller's request, because
-/// other ranks can write to its place.
+/// For an operation of variable size. For this rank, the payload and the number of rows are taken from the caller's
+/// request, because other ranks can write to its place.
 Status DirectExecution::locate(const TensorEntry& entry, Locations& of) const {
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (member == view_.rank) {

@@ -115,7 +115,7 @@ bool Announcer::try_post_shutdown() {
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
-    shut_down_announced_.store(true, std::memory_order_seq_cst);  // partner: has_announced_shutdown()
+    shut_down_announced_.store(true, std::memory_order_seq_cst);  // pairs with has_announced_shutdown()
     finish_post(appended);
     return true;
 }
@@ -189,7 +189,7 @@ bool Announcer::retry_deferred() {
         tell_deferred();
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {
-        next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // or throws
+        next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // this may throw
         const Waiting next = std::move(unnamed_waiting_.front());
         unnamed_waiting_.pop_front();
         ends_.uncount_one();

@@ -26,8 +26,8 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
         location.counted = member == view_.rank ? entry.is_counted : (flags & PlaceFlags::kUncounted) == 0;
         return {};
     }
-    // This rank's row count is taken from the caller's request, not from the arena, where other ranks could have
-    // changed it.
+    // This rank's number of rows is taken from the caller's request and not from the arena, because other ranks can
+    // change the arena.
     location.first_dimension = member == view_.rank ? entry.request.first_dimension : copy_once(place.first_dimension);
     std::uint64_t bytes = entry.request.bytes();
     if (has_variable_rows(operation)) {

@@ -17,8 +17,8 @@ namespace rueda::core {
 /// What the members of this host announced about an operation that is complete. Other processes can change the data, so
 /// it is copied once, and only the copy is checked and used. AnnouncementWriter writes the data.
 ///
-/// Threads: the thread that drives progress, and any thread under the enqueue lock. What was announced about an
-/// operation stays valid as long as the operation is pending here.
+/// Threads: the thread that drives progress, and any thread under the enqueue lock. The announcements of an operation
+/// stay valid as long as the operation is pending on this rank.
 class Announced {
 public:
     explicit Announced(const SetView& view) : view_(view) {}

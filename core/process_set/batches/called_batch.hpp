@@ -27,7 +27,7 @@ class CalledBatch {
 public:
     using Call = Log<base::StdAtomics>::Entry;
 
-    /// All arguments outlive this object.
+    /// All arguments must outlive this object.
     CalledBatch(const SetView& view, const Announced& announced, const RowOutputs& outputs)
         : view_(view), announced_(announced), outputs_(outputs) {}
 

@@ -15,7 +15,7 @@ namespace rueda::core {
 /// Notifies the members that have joined (docs/design/0005-join.md) that something was announced, so that they stand
 /// in for it.
 ///
-/// Threads: any thread, under the enqueue lock; tell_of_posts() also without it.
+/// Threads: any thread, under the enqueue lock; tell_of_posts() also without the lock.
 class JoinedMembers {
 public:
     JoinedMembers(const SetView& view, const Waking& waking)

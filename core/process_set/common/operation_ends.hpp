@@ -24,7 +24,7 @@ public:
     /// `pending`: see ProcessSet.
     OperationEnds(const SetView& view, const Waking& waking, std::atomic<std::uint32_t>& pending);
 
-    /// Adds one to the count of pending operations, or removes one.
+    /// Adds one to the number of pending operations, or subtracts one.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 

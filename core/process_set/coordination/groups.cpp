@@ -96,7 +96,7 @@ TensorEntry& Groups::start_number(std::string_view group, std::size_t members, b
                                   Urgency urgency) {
     completion.add_members(1);
     if (!fits) {
-        completion.add_members(~static_cast<std::uint32_t>(members) + 1);  // takes them away
+        completion.add_members(~static_cast<std::uint32_t>(members) + 1);  // this subtracts them
     }
     Request count;
     make_count(members, view_.identity.id, count);

@@ -47,7 +47,7 @@ Status Join::announce(Completion& completion, bool counted) {
     looked_at_ = kNeverLooked;
     ends_.count_one();
     joins_soon_.store(true, std::memory_order_seq_cst);
-    joins_.store(true, std::memory_order_release);  // partner: is_on()
+    joins_.store(true, std::memory_order_release);  // pairs with is_on()
     if (may_join()) {
         become_joined();
     }
@@ -258,7 +258,7 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
                                                                     view_.memory, slot, member, generation)
                                                               : copy_once(view_.memory.record(slot).metadata);
     const auto operation = static_cast<Operation>(metadata.operation);
-    // as the request holds it
+    // the count as a Request has it
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
     // A group's first dimension is its number of members, which may differ between ranks.

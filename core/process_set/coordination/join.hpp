@@ -99,7 +99,7 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
 
-    // Under the enqueue lock.
+    // The following members are used under the enqueue lock.
     Completion* completion_ = nullptr;  // of the join in progress
     bool is_counted_ = true;            // averages count this rank
     bool has_joined_ = false;           // the other members know it

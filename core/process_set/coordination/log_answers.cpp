@@ -15,7 +15,7 @@ namespace rueda::core {
 
 namespace {
 
-/// Whether the entry ends an operation of all ranks of the host.
+/// Whether the entry ends an operation on all ranks of the host.
 bool ends_for_all(EntryKind kind) {
     return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::failed ||
            kind == EntryKind::lacks_joined || kind == EntryKind::all_joined || kind == EntryKind::wanted;
@@ -159,8 +159,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     const std::uint64_t call = entry->name.empty() ? view_.call_of_unnamed(slot, generation) : 0;
     const Groups::RanksOfCount groups = groups_among(slot, generation, by_rank);
     Status status = refusal_or_mismatch(entry->name, call, std::move(by_rank));
-    if (status.code() == ErrorCode::mismatch) {  // the text of a refusal must be the same on all ranks, so it gets no
-                                                 // call sites
+    if (status.code() == ErrorCode::mismatch) {  // a refusal has no call sites, because its text must be the same on
+                                                 // all ranks
         status = {status.code(), status.message() + announced_.called_from(slot, generation)};
     }
     end_disagreed(*entry, slot, status, groups);
@@ -278,11 +278,11 @@ void LogAnswers::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Sta
 void LogAnswers::follow_failure(std::uint32_t slot) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr) {
-        return;  // this rank announced nothing there
+        return;  // this rank announced nothing in the slot
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
-        direct_.forget();  // other ranks counted their announcements, so no rank completes the operation directly
+        direct_.forget();  // other ranks counted their announcements, so no rank can complete the operation directly
     }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);

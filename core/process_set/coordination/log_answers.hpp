@@ -100,7 +100,8 @@ private:
     const Waking& waking_;
     LogCursor& cursor_;
     std::atomic<bool> closed_{false};
-    std::uint64_t rung_for_retirement_ = ~std::uint64_t{0};  // a log position
+    std::uint64_t rung_for_retirement_ =
+        ~std::uint64_t{0};  // log position of the last retirement for which members were woken
 };
 
 }  // namespace rueda::core

@@ -89,7 +89,7 @@ bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    request.metadata.ndim = 2;  // two dimensions, so that it is not taken for a group's size (is_size_of_group())
+    request.metadata.ndim = 2;  // two dimensions, so that it is not mistaken for a group's size (is_size_of_group())
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);
     return true;
@@ -138,7 +138,7 @@ void Verification::end(Check& check) {
                    code == ErrorCode::mismatch || code == ErrorCode::resource_exhausted ? check.status() : Status());
 }
 
-/// The operation's name in errors.
+/// Returns the operation's name for errors.
 std::string Verification::name_for_people(const TensorEntry& entry) const {
     return entry.name.empty() ? describe_unnamed(view_.call_of_unnamed(entry.slot, entry.generation))
                               : fmt::format("tensor '{}'", entry.name);

@@ -22,7 +22,7 @@ namespace rueda::core {
 /// Threads: the thread that drives progress calls begin() and settle(); they take the enqueue lock.
 class Verification {
 public:
-    /// All references outlive this object.
+    /// All references must outlive this object.
     Verification(const SetView& view, const InputInspection& inspection, Announcer& announcer, OperationEnds& ends)
         : view_(view), inspection_(inspection), announcer_(announcer), ends_(ends) {}
 
@@ -47,7 +47,7 @@ private:
     Announcer& announcer_;
     OperationEnds& ends_;
     std::uint64_t allreduces_called_ = 0;
-    std::string first_difference_;  // the first tensor whose results differed
+    std::string first_difference_;  // the name of the first tensor whose results differed
 };
 
 }  // namespace rueda::core
