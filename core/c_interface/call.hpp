@@ -18,7 +18,7 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// Takes the call of an operation from its arguments to the Runtime.
+/// Turns the arguments of a call into an operation of the Runtime.
 namespace rueda::core::c_interface {
 
 /// Says whether the caller gave the tensors that the operation requires: its input, and its output if Rueda does not

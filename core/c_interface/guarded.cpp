@@ -15,8 +15,8 @@
 
 namespace {
 
-// For calls without options: where in the source the next call stands, as the caller reported it. The function of that
-// call takes this place.
+// For calls without options: where in the source the next call stands, as the caller reported it. The called function
+// reads and clears it.
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 

@@ -76,7 +76,7 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     }
     const bool ended = handle.done();
     Status started = ended ? Status() : handle.runtime->callbacks().start();
-    // If the process left the job meanwhile, all operations of the job have ended, and its thread for callbacks is
+    // If the process has left the job since then, all operations of the job have ended, and its thread for callbacks is
     // gone.
     if (!started.is_ok() && !handle.done()) {
         handle.give_up_claim();

@@ -322,9 +322,9 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
     // The control plane keeps `question` for longer than the start, but once the job has started, the engine watches
-    // the other ranks. Also, until the members of a communicator are known, a rank that ends may be no member. Relaxed:
-    // the flag is read by this thread, and by a thread that calls shutdown later, after that thread locked the process
-    // mutex.
+    // the other ranks. Also, until the members of a communicator are known, a rank that ends may not be one of them.
+    // Relaxed: the flag is read by this thread, and by a thread that calls shutdown later, after that thread locked the
+    // process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();

@@ -30,7 +30,7 @@ private:
 };
 
 /// The caller holds the process mutex. If the process is in a job already, this function checks whether that job is the
-/// one asked for.
+/// requested one.
 [[nodiscard]] Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets = {});
 
 }  // namespace rueda::core::c_interface

@@ -38,7 +38,7 @@ constexpr std::size_t kMostReports = 8;
 /// ruedarun sends at most sixteen. A launcher that sends more is not ruedarun.
 constexpr std::size_t kMostWords = 64;
 
-/// Opens the socket that the variable names. Refuses any other file that may have this number by now.
+/// Opens the socket that the environment variable names. Refuses any other file that may have this number by now.
 Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
     struct stat facts {};
     if (::fstat(address.fd, &facts) != 0 || !S_ISSOCK(facts.st_mode) || facts.st_ino != address.inode) {

@@ -35,7 +35,7 @@ struct HeardWord {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Among the ends of other ranks, finds the first one that ends the job of a rank with this standing, if there is one.
+/// Returns the first end of another rank that must end the job of a rank with this standing; empty if there is none.
 /// Pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
@@ -49,8 +49,9 @@ struct HeardWord {
 /// Receives the launcher's notifications (docs/design/failure.md) over a socket that ruedarun or its supervisor opened,
 /// and that this process inherited. Without a launcher every function returns at once.
 ///
-/// It belongs to the process and outlives the process's Runtimes: a notification stays valid for the next Runtime. A
-/// forked child also has the descriptor. It must not read from it, because it would take messages away from its parent.
+/// This object belongs to the process and outlives the process's Runtimes: a notification stays valid for the next
+/// Runtime. A forked child also has the descriptor. It must not read from it, because it would take messages away from
+/// its parent.
 ///
 /// Threads: any. The mutex is held for a few system calls that do not block, and never during a wait.
 class LauncherLine {
@@ -81,7 +82,7 @@ public:
     /// Notifications about other ranks are ignored.
     void set_members(std::vector<int> launch_ranks);
 
-    /// Returns the end of another rank, if that end ends the job of a rank with the standing that `standing` returns.
+    /// Returns the reason if another rank's end must end the job of a rank with the standing that `standing` returns.
     /// `standing` is called after the messages were read, because a notification may be the consequence of what this
     /// rank has just done.
     template <class Ask>
@@ -100,7 +101,7 @@ public:
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
     /// Returns how the given rank of the job has ended. Waits for the notification for a short time.
     [[nodiscard]] std::optional<std::string> word_about(int rank);
-    /// Returns how any rank has failed. Waits in the same way as word_of().
+    /// Returns how any rank has failed. Waits in the same way as word_about().
     [[nodiscard]] std::optional<std::string> word_of_failure();
 
     /// Tells the launcher why this rank's program saw an abort, so that the launcher does not take the end of this

@@ -37,7 +37,7 @@ inline constexpr std::string_view kNoExitRecord =
 /// this process are not watched.
 ///
 /// Only a rank's parent knows how it ended (launcher_line.hpp). If the rank itself could report a reason before it
-/// ended, its end reason holds it.
+/// ended, the reason is in `end_reason`.
 ///
 /// Threads: watch() and check() by one thread, the background thread; the other functions by any thread, after watch().
 class Liveness {
@@ -54,13 +54,13 @@ public:
     Liveness(const collectives::Arena& arena, std::string host)
         : Liveness(arena.control(), arena.plan().members, arena.rank(), std::move(host)) {}
 
-    /// Call this once every rank has written its pid, its start time and its state. The first check() finds the ranks
+    /// Call this after every rank has written its pid, its start time and its state. The first check() finds the ranks
     /// that died before. If the pid of a rank has no meaning in this process, the rank is not watched, and a note says
     /// so.
     Status watch();
 
-    /// Returns the first member, by number, that has died while it was running or shutting down. Each member is
-    /// returned once. Makes one system call if all members live. Does not wait.
+    /// Returns the member with the lowest number that has died while it was running or shutting down. Returns each
+    /// member only once. Makes one system call if all members live. Does not wait.
     [[nodiscard]] std::optional<Death> check();
 
     /// Stops watching and closes the descriptors. Called by the thread that has ended the background thread.

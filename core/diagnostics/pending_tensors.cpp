@@ -277,8 +277,8 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other
     return joins;
 }
 
-/// Everything that is pending, by name if it has one. The announcements of a name may be in a slot, in mailboxes, or in
-/// the private memory of a member whose mailbox is full.
+/// Collects everything that is pending. Operations with a name are found by their name. The announcements of a name may
+/// be in a slot, in mailboxes, or in the private memory of a member whose mailbox is full.
 class Collection {
 public:
     explicit Collection(const Memory& memory)
@@ -303,7 +303,8 @@ public:
     }
     /// `with_other_hosts`: also returns operations that wait only for other hosts.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
-        // If all ranks have joined and something is pending, the ranks wait for that. So the join is not listed.
+        // If all ranks have joined and an operation is pending, the ranks wait for that operation. So the join is not
+        // listed.
         if (auto joins = look_at_joins(memory_, is_one_of_hosts_);
             joins && (pending_.empty() || is_one_of_hosts_ || !all_ready(memory_, *joins))) {
             pending_.push_back(std::move(*joins));

@@ -30,7 +30,7 @@ struct ProcessStatus {
 [[nodiscard]] std::uint64_t process_start_time(std::int32_t pid);
 
 /// Whether the process that had this number and this start time has ended, with all its threads. If the number now
-/// belongs to another process, it has ended.
+/// belongs to another process, the process has ended.
 [[nodiscard]] bool process_has_ended(std::int32_t pid, std::uint64_t start_time);
 
 /// The state in words, for example 'S' → "sleeping".

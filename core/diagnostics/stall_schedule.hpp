@@ -27,6 +27,7 @@ public:
     StallSchedule(std::int64_t warning_ns, std::int64_t shutdown_ns)
         : warning_ns_(warning_ns), shutdown_ns_(shutdown_ns) {}
 
+    /// If both are due, the report comes before the shutdown.
     struct Due {
         bool report = false;
         std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending for longest; set once

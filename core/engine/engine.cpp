@@ -427,9 +427,9 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        // Attention was set before the turns above. So everything that was called since then, or arrives later, wakes
-        // the background thread. If the background thread holds a batch back, this is true only while its timer is set
-        // for that batch.
+        // The attention state was set before the turns above. So everything that was called since then, or arrives
+        // later, wakes the background thread. If the background thread holds a batch back, this is true only while its
+        // timer is set for that batch.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;

@@ -84,7 +84,7 @@ public:
     void poll();
     /// Announces that this rank will announce no more operations in the set. Waits until this message is in the mailbox
     /// or the job was aborted. From now on the set's stall report counts this rank among those that wait for the set's
-    /// end, in `call`. On timeout as in wait(), the message is sent later.
+    /// end, in `call`. Timeout is as in wait(); then the message is sent later.
     Status announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds = -1);
     /// Waits until all members of all sets, or of this set, have shut down. Also ends if the job was aborted and
     /// everything pending has failed. Timeout is as in wait().

@@ -144,8 +144,9 @@ public:
     /// A caller that polls takes the lock if it is free. `look(state)` gets the rank's attention state and does the
     /// work. It returns whether the thread that the state names will be woken for all work that is left.
     ///
-    /// If the background thread has been woken, it is about to take the lock, so this function does nothing. If it took
-    /// the lock first, the background thread would be turned away and would have to be woken again at every poll.
+    /// If the background thread has been woken, it is about to take the lock, so this function does nothing. If this
+    /// function took the lock first, the background thread would be turned away and would have to be woken again at
+    /// every poll.
     template <class Look>
     void poll(Look&& look) {
         if (attention_.background_is_rung() || !try_lock()) {

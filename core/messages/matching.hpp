@@ -46,8 +46,8 @@ public:
     /// Keeps a receive until a message for it arrives.
     void post(MessageOperation& receive);
 
-    /// Whole messages are kept here until their receive is called; their senders may wait until they learn that.
-    /// take_untold() returns each message once.
+    /// The sender of a whole message that is kept here may wait until it learns that the message is kept. take_untold()
+    /// returns each such message once.
     [[nodiscard]] bool has_untold() const { return untold_ > 0; }
     struct Untold {
         int sender = 0;

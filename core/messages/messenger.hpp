@@ -67,9 +67,9 @@ public:
     /// which this function may throw.
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
-    // shut_down() and forget() leave a send pending while its receiver may still be reading its resident memory. The
-    // send ends when the receiver answers that it does not read the memory any more ("taken", "dropped"), or that it
-    // has shut down. At the latest, fail_all() ends it.
+    // shut_down() and forget() leave a send of resident memory pending while its receiver may still be reading that
+    // memory. The send ends when the receiver answers that it does not read the memory any more ("taken", "dropped"),
+    // or that it has shut down. At the latest, fail_all() ends it.
 
     /// Called when this rank has shut down: ends pending operations, and from then on refuses new operations and
     /// messages that arrive.

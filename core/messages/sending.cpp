@@ -21,8 +21,7 @@ constexpr std::uint64_t kMostUnanswered = 256 * 1024;
 /// About what a kept message costs in addition to its bytes.
 constexpr std::uint64_t kLeastCharge = 128;
 
-/// After a send, this rank polls for this long, because frames that were sent to it may still be inside MPI. ProcessSet
-/// does the same.
+/// After a send, this rank polls for this long, because frames may still be inside MPI. ProcessSet does the same.
 constexpr std::int64_t kSendingNs = 1'000'000'000;
 
 std::span<const std::byte> bytes_of(const std::byte* memory, std::uint64_t offset, std::uint64_t bytes) {

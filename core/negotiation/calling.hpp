@@ -48,7 +48,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
     return position;
 }
 
-/// An announcement of this rank in a slot that is to be counted.
+/// Says which announcement of this rank is to be counted.
 struct Counting {
     std::uint32_t slot = kNoSlot;
     std::uint64_t counted = 0;  ///< the number of the slot's generations that are counted, including this one (≥ 1)

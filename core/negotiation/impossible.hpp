@@ -9,7 +9,7 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// Operations that no rank can do, which the metadata alone shows. They are announced like all other operations. Only
+/// Operations that no rank can do. The metadata alone shows this. They are announced like all other operations. Only
 /// after all ranks have announced such an operation is it clear whether a single rank is wrong (a mismatch) or all
 /// ranks are (a refusal). Either way all ranks get the error (docs/design/0001-negotiation.md). Pure.
 namespace rueda::core {

@@ -434,7 +434,8 @@ struct alignas(base::kCacheLine) Cursor {
     // bits, and 32 bits of the generation above them. 0: no operation, or an operation whose slot no longer belongs to
     // its name.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
-    /// When the member's background thread last found `finished` changed: its value at that time, and the time.
+    /// The value of `finished` when the member's background thread last found that it had changed, and the time of that
+    /// check.
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 };

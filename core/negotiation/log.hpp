@@ -149,8 +149,9 @@ public:
         const std::uint64_t end = memory_.entry(begin).end.load(std::memory_order_acquire);
         return end > begin ? end : kOpen;
     }
-    /// Ends the batch that begins at `begin` at `proposed_end`, unless another rank has already ended it at another
-    /// position. Returns the actual end. The caller must have seen that all entries up to `proposed_end` are published.
+    /// Closes the batch that begins at `begin`. The batch ends at `proposed_end`, unless another rank has already
+    /// closed it at another position. Returns the actual end. The caller must have seen that all entries up to
+    /// `proposed_end` are published.
     std::uint64_t close_batch(std::uint64_t begin, std::uint64_t proposed_end) const {
         auto& end = memory_.entry(begin).end;
         std::uint64_t seen = end.load(std::memory_order_acquire);

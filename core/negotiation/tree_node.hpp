@@ -49,8 +49,8 @@ public:
     /// Call this when all ranks of the host have announced a tensor, and only after next_decision() has returned the
     /// last decision about that tensor.
     void announce(Announcement announcement);
-    /// The host gives up the id. Nothing is pending for the tensor, and the next time the host announces the tensor by
-    /// name. After a call, all hosts hold the id again. After a disagreement, only the hosts that held the id before
+    /// The host gives up the id. Nothing may be pending for the tensor, which the host will announce by name the next
+    /// time. After a call, all hosts hold the id again. After a disagreement, only the hosts that held the id before
     /// still hold it.
     void release(std::uint64_t id);
     void shut_down(std::int32_t rank);

@@ -31,8 +31,8 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
     }
 }
 
-/// Of the extents so far, all of which begin no later than the next one: two extents of different members, those that
-/// reach furthest. The next extent overlaps one of them if it begins before that one ends.
+/// Keeps two of the extents so far, all of which begin no later than the next one. The two belong to different members
+/// and reach furthest. The next extent overlaps one of them if it begins before that one ends.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

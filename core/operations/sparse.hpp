@@ -35,12 +35,12 @@ public:
                                                                        const rueda_options& options);
     /// The tensors to gather. They are valid as long as this object and `values` exist.
     [[nodiscard]] std::array<rueda_tensor, kMembers> members() const;
-    /// Call this before the start. The names are for errors; an average divides by the number of ranks. `ranks` are
-    /// ranks of the job.
+    /// Call this before the start. `group` is for errors; an average divides by the number of ranks. `ranks` are ranks
+    /// of the job.
     void belongs_to(std::string group, std::vector<int> ranks);
 
-    /// Whether all ranks made the same request (otherwise Mismatch), and one that is possible. All ranks get the same
-    /// result. Call this for a group that has ended with success.
+    /// Success if all ranks made the same request (otherwise Mismatch) and the request is possible. All ranks get the
+    /// same result. Call this for a group that has ended with success.
     [[nodiscard]] const Status& agreed(Completion& gathered) noexcept;
     /// Like agreed(), and returns the result: index 0 is the positions, 1 the values. The result is valid as long as
     /// this object exists.

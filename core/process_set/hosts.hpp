@@ -113,7 +113,7 @@ public:
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
-    /// Moves messages that the removed set `other` has sent along, for as long as that set would have done so.
+    /// Drives the messages that the removed set `other` has sent, for as long as that set would have done so.
     void look_after_messages_of(const Hosts& other) {
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });

@@ -102,12 +102,12 @@ public:
     TensorEntry& pin(std::string_view name) { return announcer_.pin(name); }
     void unpin(TensorEntry& entry) { announcer_.unpin(entry); }
 
-    /// Announces that this rank will announce nothing more. If the mailbox is full, a later turn does this. A second
+    /// Announces that this rank will announce nothing more. If the mailbox is full, a later turn posts this. A second
     /// call does nothing.
     void announce_shutdown() { announcer_.announce_shutdown(); }
     [[nodiscard]] bool has_announced_shutdown() const { return announcer_.has_announced_shutdown(); }
-    /// For the stall report: after the first function, this rank waits in `call` until all members have announced their
-    /// shutdown; after the second function, it no longer waits.
+    /// For the stall report: the first function records that this rank waits in `call` until all members have announced
+    /// their shutdown. The second function records that it no longer waits.
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
@@ -152,8 +152,8 @@ public:
     /// Whether all members have shut down and no other host needs this rank any more. Only the thread that drives
     /// progress may call this.
     [[nodiscard]] bool has_left() const { return closed() && hosts_.have_left(); }
-    /// Messages that a removed set has sent may still be inside MPI. After this call, this set moves them along for as
-    /// long as the removed set would have done so.
+    /// Messages that a removed set has sent may still be inside MPI. After this call, this set drives them for as long
+    /// as the removed set would have done so.
     void look_after_messages_of(const ProcessSet& other) { hosts_.look_after_messages_of(other.hosts_); }
     /// For a set that is removed before the job ends, after has_left(). Only the thread that drives progress may call
     /// this.

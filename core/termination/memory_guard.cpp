@@ -88,7 +88,7 @@ Notes& notes() {
 }
 
 /// The previous handlers, by their position in kFaults. They are written before the handlers of this file are
-/// installed, and these read them.
+/// installed, and those handlers read them.
 std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 

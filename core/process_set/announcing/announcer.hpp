@@ -45,7 +45,7 @@ public:
     /// Says which rank calls an operation that all ranks of the host have announced.
     enum class Caller {
         last_rank,  ///< the rank that announces last appends the call to the log
-        leader,     ///< the leader has the operation called, in a set on several hosts
+        leader,     ///< in a set on several hosts, the leader requests the call
     };
     /// The parts of the set that the announcer uses. They must outlive it.
     struct Parts {
@@ -149,8 +149,9 @@ public:
     /// retry_deferred() continues with the announcements that it keeps.
     void retry_numbers_later();
     /// Called without the lock, in the thread that drives progress: checks whether the direct announcement can be
-    /// completed. There must be one. If some member counts this generation, or announces nothing more, this rank counts
-    /// its announcement too. Then the log says how the operation ends. If the slot is retired, the arrival shows it.
+    /// completed. There must be a direct announcement. If some member counts this generation, or announces nothing
+    /// more, this rank counts its announcement too. Then the log says how the operation ends. If the slot is retired,
+    /// the arrival shows it.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
     /// Returns the entry that is bound to the slot, or whose name this rank has announced in full; null if there is

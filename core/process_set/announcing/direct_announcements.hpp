@@ -50,8 +50,8 @@ public:
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
     /// Whether finish_at_once() must be called for the last announcement.
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
-    /// Whether another member may have announced directly what this rank counts. Two members may differ, because an
-    /// input is sent with the announcement only in some kinds of memory and up to some number of rows.
+    /// Whether another member may have announced directly what this rank counts. Members may decide differently,
+    /// because the memory of an input and its number of rows decide whether it is sent with the announcement.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
     /// Removes the operation. The caller must then count it, or end it in another way.
     TensorEntry& withdraw();
@@ -68,8 +68,8 @@ public:
     /// Whether there is an operation. seq_cst: pairs with announce(), after which the announcing thread wakes the
     /// thread that drives progress.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
-    /// Checks whether the operation can be completed. There must be one. If all members have announced it, this
-    /// function executes and ends it. If the result is `withdrawn`, the caller must call withdraw() and count the
+    /// Checks whether the operation can be completed. There must be an operation. If all members have announced it,
+    /// this function executes and ends it. If the result is `withdrawn`, the caller must call withdraw() and count the
     /// operation. For `last_position` see look_at_direct().
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
     /// Records the log position of the first shutdown. Members that have read this entry announce nothing more.

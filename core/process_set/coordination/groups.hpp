@@ -39,8 +39,8 @@ public:
     /// differ, the members cannot complete by themselves. `in_full`: the name had no slot.
     Status settle(TensorEntry& entry, const CalledBatch& batch, bool in_full);
     /// Ends groups whose ranks disagree about the number of members. Some ranks have members that this rank does not
-    /// have: it announces them with metadata that cannot match. So all members fail on all ranks, as in every mismatch.
-    /// `in_full`: the name had no slot. `entry` is still pending.
+    /// have: this rank announces them with metadata that cannot match. So all members fail on all ranks, as in every
+    /// mismatch. `in_full`: the name had no slot. `entry` is still pending.
     Status end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
 
 private:

@@ -91,7 +91,7 @@ bool Join::turn() {
 }
 
 /// Whether this rank may join now. Everything that it has submitted must be announced. If another thread announced an
-/// operation directly, it must end first, because the other members may have seen it as direct.
+/// operation directly, that operation must end first, because the other members may have seen it as direct.
 bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
 void Join::become_joined() {

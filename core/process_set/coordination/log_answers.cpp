@@ -188,8 +188,8 @@ bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, st
     return !by_rank.empty();
 }
 
-/// Returns the sizes of the groups if some ranks mean a group by the name and others do not. Without end(), the members
-/// of these groups would never end.
+/// Returns the sizes of the groups if some ranks mean a group by the name and others do not. Without Groups::end(), the
+/// members of these groups would never end.
 Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t generation,
                                               std::span<const MetadataOfRanks> by_rank) const {
     Groups::RanksOfCount groups;
@@ -338,8 +338,8 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Handles the refusal of a name that one member has announced in full. That member ends its operation. Any other
-/// member only wakes it.
+/// Handles the refusal of a name that one member has announced in full. That member ends its operation. Every other
+/// member only wakes that member.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {
