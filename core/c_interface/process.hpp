@@ -30,8 +30,8 @@ struct Process {
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
     std::vector<int> launch_ranks;                   // launch rank of each member of the current job; under `mutex`
-    std::int32_t next_set_id = 1;            // higher than the set numbers of earlier jobs; under `mutex`
-    std::atomic<Runtime*> current{nullptr};  // release: the store in init; acquire: all readers
+    std::int32_t next_set_id = 1;                    // higher than the set numbers of earlier jobs; under `mutex`
+    std::atomic<Runtime*> current{nullptr};          // release: the store in init; acquire: all readers
     /// Created by the first init, with a release store; all readers use acquire. Never destroyed either.
     std::atomic<LauncherLine*> launcher{nullptr};
     /// True if a call has told the program why the job was aborted, or if the program has ended the job itself.

@@ -11,8 +11,8 @@ namespace rueda::core {
 
 /// The state of a direct announcement (docs/design/0001-negotiation.md, "Direct announcements").
 enum class DirectState {
-    waiting,    ///< some members have not announced this generation yet
-    complete,   ///< all members have announced it directly; their places hold all data of the operation
+    waiting,   ///< some members have not announced this generation yet
+    complete,  ///< all members have announced it directly; their places hold all data of the operation
     /// a member counted its announcement, or will never announce this generation: all members use the log instead
     withdrawn,
 };
