@@ -18,10 +18,10 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// An operation's call, from its arguments to the Runtime.
+/// Turns the arguments of a call into an operation of the Runtime.
 namespace rueda::core::c_interface {
 
-/// Whether the caller gave the tensors that the operation requires: its input, and its output if Rueda does not
+/// Says whether the caller gave the tensors that the operation requires: its input, and its output if Rueda does not
 /// allocate it.
 struct Needed {
     Needed() = default;
@@ -39,11 +39,11 @@ struct Needed {
     bool has_output = true;
 };
 
-/// The first part of every call: the Runtime, the process set and the options that apply.
+/// Data that every call prepares first: the Runtime, the process set and the options that apply.
 struct Call {
     Runtime* runtime = nullptr;
     ProcessSet* set = nullptr;
-    std::shared_ptr<ProcessSet> kept;  // keeps a set alive that may be removed meanwhile
+    std::shared_ptr<ProcessSet> kept;  // keeps the set alive if it is removed during the call
     rueda_options completed;
     const rueda_options* options = nullptr;
 
@@ -68,7 +68,7 @@ struct Call {
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }
-    /// The entry of the slot that the options name; null without a slot.
+    /// The table entry of the slot in the options; null without a slot.
     [[nodiscard]] TensorEntry* entry() const {
         return options->slot != nullptr
                    ? &entry_of(*options->slot, *runtime, kept != nullptr ? kept : runtime->shared_world())
@@ -88,7 +88,7 @@ private:
     }
 };
 
-/// Starts the operation that `make` fills in from the process set and the options.
+/// Starts an operation. `make` fills in its request from the process set and the options.
 template <class Make>
 Status start(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
@@ -107,7 +107,7 @@ Status start(const char* name, const Needed& needed, const rueda_options* given,
     return {};
 }
 
-/// The same, and waits for the operation.
+/// Like start(), but waits for the operation.
 template <class Make>
 Status run(const char* name, const Needed& needed, const rueda_options* given, Make&& make) {
     Call call;
@@ -143,7 +143,7 @@ Status run_for_result(const char* name, const Needed& needed, const rueda_option
     return {};
 }
 
-/// The same; `handle` may be null if the caller does not need the result.
+/// Like run_for_result(), but `handle` may be null if the caller does not need the result.
 template <class Make>
 Status run_for_some_result(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle,
                            Make&& make) {
@@ -158,8 +158,8 @@ Status run_for_some_result(const char* name, const Needed& needed, const rueda_o
     return {};
 }
 
-/// The blocking form of the function `start`. The caller must release `handle`, which was null before, however the
-/// operation ends.
+/// The blocking form of the function `start`. `handle` must be null before the call. The caller must release it whether
+/// the operation succeeds or fails.
 template <class Start>
 int start_and_wait(const rueda_options* given, rueda_handle*& handle, Start&& start) {
     if (in_callback) {

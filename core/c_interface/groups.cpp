@@ -51,7 +51,8 @@ Status check_apart(const GroupTensors& tensors, std::span<const std::string> nam
                     : Status();
 }
 
-/// Starts `count` operations with one handle; `make` fills in each of them. The handle takes `sparse`, if it is given.
+/// Starts `count` operations with one handle; `make` fills in the request of each. If `sparse` is given, the handle
+/// takes ownership of it.
 template <class Make>
 Status start_group(const char* name, std::size_t count, const Needed& needed, const GroupTensors& tensors,
                    const rueda_options* given, rueda_handle** handle, Make&& make,

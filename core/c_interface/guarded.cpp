@@ -15,13 +15,13 @@
 
 namespace {
 
-// The place in the source of the next call without options, as the caller reported it. The function that makes such a
-// call takes it.
+// For calls without options: where in the source the next call stands, as the caller reported it. The called function
+// reads and clears it.
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 
-// The text of the last failure. These are pointers, which have no destructor: handlers of exit() and destructors of
-// other objects may call Rueda after the thread-local destructors of this thread have run.
+// The text of the last failure. These are pointers, because a pointer has no destructor: handlers of exit() and
+// destructors of other objects may call Rueda after the thread-local destructors of this thread have run.
 constinit thread_local std::string* last_error = nullptr;
 constinit thread_local bool has_lost_error = false;  // there was no memory for the text
 
@@ -48,7 +48,7 @@ void keep_error(std::string_view text) noexcept {
     }
 }
 
-/// The code with which a Runtime aborts its job.
+/// Whether a Runtime aborts its job with this code.
 bool ends_jobs(rueda::ErrorCode code) {
     return code == rueda::ErrorCode::aborted || code == rueda::ErrorCode::resource_exhausted ||
            code == rueda::ErrorCode::internal;
@@ -74,7 +74,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-        } catch (...) {  // then ruedarun only learns that this rank ended
+        } catch (...) {  // if this fails, ruedarun only learns that this rank ended
             static_cast<void>(code);
         }
     }

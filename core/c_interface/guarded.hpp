@@ -11,33 +11,33 @@
 #include "core/operations/requests.hpp"
 #include "rueda/rueda.h"
 
-/// The wrapper of every call: it turns a failure into a number and the text of rueda_last_error(). No exception leaves
-/// it.
+/// This wrapper encloses every call: it turns a failure into a number and the text of rueda_last_error(). No exception
+/// leaves it.
 namespace rueda::core::c_interface {
 
 /// Whether this thread is in a completion callback. Every blocking call reads it, so reading it must need no function
-/// call. This works as for a library that is loaded at the start; if Rueda is loaded later, there is room for the byte
-/// too.
+/// call. The initial-exec model ensures this. It also works if Rueda is loaded with dlopen(), because the C library
+/// reserves enough thread-local memory for this byte.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
-/// Records that the program was told of a failure with this code, by a call or by a completion callback. If the failure
-/// is the end of the job, the shutdown need not report it again.
+/// Records that a call or a completion callback has told the program of a failure with this code. If the failure ended
+/// the job, the shutdown need not report it again.
 void note_told(ErrorCode code) noexcept;
-/// Returns the number of the status. Keeps the text of a failure for rueda_last_error(), and reports an abort to
-/// ruedarun.
+/// Returns the error number. Keeps the text of the failure for rueda_last_error(), and reports an abort to ruedarun.
 int report_failure(ErrorCode code, std::string_view text) noexcept;
 inline int report(const Status& status) noexcept {
     return status.is_ok() ? RUEDA_OK : report_failure(status.code(), status.message());
 }
 
-/// The checks of the pointer to which a call writes what it finds or starts.
+/// Checks the pointer to which a call writes what it finds or starts.
 inline Status check_place(const void* place, const char* what) {
     return place != nullptr ? Status()
                             : failure(ErrorCode::invalid_argument,
                                       "the pointer to where the {} goes is NULL; expected memory for it", what);
 }
 
-/// Runs `body`, which returns a Status. Nothing else leaves the C interface.
+/// Runs `body`, which returns a Status, and turns every exception into an error code. So no exception leaves the C
+/// interface.
 template <class Body>
 int guarded(Body&& body) noexcept {
     try {
@@ -53,11 +53,11 @@ int guarded(Body&& body) noexcept {
     }
 }
 
-/// A callback that waits would delay all other callbacks, perhaps the one that it waits for. So blocking calls are
-/// refused in a callback, on whatever thread it runs.
+/// If a callback waited, it would delay all other callbacks, perhaps the one that it waits for. So every blocking call
+/// in a callback is refused, whichever thread runs the callback.
 [[nodiscard]] Status refused_in_callback();
 
-/// guarded() for a call that may wait for other ranks.
+/// Like guarded(), for a call that may wait for other ranks.
 template <class Body>
 int guarded_wait(Body&& body) noexcept {
     return guarded([&]() -> Status {
@@ -68,13 +68,14 @@ int guarded_wait(Body&& body) noexcept {
     });
 }
 
-/// Adds where the call stands, unless the text has it already. The text of a disagreement names the lines of all ranks.
+/// Adds to the text where in the source the call stands, unless the text says so already. The text of a disagreement
+/// names the source lines of all ranks.
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
-/// For a call without options: returns its place in the source, which the caller reported before the call.
+/// For a call without options: returns where in the source it stands, as the caller reported it before the call.
 [[nodiscard]] rueda_options options_of_next();
 
-/// guarded() for a call of an operation.
+/// Like guarded(), for a call of an operation.
 template <class Body>
 int called(const rueda_options* given, Body&& body) noexcept {
     return guarded([&]() -> Status {
@@ -89,7 +90,7 @@ int called(const rueda_options* given, Body&& body) noexcept {
     });
 }
 
-/// The same for an operation that may wait for other ranks.
+/// Like guarded_at(), for an operation that may wait for other ranks.
 template <class Body>
 int called_wait(const rueda_options* given, Body&& body) noexcept {
     return called(given, [&]() -> Status {

@@ -76,7 +76,8 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     }
     const bool ended = handle.done();
     Status started = ended ? Status() : handle.runtime->callbacks().start();
-    // If the job was left meanwhile, all its operations have ended, and its thread for callbacks is gone.
+    // If the process has left the job since then, all operations of the job have ended, and its thread for callbacks is
+    // gone.
     if (!started.is_ok() && !handle.done()) {
         handle.give_up_claim();
         return started;
@@ -85,7 +86,7 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     handle.data = data;
     const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
     if (is_now) {
-        handle.keep();  // the callback may release the handle and still use the text that it got
+        handle.keep();  // the callback may release the handle and still use the text that it was given
         handle.call();
     }
     return {};

@@ -13,8 +13,8 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// There are two references: the caller's, and the engine's, which lasts until the operation is done and its callback
-/// was called.
+/// A handle has two references. One is the caller's. The other is the engine's, which lasts until the operation is done
+/// and its callback was called.
 struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall {
     rueda_handle(rueda::core::Runtime* r, std::uint32_t members) : Completion(members, &end), runtime(r) {}
 
@@ -27,28 +27,29 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
         }
     }
     void call() noexcept override;
-    /// An exception of a callback must not end the thread that runs all callbacks.
+    /// If a callback throws, the exception must not end the thread that runs all callbacks.
     void call_back() noexcept;
-    void keep() { references.fetch_add(1, std::memory_order_relaxed); }  // the caller must have a reference
+    void keep() { references.fetch_add(1, std::memory_order_relaxed); }  // the caller must hold a reference
     void drop() {
         if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             delete this;
         }
     }
 
-    /// Set only if the job asked for it.
+    /// Set only if the job asked for this.
     void note_site(const char* file, std::int32_t line) {
         if (runtime->wants_call_sites()) [[unlikely]] {
             source_file = file;
             source_line = line;
         }
     }
-    /// How the operation ended. For a group or a sparse allreduce, this includes whether the parts agree with what each
-    /// rank asked for.
+    /// How the operation ended. For a group or a sparse allreduce, the status also says whether the parts agree with
+    /// what each rank asked for.
     [[nodiscard]] const rueda::Status& outcome() noexcept {
         return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
     }
-    /// The text of a failure, as rueda_wait() gives it. The callback is called even if there is no memory for the text.
+    /// The text of a failure, as rueda_wait() returns it. If there is no memory for the text, the callback is called
+    /// nevertheless.
     [[nodiscard]] const rueda::Status& with_own_site(rueda::Status& placed) noexcept;
 
     rueda::core::Runtime* runtime;
@@ -56,7 +57,7 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
     std::atomic<int> references{2};
     std::unique_ptr<rueda::core::SparseAllreduce>
         sparse;                         // the inputs and results of a sparse allreduce; null for other operations
-    rueda_callback callback = nullptr;  // written by the thread that claimed the call, before it is armed
+    rueda_callback callback = nullptr;  // written by the thread that claimed the call, before the callback is armed
     void* data = nullptr;
     const char* source_file = nullptr;
     std::int32_t source_line = 0;

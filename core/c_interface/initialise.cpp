@@ -31,7 +31,8 @@
 namespace rueda::core::c_interface {
 namespace {
 
-/// Tells ruedarun the reason of a failure. Without it, ruedarun takes the first process that ends for the cause.
+/// Tells ruedarun the reason of a failure. Without the reason, ruedarun takes the first process that ends for the
+/// cause.
 void let_the_cause_end_first() {
     LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
     const Runtime* last = nullptr;
@@ -44,8 +45,8 @@ void let_the_cause_end_first() {
     }
 }
 
-/// A process that ends in good order serves the other ranks until they shut down too. A process that failed does not
-/// delay them.
+/// A process that exits without a failure serves the other ranks until they shut down too. A process that failed does
+/// not delay them.
 void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (process().pid.load(std::memory_order_relaxed) != getpid()) {
         return;  // a forked child has no job, and could wait for ever for a lock that a thread of its parent held
@@ -61,7 +62,7 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    // Without a job there is nothing to leave. A callback that ends the process may not call shutdown either.
+    // Without a job there is nothing to leave. A callback that ends the process must not call shutdown either.
     const bool has_failed = runtime != nullptr && rueda_shutdown() != RUEDA_OK;
     if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
@@ -78,24 +79,25 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
 }
 
-/// A launcher line that learns nothing. It is made before there are child processes, because memory may not be
-/// allocated in these.
+/// A launcher line that never receives anything. It is created before this process forks, because a forked child may
+/// not allocate memory.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;
 }
 
-/// A forked child has no arena and no background thread, and the launcher's notifications are not for it.
+/// Called in a forked child: it has no arena and no background thread, and the launcher's notifications are not for it.
 void forget_in_child() {
     Process& state = process();
-    // A thread of the parent, which does not exist here, may hold it in init or shutdown.
+    // A thread of the parent may hold the mutex in init or shutdown. That thread does not exist in the child.
     const bool was_held = !state.mutex.try_lock();
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
     }
     new (&state.mutex) std::mutex;
     new (&state.runtimes_mutex) std::mutex;
-    unwatch_memory();  // The child has no operations. A thread of the parent may hold the mutex of the memory guard.
+    // The child has no pending operations. A thread of the parent may hold the mutex of the memory guard.
+    unwatch_memory();
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
         state.launcher.store(&deaf_line(), std::memory_order_relaxed);
     }
@@ -111,7 +113,7 @@ void watch_forks() {
     }
 }
 
-/// The first init opens it. Notifications from before a shutdown stay valid after it.
+/// The first init opens the launcher line. Notifications that arrived before a shutdown stay valid after it.
 LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environment) {
     if (state.launcher.load(std::memory_order_relaxed) == nullptr) {
         state.launcher.store(LauncherLine::open(environment).release(), std::memory_order_release);
@@ -119,7 +121,7 @@ LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environ
     return *state.launcher.load(std::memory_order_relaxed);
 }
 
-/// The control plane calls this while ranks meet: a rank that has ended will not come.
+/// The control plane calls this while the ranks connect to each other: a rank that has ended will never connect.
 Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     if (!launcher.is_about(rank, size)) {
         return {};
@@ -128,8 +130,8 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     return cause ? Status(ErrorCode::aborted, *cause) : Status();
 }
 
-/// Ends the process, because a start that cannot succeed is in a call of MPI that cannot be interrupted. The handlers
-/// of exit() do not run: they would call MPI while another thread of this process is in it.
+/// Ends the process, because the start cannot succeed, and a thread is in a call of MPI that cannot be interrupted. The
+/// handlers of exit() do not run: they would call MPI while the other thread is in it.
 [[noreturn]] void end_in_mpi_call(LauncherLine& launcher, const base::Config& config, const char* call, int rank,
                                   const Status& reason) {
     constexpr int kExitStatus = 1;
@@ -140,7 +142,8 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     ::_exit(kExitStatus);
 }
 
-/// The rules by which a thread ends the process while it is in MPI_Init. Both arguments outlive the call.
+/// The rules by which a thread ends the process while another thread is in MPI_Init. Both arguments must outlive the
+/// call.
 collectives::MpiCallRules mpi_init_rules(LauncherLine& launcher, const base::Config& config) {
     collectives::MpiCallRules rules;
     if (launcher.is_open()) {
@@ -158,7 +161,7 @@ collectives::MpiCallRules mpi_init_rules(LauncherLine& launcher, const base::Con
     return rules;
 }
 
-/// For a start that failed because a connection broke: adds what the launcher knows of the rank that ended first.
+/// If a start failed because a connection broke, adds what the launcher knows about the rank that ended first.
 Status explain_start(LauncherLine& launcher, const base::Config& config, const Status& failure) {
     const bool is_another_job = config.rank && config.size && !launcher.is_about(*config.rank, *config.size);
     if (failure.code() != ErrorCode::aborted || is_another_job) {
@@ -171,15 +174,15 @@ Status explain_start(LauncherLine& launcher, const base::Config& config, const S
     return cause ? Status(ErrorCode::aborted, *cause) : failure;
 }
 
-/// Records that the ranks of the job are those of the launch.
+/// Whether the ranks of the job are all ranks of the launch, in the same order.
 bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size) {
     std::vector<int> all(static_cast<std::size_t>(launch_size));
     std::iota(all.begin(), all.end(), 0);
     return launch_ranks == all;
 }
 
-/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. If that differs from Rueda's number, each of them
-/// trains with other ranks than Rueda does, and none reports an error. Returns "" if there is nothing to say.
+/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. If WORLD_SIZE differs from Rueda's number of ranks,
+/// such a library trains with other ranks than Rueda does, and reports no error. Returns "" if there is nothing to say.
 std::string notice_of_world_size(const base::EnvironmentLookup& environment, int launch_size) {
     const std::optional<std::string> text = environment.value("WORLD_SIZE");
     if (!text || text->empty()) {
@@ -190,7 +193,7 @@ std::string notice_of_world_size(const base::EnvironmentLookup& environment, int
         return "";
     }
     if (launch_size == 1) {
-        // Unsetting WORLD_SIZE would be wrong advice here: under torchrun each process would go on training alone.
+        // The advice must not be to unset WORLD_SIZE: under torchrun each process would then train alone.
         return fmt::format(
             "init: WORLD_SIZE is {} in the environment, but this process is alone in Rueda's job: Rueda does not join "
             "processes that torchrun started; start the program with ruedarun or mpirun, or use the backend \"rueda\" "
@@ -243,8 +246,8 @@ constexpr bool kIsDebugBuild = false;
 constexpr bool kIsDebugBuild = true;
 #endif
 
-/// Completes a job whose ranks are connected: makes its process sets, and publishes it to the threads of this process.
-/// If this fails, here or on all ranks, this rank shuts down, so that no rank waits for it.
+/// Completes the start of a job whose ranks are connected: creates its process sets, and publishes the job to the
+/// threads of this process. If this fails, here or on all ranks, this rank shuts down, so that no rank waits for it.
 Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
     const auto leave = [&] {
         static_cast<void>(started.shutdown());
@@ -318,9 +321,10 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
-    // The control plane keeps this function, but once the job has started the engine watches the other ranks. And until
-    // the members of a communicator are known, a rank that ends may be none of them. Relaxed: read by this thread, and
-    // by a thread that calls shutdown later, after it locked the process' mutex.
+    // The control plane keeps `question` for longer than the start, but once the job has started, the engine watches
+    // the other ranks. Also, until the members of a communicator are known, a rank that ends may not be one of them.
+    // Relaxed: the flag is read by this thread, and by a thread that calls shutdown later, after that thread locked the
+    // process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
@@ -339,7 +343,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     sets.first.next_id = state.next_set_id;
     std::vector<int> ranks_of_job = launch_ranks;
     {
-        // Room is made before the job starts, so that storing the Runtime later needs no memory. Other threads may be
+        // Memory is reserved before the job starts, so that storing the Runtime later cannot fail. Other threads may be
         // searching the list for the Runtime that owns their memory.
         const std::lock_guard lock(state.runtimes_mutex);
         state.runtimes.reserve(state.runtimes.size() + 1);

@@ -10,15 +10,15 @@
 #include "core/c_interface/process.hpp"
 #include "core/setup/first_sets.hpp"
 
-/// How this process joins a job, and what it prepares for the end of the process.
+/// How this process joins a job, and what it prepares for its own end.
 namespace rueda::core::c_interface {
 
-/// What a caller gives in addition to the ranks of the job.
+/// What the caller of init gives in addition to the ranks of the job.
 struct SetsToMake {
     FirstSets first;
     std::int32_t* ids = nullptr;  // null: the caller does not need the numbers
 
-    /// Makes the sets, for a job that has just begun. The result is the same on all ranks, because all ranks gave the
+    /// Creates the sets, for a job that has just begun. The result is the same on all ranks, because all ranks gave the
     /// same list.
     [[nodiscard]] Status make(Runtime& runtime) const;
     /// Finds the existing sets, for a job that this process is already in.
@@ -29,7 +29,8 @@ private:
     [[nodiscard]] Status for_each(Number&& number) const;
 };
 
-/// The caller holds the process' mutex. If the process is in a job already, this checks whether it is the same one.
+/// The caller holds the process mutex. If the process is in a job already, this function checks whether that job is the
+/// requested one.
 [[nodiscard]] Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets = {});
 
 }  // namespace rueda::core::c_interface

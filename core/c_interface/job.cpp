@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The job that this process is in: how it begins and ends, and which rank this is.
+// The job of this process: how it begins and ends, and the number of this rank.
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -158,8 +158,8 @@ int rueda_shutdown_within(double timeout_seconds) {
             rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }
-        // A program that got this error exits as after any error. Any other program would believe that its job is
-        // complete.
+        // A program that gets this error exits as it does after any error. Without the error, a program would believe
+        // that its job is complete.
         if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
             return {};
         }

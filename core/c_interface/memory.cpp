@@ -70,8 +70,8 @@ int rueda_deallocate(void* memory) {
                                           memory, tensor);
                 }
             }
-            // A child that was forked after the end of the job does not have this memory. Something of its own may be
-            // at the same address.
+            // A child that was forked after the end of the job does not have this memory mapped. Another mapping of the
+            // child may be at the same address.
             return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
         }
         return rueda::failure(ErrorCode::invalid_argument, "{} is not memory of rueda::allocate", memory);

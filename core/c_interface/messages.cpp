@@ -25,7 +25,7 @@ using rueda::core::c_interface::check_place;
 
 namespace {
 
-/// Makes the request of a send or a receive from its arguments.
+/// Makes the request of a send or a receive from the arguments.
 Status make_message(const Call& call, bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag,
                     rueda::core::MessageRequest& request) {
     RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Operations on a whole tensor, or on none.
+// Operations on a whole tensor, and operations without a tensor.
 #include <cstdint>
 #include <memory>
 #include <string_view>

@@ -26,21 +26,22 @@ namespace rueda::core::c_interface {
 
 /// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.
 struct Process {
-    std::mutex mutex;  // held during init and shutdown; taken before anything else
-    /// Held only to look or to add, because memory may be freed while a shutdown waits for the other ranks.
+    std::mutex mutex;  // held during init and shutdown; taken before any other mutex
+    /// Held only to read the list or to add to it, because memory may be freed while a shutdown waits for the other
+    /// ranks.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
-    std::vector<int> launch_ranks;                   // the launch's ranks of the current job's members; under `mutex`
-    std::int32_t next_set_id = 1;            // no earlier job of this process had a set with this number; under `mutex`
-    std::atomic<Runtime*> current{nullptr};  // release by init; acquire by all readers
-    /// Exists from the first init on. Release by that init; acquire by all readers. Never destroyed either.
+    std::vector<int> launch_ranks;                   // launch rank of each member of the current job; under `mutex`
+    std::int32_t next_set_id = 1;                    // higher than the set numbers of earlier jobs; under `mutex`
+    std::atomic<Runtime*> current{nullptr};          // release: the store in init; acquire: all readers
+    /// Created by the first init, with a release store; all readers use acquire. Never destroyed either.
     std::atomic<LauncherLine*> launcher{nullptr};
-    /// A call has told the program why the job was aborted, or the program has ended the job itself. Relaxed, because
-    /// it orders nothing.
+    /// True if a call has told the program why the job was aborted, or if the program has ended the job itself.
+    /// Relaxed, because it orders nothing.
     std::atomic<bool> knows_of_abort{false};
     std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
     collectives::AddressReserve addresses;
-    /// The process that was the last to begin a job. Relaxed: it matters only to this process and its children.
+    /// The process that last began a job. Relaxed: only this process and its children use the number.
     std::atomic<pid_t> pid{0};
 };
 
@@ -51,7 +52,8 @@ inline Process& process() {
 
 [[nodiscard]] Status not_initialized();
 [[nodiscard]] Result<Runtime*> current_runtime();
-/// Says that the cause of the job's failure is in this process, so the launcher reports its end as the cause.
+/// Says that the cause of the job's failure is in this process, so that the launcher reports the end of this process as
+/// the cause.
 void end_job(Runtime& runtime, const std::string& reason);
 
 }  // namespace rueda::core::c_interface

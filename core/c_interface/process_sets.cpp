@@ -56,7 +56,7 @@ Status check_room(const std::int32_t* numbers, std::size_t capacity) {
                                 capacity);
 }
 
-/// Writes as many numbers as there is room for, and returns the number of all.
+/// Writes as many of the numbers as the caller's array can hold, and returns the total number.
 std::size_t copy_some(const std::vector<std::int32_t>& numbers, std::int32_t* to, std::size_t capacity) {
     std::copy_n(numbers.begin(), std::min(numbers.size(), capacity), to);
     return numbers.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Operations that concatenate rows or distribute them. Rueda allocates the output if the caller gives none.
+// Operations that concatenate or distribute rows. Rueda allocates the output if the caller gives none.
 #include <cstddef>
 #include <cstdint>
 

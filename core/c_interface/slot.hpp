@@ -18,7 +18,7 @@ struct rueda_slot {
     std::string name;
     std::int32_t process_set = 0;
     std::mutex mutex;
-    // Release after the other members are written; acquire by users of the slot.
+    // Release: after the other members are written. Acquire: users of the slot.
     std::atomic<rueda::core::Runtime*> runtime{nullptr};
     std::shared_ptr<rueda::core::ProcessSet> set;
     rueda::core::TensorEntry* entry = nullptr;
@@ -26,7 +26,7 @@ struct rueda_slot {
 
 namespace rueda::core::c_interface {
 
-/// The set's entry for the name. If this job has not seen the slot before, the name is looked up.
+/// The set's entry for the name. If this job has not used the slot before, the name is looked up.
 [[nodiscard]] TensorEntry& entry_of(rueda_slot& slot, Runtime& runtime, const std::shared_ptr<ProcessSet>& set);
 
 }  // namespace rueda::core::c_interface

@@ -22,8 +22,8 @@ BatchWatch::BatchWatch(const StallSettings& settings, const base::HostBlocks& bl
 
 std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
     const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
-    // peek() and not read(): another thread of this rank may move past the entry, and the entry may then be
-    // overwritten.
+    // This must be peek() and not read(), because another thread of this rank may move past the entry, and the entry
+    // may then be overwritten.
     const auto entry = settings_.enabled ? log_.peek(position) : std::nullopt;
     if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
@@ -44,7 +44,7 @@ std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < own_; ++member) {
-        // A rank that has finished the batch sees nothing that stands still. acquire: partner of advance_to().
+        // A member that has finished the batch does not report it. Acquire: pairs with advance_to().
         const bool sees_it = memory_.cursor(member).position.load(std::memory_order_acquire) <= position_;
         if (sees_it &&
             now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns) {

@@ -25,9 +25,10 @@ using Kind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// Messages that a rank sent before its end take precedence: an error that all ranks were told says more than that end.
+/// While ranks join: how long to wait for messages that a rank sent before its end. Such a message takes precedence,
+/// because an error that all ranks were told says more than the end of one rank.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
-/// The time in which a shutdown completes after its last rank has announced it: a message through the tree of the
+/// How long a shutdown may take after its last rank has announced it: a message must pass through the tree of the
 /// hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
@@ -37,7 +38,7 @@ constexpr std::size_t kMostReports = 8;
 /// ruedarun sends at most sixteen. A launcher that sends more is not ruedarun.
 constexpr std::size_t kMostWords = 64;
 
-/// Opens the socket that the variable names. It accepts no other file that may have this number by now.
+/// Opens the socket that the environment variable names. Refuses any other file that may have this number by now.
 Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
     struct stat facts {};
     if (::fstat(address.fd, &facts) != 0 || !S_ISSOCK(facts.st_mode) || facts.st_ino != address.inode) {
@@ -52,7 +53,7 @@ Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
         return failure(ErrorCode::unsupported, "{}: descriptor {} is a socket of type {}, expected {}",
                        base::kLauncherVariable, address.fd, type, static_cast<int>(SOCK_SEQPACKET));
     }
-    // Programs that this process starts must not inherit it.
+    // Programs that this process starts must not inherit the socket.
     ::fcntl(address.fd, F_SETFD, FD_CLOEXEC);
     return base::UniqueFd(address.fd);
 }
@@ -110,7 +111,7 @@ std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& 
 
 LauncherLine::LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks)
     : socket_(std::move(socket)), rank_(rank), ranks_(ranks) {
-    read(base::monotonic_ns());  // the first message brings the step file
+    read(base::monotonic_ns());  // the step file comes with the first message
 }
 
 /// Like recv(). If a file comes with the message, it is opened as the step file.
@@ -119,7 +120,7 @@ ssize_t LauncherLine::receive(std::span<char> buffer) {
     base::Attachments attached;
     const ssize_t got = base::receive_with_descriptors(socket_.value(), {&part, 1}, attached);
     if (got > 0 && !attached.fds.empty()) {
-        steps_.open(attached.fds.front().value());  // once it is mapped, its descriptor is not needed
+        steps_.open(attached.fds.front().value());  // once the file is mapped, its descriptor is not needed
     }
     return got;
 }
@@ -149,7 +150,8 @@ std::span<const HeardWord> LauncherLine::heard_of_members() {
     return members_heard_;
 }
 
-/// Translates to the launcher's number; the two differ in a job of some of the launched ranks.
+/// Translates a rank of the job to the launcher's number. The two differ if the job consists of only some of the
+/// launched ranks.
 std::string LauncherLine::of_launch(const std::string& text) const {
     return members_.empty() ? text : "of the ranks that were launched, " + text;
 }
@@ -158,8 +160,8 @@ void LauncherLine::read(std::int64_t now_ns) {
     std::array<char, base::kMostLauncherNotification + 1> buffer;
     while (socket_.is_open()) {
         const ssize_t got = receive(buffer);
-        // If a launcher ends before it has read one of our messages, the connection is reset. The reset is reported
-        // once, before the launcher's own messages.
+        // If a launcher ends before it has read one of this process's messages, the connection is reset. The reset is
+        // reported once, before the launcher's own messages.
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
@@ -168,7 +170,7 @@ void LauncherLine::read(std::int64_t now_ns) {
         }
         const Result<base::LauncherNotification> word =
             base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
-        // The launcher has ended, or is not ruedarun. What it has sent before stays valid.
+        // The launcher has ended, or is not ruedarun. Its earlier notifications stay valid.
         if (got <= 0 || !word.is_ok() || word.value().kind == Kind::aborted || word.value().rank >= ranks_ ||
             heard_.size() == kMostWords) {
             socket_.reset();
@@ -215,7 +217,7 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
 }
 
 std::optional<std::string> LauncherLine::word_about(int rank) {
-    const auto index = static_cast<std::size_t>(rank);  // the number was in memory that the other rank could write to
+    const auto index = static_cast<std::size_t>(rank);  // read from memory that the other rank could write to
     return wait_for([this, rank, index](const base::LauncherNotification& word) {
         return members_.empty() ? word.rank == rank : index < members_.size() && word.rank == members_[index];
     });

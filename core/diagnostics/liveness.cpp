@@ -16,8 +16,8 @@
 namespace rueda::core {
 namespace {
 
-/// The descriptor is close-on-exec by itself. Kernels before 5.3 and some containers refuse it, and it fails when
-/// descriptors are used up.
+/// pidfd_open() makes the descriptor close-on-exec. Kernels before 5.3 and some containers refuse the call, and it
+/// fails if the process has no free descriptor.
 base::UniqueFd open_pidfd(std::int32_t pid) {
     return base::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -32,7 +32,7 @@ std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t 
 bool process_has_ended(const base::RankBlock& block) {
     const std::int32_t pid = block.pid.load(std::memory_order_acquire);
     const std::uint64_t start = block.process_start.load(std::memory_order_acquire);
-    // Without a usable /proc on both sides, the number may belong to another process here.
+    // Without a usable /proc on both sides, this process cannot tell whether the pid means the same process here.
     const bool is_known = pid != getpid() && start != 0 && process_start_time(getpid()) != 0;
     return is_known && process_has_ended(pid, start);
 }
@@ -65,8 +65,8 @@ void Liveness::watch_member(std::uint32_t index) {
     if (member.pid == getpid()) {
         return;  // the rank is a thread of this process and dies with it
     }
-    // As far as /proc tells, the ranks of one host are in one pid namespace. If it tells nothing, the number may belong
-    // to another process here.
+    // If /proc shows the pid namespaces, the ranks of one host are in the same one. If it does not, the number may
+    // belong to another process here.
     if (member.process_start == 0 || process_start_time(getpid()) == 0) {
         notes_.push_back(
             fmt::format("{} is not watched, because there is no usable /proc: if it dies, this rank will wait for "
@@ -76,7 +76,7 @@ void Liveness::watch_member(std::uint32_t index) {
     }
     member.watch = Watch::by_proc;
     base::UniqueFd pidfd = open_pidfd(member.pid);
-    // /proc is read after the opening: from then on, the descriptor belongs to the process that had the number.
+    // /proc is read after pidfd_open(). If its start time is right, the descriptor belongs to the rank's process.
     if (pidfd.is_open() && process_start_time(member.pid) == member.process_start) {
         member.pidfd = std::move(pidfd);
         member.watch = Watch::by_pidfd;
@@ -97,7 +97,8 @@ std::optional<Liveness::Death> Liveness::check() {
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
         fmt::format("{} died: {}", describe(index), end_reason.empty() ? kNoExitRecord : std::string_view(end_reason)),
         end_reason};
-    dead->watch = Watch::none;  // last, so that a death that could not be described for lack of memory is found again
+    dead->watch = Watch::none;  // This is done last: if there is no memory to describe the death, the next call finds
+                                // the death again.
     return death;
 }
 
@@ -135,7 +136,7 @@ void Liveness::look_at_descriptors() {
     }
     for (nfds_t i = 0; i < count; ++i) {
         if ((polled[i].revents & POLLNVAL) != 0) {
-            // Some code closed a descriptor that it does not own. The number may belong to another file now.
+            // Other code in this process has closed the descriptor. The number may belong to another file now.
             static_cast<void>(watched_[index_of[i]].pidfd.release());
             watched_[index_of[i]].watch = Watch::by_proc;
         } else if (polled[i].revents != 0) {
@@ -156,11 +157,11 @@ void Liveness::look_at_proc() {
 void Liveness::found_ended(std::uint32_t index) {
     watched_[index].pidfd.reset();
     watched_[index].watch = Watch::none;
-    // What the rank wrote before its end is visible here, because its end was reported by the kernel.
+    // What the rank wrote before its end is visible here, because the kernel reported the end.
     const auto state = static_cast<base::RankState>(control_.ranks[index].state.load(std::memory_order_acquire));
     if (state == base::RankState::running || state == base::RankState::shutting_down) {
         watched_[index].watch = Watch::dead;
-        dead_.fetch_or(std::uint64_t{1} << index, std::memory_order_release);  // partner: is_dead()
+        dead_.fetch_or(std::uint64_t{1} << index, std::memory_order_release);  // pairs with is_dead()
     }
 }
 

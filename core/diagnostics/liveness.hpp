@@ -18,66 +18,70 @@
 
 namespace rueda::core {
 
-/// The text for the end of a rank that left no end reason, if no launcher tells more. Only its parent knows the exit
-/// status or the signal.
+/// The text for the end of a rank that left no end reason, used if the launcher knows nothing more. Only the parent of
+/// a process knows its exit status or signal.
 inline constexpr std::string_view kNoExitRecord =
     "its process ended and had not finished rueda::shutdown(); how it ended is known to the program that started it: "
     "read that program's output, or start the job with ruedarun, which tells all ranks";
 
-/// For example "rank 3 (pid 4711)", "rank 3 on b (pid 4711)".
+/// For example "rank 3 (pid 4711)" or "rank 3 on b (pid 4711)".
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
 
-/// Whether the process of a rank has ended, as far as /proc tells. Returns false if the number may belong to another
-/// process here, and for a rank that is a thread of this process. Any thread, once the rank has written its pid.
+/// Whether the process of a rank has ended, according to /proc. Returns false if the number may belong to another
+/// process here, and for a rank that is a thread of this process. May be called by any thread, once the rank has
+/// written its pid.
 [[nodiscard]] bool process_has_ended(const base::RankBlock& block);
 
-/// Notices that another rank of the host has died: by a pidfd per process, or by /proc if the system gives no pidfd. A
-/// stopped process is not dead, and a rank that has left may end. Ranks that are threads of this process are not
-/// watched.
+/// Notices that another rank of the host has died: with one pidfd per process, or with /proc if the system gives no
+/// pidfd. A stopped process is not dead. If a rank has left the job, its end is not reported. Ranks that are threads of
+/// this process are not watched.
 ///
-/// Only a rank's parent knows how it ended (launcher_line.hpp). If the rank itself could report something before it
-/// ended, this is in its end reason.
+/// Only a rank's parent knows how it ended (launcher_line.hpp). If the rank itself could report a reason before it
+/// ended, the reason is in `end_reason`.
 ///
-/// Threads: watch() and check() by one thread, the background thread; the other functions by any, after watch().
+/// Threads: watch() and check() by one thread, the background thread; the other functions by any thread, after watch().
 class Liveness {
 public:
     struct Death {
         std::uint32_t member = 0;
-        std::int32_t rank = 0;   ///< of the job
+        std::int32_t rank = 0;   ///< rank of the job
         std::string text;        ///< what this rank knows: "rank 1 (pid 4711) died: …"
         std::string end_reason;  ///< "" if there is none
     };
 
-    /// `control` outlives this object. `host` is the name of this host if the job has several.
+    /// `control` must outlive this object. `host` is the name of this host if the job has several hosts.
     Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, std::string host = {});
     Liveness(const collectives::Arena& arena, std::string host)
         : Liveness(arena.control(), arena.plan().members, arena.rank(), std::move(host)) {}
 
-    /// Call it once every rank has written its pid, its start time and its state. The first check() finds a rank that
-    /// has died before. A rank whose pid means nothing here is not watched, and a note says so.
+    /// Call this after every rank has written its pid, its start time and its state. The first check() finds the ranks
+    /// that died before. If the pid of a rank has no meaning in this process, the rank is not watched, and a note says
+    /// so.
     Status watch();
 
-    /// Returns the first member, by number, that has died while it was running or shutting down; each one is returned
-    /// once. Makes one system call while all live. Does not wait.
+    /// Returns the member with the lowest number that has died while it was running or shutting down. Returns each
+    /// member only once. Makes one system call if all members live. Does not wait.
     [[nodiscard]] std::optional<Death> check();
 
-    /// Stops watching and closes the descriptors. For the thread that has ended the background thread.
+    /// Stops watching and closes the descriptors. Called by the thread that has ended the background thread.
     void stop_watching();
 
-    /// Whether check() has found the member dead. acquire; partner: check().
+    /// Whether check() has found the member dead. Acquire: pairs with check().
     [[nodiscard]] bool is_dead(std::uint32_t member) const {
         return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;
     }
 
-    /// The members that have ended before they left, for example "rank 1 (pid 4711)": as /proc says now, even if
-    /// check() has not looked at them yet. For a thread that is about to report why the job ended.
+    /// The members that ended before they left, for example "rank 1 (pid 4711)". The list is read from /proc now, so it
+    /// includes members that check() has not looked at yet. Called by a thread that is about to report why the job
+    /// ended.
     [[nodiscard]] std::vector<std::string> ended() const;
 
-    /// What the user should know, one line each: the ranks whose death cannot be noticed.
+    /// Notes for the user, one line each: the ranks whose death cannot be noticed.
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
 private:
-    enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };  // dead: not yet returned by check()
+    /// `dead` means: the member is dead, and check() has not returned this yet.
+    enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };
     struct Member {
         Watch watch = Watch::none;
         base::UniqueFd pidfd;

@@ -7,7 +7,7 @@
 namespace rueda::core {
 namespace {
 
-/// The ranks whose part is missing. For a receive from any rank these are all others.
+/// The ranks that have not called their side of the message. For a receive from any rank, these are all other ranks.
 std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t own) {
     if (!request.is_from_anybody()) {
         return {request.peer};
@@ -38,7 +38,8 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     for (const Late& late : all) {
         pending.push_back(late.pending);
     }
-    // The schedule is replaced once the texts exist, as in StallMonitor::tick().
+    // The schedule is replaced only after the texts exist, so that a failure to make them loses no report, as in
+    // StallMonitor::tick().
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
@@ -71,13 +72,13 @@ std::string MessageWatch::describe(const std::vector<Late>& all, std::int64_t no
     return format_stall_report(report);
 }
 
-/// The longest pending come first: they are in the order of their calls.
+/// The list is in the order of the calls, so the messages that are pending for longest come first.
 std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_ns, const Messenger& messenger) const {
     const std::int32_t own = rank_.load(std::memory_order_relaxed);
     std::vector<Late> all;
     messenger.for_each_pending([&](const MessageOperation& operation) {
         if (now_ns - operation.submitted_ns < settings_.look_interval_ns) {
-            return;  // the remaining ones have not waited long yet, and there may be many
+            return;  // the remaining messages have not waited long yet, and there may be many of them
         }
         StallReport::Tensor tensor{operation.request.describe(),
                                    0,

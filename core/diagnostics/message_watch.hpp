@@ -16,19 +16,19 @@
 
 namespace rueda::core {
 
-/// What a pending send or receive waits for. What the ranks are doing is left out. `own` is this rank of the job.
+/// Text: what a pending send or receive waits for, without what the ranks are doing. `own` is this rank of the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 
-/// Finds sends and receives of this rank whose other side has not come for a long time. Each rank reports its own,
+/// Finds sends and receives of this rank that the other rank has not called for a long time. Each rank reports its own,
 /// because no other rank knows of them.
 ///
 /// Threads: one, the background thread.
 class MessageWatch {
 public:
-    /// `rank` returns this rank's number in the job, once it is known; it outlives this object.
+    /// `rank` returns this rank's number in the job, once it is known. `rank` must outlive this object.
     MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank);
 
-    /// Call it a few times per second. `account` tells what the ranks of this host are doing.
+    /// Call this a few times per second. `account` returns what the ranks of this host are doing.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             const std::function<StallReport()>& account);
 

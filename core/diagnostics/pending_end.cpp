@@ -17,12 +17,14 @@ constexpr std::array<std::string_view, 3> kEndCalls{"shutdown()", "remove_proces
 
 std::string_view name_of_call(const EndMemory& memory) {
     const std::uint32_t call = memory.header().end_call.load(std::memory_order_relaxed);
-    return kEndCalls[std::min<std::size_t>(call, kEndCalls.size() - 1)];  // another process wrote the number
+    // Another process wrote the number, so it may be invalid.
+    return kEndCalls[std::min<std::size_t>(call, kEndCalls.size() - 1)];
 }
 
 std::uint64_t bit_of(std::uint32_t member) { return std::uint64_t{1} << member; }
 
-/// The members that are in the registrar's work; if there are none, the members that are posting to the registrar.
+/// Returns the members that are doing the registrar's work. If there are none, returns the members that are posting to
+/// the registrar.
 std::uint64_t at_work_for_end(const EndMemory& memory) {
     std::uint64_t registrars = 0;
     std::uint64_t posting = 0;
@@ -38,12 +40,12 @@ std::uint64_t at_work_for_end(const EndMemory& memory) {
 
 void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
     auto& header = memory.header();
-    // If several members come first at the same time, any of them may win; their times differ by some µs.
+    // If several members come first at the same time, any of them may win; their times differ by only a few µs.
     if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
     }
-    // release; partner: look_at_end(), which reads the time after it.
+    // Release: pairs with look_at_end(), which reads the time after this value.
     header.end_awaited.fetch_or(bit_of(member), std::memory_order_release);
 }
 
@@ -58,12 +60,12 @@ void note_end_announced(const EndMemory& memory, std::uint32_t member) {
 std::optional<PendingTensor> look_at_end(const EndMemory& memory) {
     const auto& header = memory.header();
     const std::uint64_t all = all_members(memory.extent().members);
-    // acquire; partner: begin_to_await_end()
+    // Acquire: pairs with begin_to_await_end().
     if ((header.end_awaited.load(std::memory_order_acquire) & all) == 0) {
         return std::nullopt;
     }
     const std::int64_t since = header.end_awaited_ns.load(std::memory_order_relaxed);
-    // acquire; partner: note_end_announced(), before which the member began its step.
+    // Acquire: pairs with note_end_announced(). The member began its step before that call.
     const std::uint64_t announced = header.end_announced.load(std::memory_order_acquire) & all;
     return PendingTensor{.id = {kNoSlot, 1, static_cast<std::uint64_t>(since)},
                          .name = std::string(name_of_call(memory)),
@@ -82,7 +84,7 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     std::string text;
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
-        // acquire; partner: Registrar::await_readers(), which says that the mailbox is full of unread answers.
+        // Acquire: pairs with Registrar::await_readers(), which says that the mailbox is full of unread answers.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

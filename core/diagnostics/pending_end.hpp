@@ -13,29 +13,29 @@
 
 namespace rueda::core {
 
-/// The end of a process set that some members wait for and others have not announced: shutdown(), or the end of one set
-/// by remove_process_set() or leave_process_set(). It is reported like a tensor that some ranks have announced; its
-/// name is the call.
+/// Some members may wait for the end of a process set that other members have not announced: in shutdown(),
+/// remove_process_set() or leave_process_set(). This is reported like a tensor that some ranks have announced; its name
+/// is the name of the call.
 ///
-/// Threads: any. All functions here read words that may be read at any time.
+/// Threads: any. The functions here read only words that any thread may read at any time.
 
-/// Record that a member waits for the end, or no longer does. The member itself calls them.
+/// These two record that a member waits for the end, or no longer waits. The member itself calls them.
 void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
                         std::int64_t now_ns);
 void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
-/// Says that a member is announcing its end, before it posts this to the registrar. Called by this member, which is in
-/// the step ProtocolStep::kPosting.
+/// Records that a member is announcing its end. The member itself calls this before it posts the announcement to the
+/// registrar, in the step ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Returns nothing while no member waits. If all members have announced the end and some member still waits, it is
-/// pending: some member may be stopped in its post or in the registrar's work, and is then unfinished.
+/// Returns nothing while no member waits. If all members have announced the end and some member still waits, the end is
+/// still pending: a member may be stopped in its post or in the registrar's work. That member is listed as unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
-/// What keeps this member from ending, for the line about its rank: "has called shutdown(), and has not announced it
-/// yet". It is "" while no member waits, and if nothing is known.
+/// Text for the line about this member: what keeps it from ending, for example "has called shutdown(), and has not
+/// announced it yet". Returns "" while no member waits, or if nothing is known.
 [[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Whether the name comes from look_at_end(), so that it is a call and not a tensor.
+/// Whether the name comes from look_at_end(): then it is the name of a call and not of a tensor.
 [[nodiscard]] bool is_name_of_end(std::string_view name);
 
 /// The first line of a stall report in which the pending end is the only entry.

@@ -37,7 +37,7 @@ void add_announcement(const Memory& memory, PendingTensor& tensor, std::uint32_t
     }
 }
 
-/// The members that have announced `id.generation`, and since when. Returns nothing if there are none.
+/// Returns the members that have announced `id.generation`, and since when. Returns nothing if no member has.
 std::optional<PendingTensor> read_places(const Memory& memory, const PendingTensor::Id& id) {
     PendingTensor tensor;
     tensor.id = id;
@@ -54,12 +54,12 @@ std::optional<PendingTensor> read_places(const Memory& memory, const PendingTens
     return tensor.ready_mask == 0 ? std::nullopt : std::optional(tensor);
 }
 
-/// Whether some members have arrived and others have not, by the slot's arrivals.
+/// Whether the slot's arrivals show that some members have arrived and others have not.
 bool is_incomplete(const Memory& memory, std::uint64_t word) {
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) % memory.extent().members != 0;
 }
 
-/// An entry of the log that a member has claimed and not published. Nothing behind it can be read.
+/// Whether a member has claimed this log entry and not published it. No entry behind such an entry can be read.
 struct Hole {
     std::uint64_t position = 0;
     std::uint32_t member = 0;
@@ -70,7 +70,7 @@ std::optional<Hole> find_hole(const Memory& memory) {
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
         position = std::max(position, memory.cursor(member).position.load(std::memory_order_acquire));
     }
-    // Everything before any cursor is published.
+    // All entries before any member's cursor are published.
     for (std::uint32_t looked = 0; looked < memory.extent().log_entries() && log.is_published(position); ++looked) {
         ++position;
     }
@@ -78,9 +78,9 @@ std::optional<Hole> find_hole(const Memory& memory) {
     return member ? std::optional(Hole{position, *member}) : std::nullopt;
 }
 
-/// The slots for which the log says how an operation ends, and which some member has not read yet. The log is walked
-/// through once, however many slots are asked for: each question continues where the one before it ended. The walk is
-/// at most one ring long, whatever other processes wrote into the cursors.
+/// Finds the slots for which the log has an entry that ends an operation and that some member has not read yet. The log
+/// is read once, however many slots the caller asks for: each question continues where the previous one stopped. At
+/// most one ring of entries is read, whatever other processes wrote into the cursors.
 class Answers {
 public:
     explicit Answers(const Memory& memory)
@@ -126,15 +126,15 @@ private:
 
     const Memory& memory_;
     std::vector<bool> has_answer_;      // by slot
-    std::vector<std::uint32_t> slots_;  // the slots among them that have names
-    std::size_t named_ = 0;             // the number of slots whose names were already looked at
+    std::vector<std::uint32_t> slots_;  // those of these slots that have names
+    std::size_t named_ = 0;             // the number of these slots whose names were already read
     std::set<std::string> names_;
     std::uint64_t position_ = 0;
     std::uint32_t left_;
 };
 
-/// All members have arrived, and the log does not call the operation: the last arriver has not got so far, or the call
-/// is behind an unpublished entry.
+/// All members have arrived, but the log does not call the operation: the last arriver has not written the call yet, or
+/// the call is behind an unpublished entry.
 bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole,
                  Answers& answers) {
     const auto& arrivals = memory.arrivals(slot);
@@ -147,8 +147,8 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
     return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !answers.has(slot);
 }
 
-/// The last generation that some member has announced; direct announcements are not among the arrivals. 0: none, or the
-/// first one.
+/// The last generation that any member has announced, without direct announcements, which are not among the arrivals.
+/// 0: none, or only the first generation was announced.
 std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     std::uint64_t stamp = 1;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -159,7 +159,7 @@ std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     return stamp - 1;
 }
 
-/// The members whose last direct announcement was in the slot: it may be pending there.
+/// The members whose last direct announcement was in this slot. That announcement may be pending there.
 std::uint64_t went_directly(const Memory& memory, std::uint32_t slot) {
     std::uint64_t members = 0;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -194,8 +194,9 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
-/// The generation of a named slot that may be pending, from its state and its arrivals. If the slot is retired while a
-/// direct announcement is pending in it, this announcement stays pending until all members have read the retirement.
+/// Returns the generation of a named slot that may be pending, according to the slot's state and arrivals. If the slot
+/// is retired while a direct announcement is pending in it, this announcement stays pending until all members have read
+/// the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
                                                    std::uint64_t word, bool direct, bool uncalled) {
     if ((state == SlotState::first_sight && !ArrivalCount::is_retired(word)) || state == SlotState::answering) {
@@ -217,7 +218,7 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
-        return std::nullopt;  // the usual case; the label need not be read
+        return std::nullopt;  // the usual case, in which the label need not be read
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
@@ -238,8 +239,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     if (all_ready(memory, *tensor)) {
-        // If all members have announced directly, every member that looks completes the operation. But if one of them
-        // is counted, all have to be counted.
+        // If all members have announced directly, each member completes the operation as soon as it looks. But if one
+        // announcement is counted, all of them must be counted.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;
@@ -248,9 +249,10 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     return tensor;
 }
 
-/// The ranks that wait in join(). Their wait begins when something was last announced, because they wait for nothing
-/// that is late as long as the others go on. If all ranks of this host have joined, they wait for the other hosts. In a
-/// set without other hosts, they wait for the ranks that have not ended their earlier operations.
+/// Returns the ranks that wait in join(), as one entry. The age of the entry is the time since the last announcement of
+/// any tensor: as long as the other ranks announce tensors, the joined ranks wait for nothing that is late. If all
+/// ranks of this host have joined, they wait for the other hosts. In a set without other hosts, they wait for the ranks
+/// that have not ended their earlier operations.
 std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other_hosts) {
     auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
@@ -275,8 +277,8 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other
     return joins;
 }
 
-/// Everything that is pending, by name if it has one. The announcements of a name may be in a slot, in mailboxes, and
-/// in private memory before a full mailbox.
+/// Collects everything that is pending. Operations with a name are found by their name. The announcements of a name may
+/// be in a slot, in mailboxes, or in the private memory of a member whose mailbox is full.
 class Collection {
 public:
     explicit Collection(const Memory& memory)
@@ -299,20 +301,21 @@ public:
             look_at_mailbox(member);
         }
     }
-    /// `with_other_hosts`: also returns what waits only for other hosts.
+    /// `with_other_hosts`: also returns operations that wait only for other hosts.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
-        // If all ranks have joined and something is pending, they wait for that.
+        // If all ranks have joined and an operation is pending, the ranks wait for that operation. So the join is not
+        // listed.
         if (auto joins = look_at_joins(memory_, is_one_of_hosts_);
             joins && (pending_.empty() || is_one_of_hosts_ || !all_ready(memory_, *joins))) {
             pending_.push_back(std::move(*joins));
         }
         for (PendingTensor& tensor : pending_) {
             explain(tensor);
-            // A join, or an operation without a name, needs no room in a mailbox.
+            // A join or an operation without a name needs no space in a mailbox.
             tensor.unseen_mask = tensor.name.empty() || is_join(tensor) ? 0 : unseen_ & ~tensor.ready_mask;
         }
-        // On several hosts, operations that all members of this host have announced wait for other hosts; the leader
-        // knows of them.
+        // On several hosts, if all members of this host have announced an operation, it waits for other hosts. The
+        // leader reports such operations.
         std::erase_if(pending_, [this, with_other_hosts](const PendingTensor& tensor) {
             return is_one_of_hosts_ && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
                    (tensor.unfinished_mask | tensor.unread_mask) == 0;
@@ -327,7 +330,7 @@ public:
         return std::move(pending_);
     }
 
-    /// What delays the registrar's work.
+    /// Finds out what delays the registrar's work.
     [[nodiscard]] Obstacles obstacles() const {
         if (hole_) {
             return {.unfinished_mask = std::uint64_t{1} << hole_->member};
@@ -344,31 +347,32 @@ public:
         const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
         return {.unfinished_mask = is_turn ? std::uint64_t{1} << (with - 1) : 0, .unread_mask = unread};
     }
-    /// Why the member's mailbox has no room.
+    /// Why the member's mailbox stays full.
     [[nodiscard]] Obstacles obstacles_to_room(std::uint32_t member) const {
         const std::uint64_t unread = behind(reads_awaited(member));
         return unread != 0 ? Obstacles{.unread_mask = unread} : obstacles();
     }
 
 private:
-    /// The records that no registrar has handled, and the first announcement that found no room.
+    /// Adds the records that no registrar has handled, and the first announcement that found the mailbox full.
     void look_at_mailbox(std::uint32_t member) {
         auto& mailbox = memory_.mailbox(member);
         std::uint64_t index = mailbox.taken.load(std::memory_order_acquire);
-        const std::uint64_t posted = mailbox.posted.load(std::memory_order_acquire);  // partner: Registrar::post()
+        const std::uint64_t posted = mailbox.posted.load(std::memory_order_acquire);  // pairs with Registrar::post()
         for (std::uint32_t looked = 0; index < posted && looked < memory_.extent().mailbox_records; ++looked, ++index) {
             auto& record = memory_.mailbox_record(member, index);
             const std::string name = record.pending_name();
             const std::int64_t announced_ns = record.place.announced_ns.load(std::memory_order_relaxed);
-            // A registrar marks a record as taken after it has handled the record, and may be stopped in between.
+            // A registrar marks a record as taken after it has handled the record. It may be stopped between the two
+            // steps.
             const bool is_answered = looked == 0 && !name.empty() && answers_.has(name);
-            // A record is reused only after it was taken.
+            // A record is reused only after it was marked as taken.
             if (!name.empty() && !is_answered && mailbox.taken.load(std::memory_order_relaxed) <= index) {
                 add(name, member, announced_ns);
             }
         }
         // The mailbox publishes the name of its first deferred announcement, which is read below. The names of further
-        // ones are not visible here. Partner: Announcer::tell_deferred_count().
+        // deferred announcements are not visible here. Pairs with Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }
@@ -408,7 +412,7 @@ private:
         return members;
     }
 
-    /// Why the operation makes no progress, apart from members that have not announced it.
+    /// Finds out why the operation makes no progress, apart from members that have not announced it.
     void explain(PendingTensor& tensor) const {
         const bool all = all_ready(memory_, tensor);
         if (all) {
@@ -438,7 +442,7 @@ private:
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;
-    std::uint64_t unseen_ = 0;               // members with announcements that the others cannot see
+    std::uint64_t unseen_ = 0;               // members with announcements that other members cannot see
     std::set<std::string> waiting_records_;  // names whose announcements no registrar has handled
 };
 
@@ -455,7 +459,8 @@ std::vector<std::uint64_t> unnamed_started(const Memory& memory) {
     const std::uint32_t slots = memory.extent().unnamed_slots;
     std::vector<std::uint64_t> started(memory.extent().members, 0);
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        // A rank that has announced a generation has completed the one before, so all members have announced that one.
+        // A rank announces a generation only after it has completed the previous one. So all members have announced the
+        // previous one.
         const std::uint64_t newest = newest_generation(memory, slot);
         for (std::uint32_t member = 0; member < started.size(); ++member) {
             for (std::uint64_t generation = newest; generation > 0 && generation + 2 > newest; --generation) {

@@ -12,13 +12,13 @@
 
 namespace rueda::core {
 
-/// A tensor that some members have announced and others have not. Or a tensor that all have announced and that the log
-/// does not call, because a member is stopped in the middle of a step of the negotiation.
+/// A tensor that some members have announced and others have not. Or a tensor that all members have announced but that
+/// the log does not call, because a member is stopped in the middle of a step of the negotiation.
 struct PendingTensor {
     /// Distinguishes this pending operation from earlier and later ones in the same slot.
     struct Id {
-        std::uint32_t slot = 0;  ///< kNoSlot: the announcements wait in mailboxes, or it is a join
-        std::uint32_t use = 0;   ///< how often the slot was given a name; without a slot, a hash of the name
+        std::uint32_t slot = 0;  ///< kNoSlot: the announcements are in mailboxes, or this is a join
+        std::uint32_t use = 0;   ///< how often the slot was given a name; if there is no slot, a hash of the name
         std::uint64_t generation = 0;
 
         // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy takes the compiler's 0 for a pointer
@@ -26,27 +26,27 @@ struct PendingTensor {
     };
 
     Id id;
-    std::string name;  ///< empty: unnamed
+    std::string name;  ///< empty for an unnamed operation
     /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
-    std::int64_t since_ns = 0;     ///< the first announcement, or the last one if all are ready; CLOCK_MONOTONIC
+    /// time of the first announcement, or of the last one if all are ready; CLOCK_MONOTONIC
+    std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< bit per member
-    /// By member: where the call stands, "" if the member is not ready. Only in a set with call sites.
+    /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.
     std::vector<std::string> sites = {};
 
-    // Why the operation makes no progress, apart from members that are not ready. One bit per member.
-    std::uint64_t unfinished_mask = 0;  ///< members that have begun the next step of the negotiation, and have not
-                                        ///< finished it
-    std::uint64_t unread_mask = 0;      ///< members that must read the log before there is a slot, or a mailbox record,
+    // The reasons for which the operation makes no progress, apart from members that are not ready. One bit per member.
+    std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
+    std::uint64_t unread_mask = 0;      ///< members that must read the log before a slot or a mailbox record is free
                                         ///< for it
-    /// Members that do not seem ready and may have announced it: they have announcements that wait for room in their
-    /// mailbox, and only they know the names.
+    /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
+    /// their mailbox is full, and only they know the names.
     std::uint64_t unseen_mask = 0;
-    std::int64_t last_ns = 0;  ///< the last announcement
+    std::int64_t last_ns = 0;  ///< time of the last announcement
 };
 
-/// How many unnamed operations each member has announced, at least: calls that wait in its own queue are not included.
-/// Threads: any.
+/// The number of unnamed operations that each member has announced, at least: calls that wait in the member's own queue
+/// are not counted. Threads: any.
 [[nodiscard]] std::vector<std::uint64_t> unnamed_started(const NegotiationMemory<base::StdAtomics>& memory);
 /// The ranks of the job, grouped by the number of unnamed operations that they have started.
 using StartedByRank = std::map<std::uint64_t, std::vector<std::int32_t>>;
@@ -59,19 +59,19 @@ template <class RankOf>
     }
     return ranks;
 }
-/// For example "; rank 1 has started 18 unnamed operations, ranks 0, 2: 17: …" if the ranks have started different
-/// numbers of them; else "".
+/// For example "; rank 1 has started 18 unnamed operations, ranks 0, 2: 17: …". Returns "" if all ranks have started
+/// the same number.
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() with nothing
-/// announced since then count as one entry, "join()". The end of the set that ranks wait for is another one
-/// (pending_end.hpp). Reads only what may be read at any time. A slot that changes meanwhile is left out, because it is
-/// not stalled.
+/// announced since then count as one entry, "join()". If ranks wait for the end of the set, this is another entry
+/// (pending_end.hpp). Reads only words that any thread may read at any time. A slot that changes meanwhile is left out,
+/// because it is not stalled.
 ///
-/// Costs a cache line per slot that was ever used, and more only for pending ones. Threads: any.
+/// Reads one cache line for each slot that was ever used, and more only for pending tensors. Threads: any.
 [[nodiscard]] std::vector<PendingTensor> pending_tensors(const NegotiationMemory<base::StdAtomics>& memory);
-/// The same, and on several hosts also operations that all members of this host have announced and other hosts may not
-/// have.
+/// Like pending_tensors(). On several hosts it also returns operations that all members of this host have announced,
+/// but other hosts may not have.
 [[nodiscard]] std::vector<PendingTensor> pending_on_any_host(const NegotiationMemory<base::StdAtomics>& memory);
 
 /// What delays the registrar's work. One bit per member, as in PendingTensor.
@@ -79,11 +79,11 @@ struct Obstacles {
     std::uint64_t unfinished_mask = 0;
     std::uint64_t unread_mask = 0;
 };
-/// Why this member's mailbox has no room, if it is full. Threads: any.
+/// Why this member's mailbox stays full, if it is full. Threads: any.
 [[nodiscard]] Obstacles obstacles_to_mailbox(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Whether all members have announced the operation, or have joined if it is a join, or the log says how it ends.
-/// `slot` is kNoSlot if the member that asks does not know it; then `generation` does not matter. Threads: any.
+/// Whether all members have announced the operation (if it is a join: have joined), or the log says how it ends. `slot`
+/// is kNoSlot if the asking member does not know the slot; then `generation` does not matter. Threads: any.
 [[nodiscard]] bool is_announced_by_all(const NegotiationMemory<base::StdAtomics>& memory, const std::string& name,
                                        std::uint32_t slot, std::uint64_t generation);
 

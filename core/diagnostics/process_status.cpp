@@ -14,7 +14,7 @@
 namespace rueda::core {
 namespace {
 
-/// The next field of text, separated by blanks; "" at the end.
+/// Returns the next field of the text; fields are separated by blanks. Returns "" at the end.
 std::string_view take_field(std::string_view& text) {
     text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
     const std::string_view field = text.substr(0, text.find_first_of(" \n"));
@@ -25,8 +25,8 @@ std::string_view take_field(std::string_view& text) {
 }  // namespace
 
 std::optional<ProcessStatus> parse_process_status(std::string_view text) {
-    // proc(5) numbers the fields from 1; the command is the second one. All fields behind it are a letter and numbers,
-    // so its closing parenthesis is the last one in the line.
+    // proc(5) numbers the fields from 1; the command is the second one. The fields behind it are only a letter and
+    // numbers, so the last closing parenthesis in the line is the end of the command.
     constexpr int kState = 3;
     constexpr int kThreads = 20;
     constexpr int kStartTime = 22;
@@ -48,7 +48,7 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
             return std::nullopt;
         }
     }
-    // A number at the very end of the text may be the beginning of a longer one.
+    // A number at the very end of the text may be the beginning of a longer number that was cut.
     return text.empty() ? std::nullopt : std::optional(status);
 }
 

@@ -9,7 +9,7 @@ namespace rueda::core {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// Converts a setting, which users give in seconds.
+/// Converts a setting that users give in seconds.
 [[nodiscard]] inline std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 }  // namespace rueda::core

@@ -19,16 +19,16 @@ using collectives::WireWriter;
 
 namespace {
 
-/// How long the root waits for the accounts of the hosts.
+/// How long the root waits for the hosts' accounts.
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
-/// More would not be printed.
+/// A report prints no more tensors than this.
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
-/// The maximum number of call sites of a tensor for the ranks of one host.
+/// The maximum number of call sites in a tensor's entry, for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
-/// How many bytes of a message the tensors of an account may take. The rest is reserved for its ranks, and is enough
-/// for the host that has the most of them.
+/// How many bytes of a message the tensors of an account may take. The rest is reserved for the ranks of the host. It
+/// is enough for the largest number of ranks that a host may have.
 constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
 
 std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }
@@ -148,7 +148,7 @@ void append(std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& m
     ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
-/// Writes as many of `items` as fit into `bytes`, with their number in front. Returns whether all fitted.
+/// Writes the number of items, and then as many of `items` as fit into `bytes`. Returns whether all items fitted.
 template <class Items, class Write>
 bool write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
     std::vector<collectives::Bytes> written;
@@ -169,7 +169,7 @@ bool write_some(WireWriter& writer, const Items& items, std::size_t most, std::s
     return written.size() == items.size();
 }
 
-/// All hosts list tensors in this order, so that lists that were cut have the same beginning.
+/// The order in which all hosts list tensors, so that lists that were cut start with the same tensors.
 using Key = std::pair<std::string, std::uint64_t>;
 Key key_of(const StallReport::Tensor& tensor) { return {tensor.name, tensor.call}; }
 
@@ -179,7 +179,8 @@ std::vector<StallReport::Tensor> in_order(std::vector<StallReport::Tensor> tenso
     return tensors;
 }
 
-/// Tensors behind the last one of an account that was cut are unknown for that host.
+/// If an account was cut, the state of the tensors behind its last one is unknown for that host. Returns the last
+/// tensor that is known for all hosts.
 std::optional<Key> last_known(std::span<const HostAccount> accounts) {
     std::optional<Key> last;
     for (const HostAccount& account : accounts) {
@@ -427,8 +428,8 @@ Status StallInquiry::send(Link& link) {
     return {};
 }
 
-/// If something has been pending for long on this host, the root asks all hosts. A leader that is not the root asks the
-/// root to do so.
+/// If an operation has been pending on this host for a long time, the root asks all hosts. A leader that is not the
+/// root asks the root to do so.
 void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     const bool stalled = source.longest_wait(now_ns) >= settings_.warning_seconds;
     if (has_parent_) {
@@ -441,7 +442,7 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     if ((stalled || noticed_ || ends_job) && !asking_) {
         ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
-        // all operations make progress again, or there would be a notice
+        // all operations make progress again; otherwise there would be a notice
         static_cast<void>(schedule_.look({}, now_ns));
     }
     noticed_ = false;
@@ -458,14 +459,14 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
-/// For the root: evaluates the accounts once all hosts have answered, or have had the time to.
+/// For the root: evaluates the accounts once all hosts have answered, or once the time to answer is over.
 std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns) {
     if (!asking_ || (accounts_.size() < hosts_ && now_ns - asked_ns_ < kAnswerNs)) {
         return std::nullopt;
     }
     const StallReport report = merge(accounts_, host_of_, settings_.warning_seconds);
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
-    // The schedule is replaced once the texts exist, as in StallMonitor::tick().
+    // The schedule is replaced only after the texts exist, as in StallMonitor::tick().
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t usual = now_ns + settings_.look_interval_ns;
@@ -483,7 +484,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
     return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false});
 }
 
-/// Numbers for the schedule, which knows tensors by numbers.
+/// Gives tensors numbers, because the schedule identifies tensors by numbers.
 std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, std::int64_t now_ns) {
     std::vector<PendingTensor> pending;
     std::erase_if(numbers_, [&](const auto& number) {
@@ -494,7 +495,8 @@ std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, s
     for (const StallReport::Tensor& tensor : report.tensors) {
         const auto number = numbers_.try_emplace({tensor.name, tensor.call}, inquiry_).first->second;
         PendingTensor one;
-        // A tensor that stalls again later is a new stall: its number is that of the first inquiry that found it.
+        // If a tensor stalls again later, this is a new stall: its number is the number of the first inquiry that found
+        // it.
         one.id = {number, 0, std::hash<std::string>()(tensor.name) + tensor.call};
         one.since_ns = now_ns - nanoseconds(tensor.seconds);
         pending.push_back(std::move(one));

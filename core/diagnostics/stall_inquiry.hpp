@@ -20,44 +20,45 @@
 
 namespace rueda::core {
 
-/// What one host knows about pending tensors, and what its ranks are doing.
+/// What one host knows about pending tensors, and what the ranks of this host are doing.
 struct HostAccount {
     std::uint32_t host = 0;
-    std::vector<StallReport::Tensor> tensors;  ///< `ready`: its ranks that have announced it; `missing`: empty
-    /// If set, the account was cut: tensors behind the last of `tensors`, by name and then by call, are not in it.
+    std::vector<StallReport::Tensor> tensors;  ///< `ready`: the host's ranks that have announced it; `missing`: empty
+    /// If true, the account was cut: it does not contain tensors that come after the last of `tensors` in the order by
+    /// name and call.
     bool cut = false;
     std::vector<StallReport::Rank> ranks;
 };
 
-/// A message between leaders about a tensor that stands still. A notice goes up to the root, which asks. A question
-/// goes down to all leaders. Every host's account goes up.
+/// A message between leaders about a tensor that makes no progress. A notice goes up to the root. The root then sends a
+/// question down to all leaders. The account of every host goes up to the root.
 enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3 };
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
-    std::uint32_t inquiry = 0;  ///< the number of the inquiry; for a question and an account
+    std::uint32_t inquiry = 0;  ///< in a question and an account: the number of the inquiry
     HostAccount account;
 };
 
-/// The longest message. An account contains as much as fits.
+/// The length of the longest message. An account contains as much as fits.
 inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 [[nodiscard]] std::vector<std::byte> encode(const StallMessage& message);
-/// Reads bytes of another process. Internal for bytes that no correct leader writes.
+/// Reads bytes that another process wrote. Returns ErrorCode::internal for bytes that no correct leader writes.
 [[nodiscard]] Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                        std::uint32_t hosts);
 
-/// Makes one report of the accounts. A rank counts as missing if its host does not say that it is ready. Tensors for
-/// which no rank is missing are left out, because they are under way; so are tensors for which a host had no room in
-/// its account. `host_of` is by rank; -1: not in the set.
+/// Makes one report from the accounts. A rank counts as missing if its host's account does not say that the rank is
+/// ready. A tensor is left out if no rank is missing, because it makes progress. A tensor is also left out if it did
+/// not fit into the account of some host. `host_of` is by rank; -1: not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
-/// One leader's part in finding tensors that some ranks of several hosts have announced and others have not, for a long
-/// time. The root prints the report.
+/// One leader's part in the search for tensors that some ranks of several hosts announced a long time ago and other
+/// ranks have not announced. The root prints the report.
 ///
-/// Threads: the thread that holds the leader's progress lock.
+/// Threads: only the thread that holds the leader's progress lock.
 class StallInquiry {
 public:
-    /// Another leader in the tree.
+    /// A leader next to this one in the tree.
     struct Neighbour {
         std::uint32_t host = 0;
         int rank = 0;
@@ -67,20 +68,21 @@ public:
                  std::optional<Neighbour> parent, std::span<const Neighbour> children,
                  collectives::Transport& transport);
 
-    /// Functions that tell what this host knows.
+    /// Functions that return what this host knows.
     struct Source {
         /// How long the oldest pending tensor has waited, in seconds; 0 if none is pending. Called about once per
         /// second.
         std::function<double(std::int64_t now_ns)> longest_wait;
-        /// The whole account. For this, the state of every process of the host is read. Called only if an operation
+        /// Returns the whole account. It reads the state of every process of the host. Called only if an operation
         /// makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
     };
-    /// Call it a few times per second. A failure ends the job.
+    /// Call this a few times per second. A failure ends the job.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
-    /// After an abort: the transport is not used any more, and the memory of messages under way stays.
+    /// Called after an abort: this object stops using the transport, but keeps the memory of messages that are still
+    /// being transferred.
     void abandon() noexcept;
-    /// For the end of a process set before the end of the job: no member of it asks any more.
+    /// Called at the end of a process set that ends before the job: no member of the set asks any more.
     Status leave();
 
 private:
@@ -103,24 +105,26 @@ private:
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
     std::uint32_t hosts_;
-    std::vector<std::int32_t> host_of_;  // by rank of the job; -1: not of the set
+    std::vector<std::int32_t> host_of_;  // by rank of the job; -1: not in the set
     bool has_parent_;
     StallSettings settings_;
     collectives::Transport& transport_;
     std::shared_ptr<std::vector<Link>>
-        // the buffer for the parent comes first; after an abort MPI may still use them, so the memory is shared
+        // The buffer for the parent comes first. The memory is shared, because MPI may still use the buffers after an
+        // abort.
         links_;
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;
-    // Only on the root:
+    // The following members are used only on the root.
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
-    std::vector<HostAccount> accounts_;  // of the current inquiry
+    std::vector<HostAccount> accounts_;  // the accounts of the current inquiry
     bool asking_ = false;
-    std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry ends the job; 0: never
-    std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;  // numbers of tensors, by name and call
+    std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry will end the job; 0: never
+    // the number of each tensor, by name and call
+    std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;
 };
 
 }  // namespace rueda::core

@@ -27,7 +27,8 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     }
     const std::vector<PendingTensor> pending = pending_tensors(memory_);
     // Every rank keeps the schedule, so that another rank can continue when the reporting rank stops responding. The
-    // schedule is replaced once the texts exist: if there is no memory for them, the next tick finds the same again.
+    // schedule is replaced only after the texts exist. If there is no memory for the texts, the next tick makes the
+    // same report.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
@@ -97,7 +98,7 @@ WaitReport StallMonitor::account_of(std::span<const AwaitedTensor> awaited, std:
         awaited_somewhere |= (all & ~found->ready_mask) | found->unfinished_mask | found->unread_mask;
     }
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        // If no rank is missing, a rank is stopped or starved in the middle of the operation.
+        // If no rank is missing, some rank is stopped or starved in the middle of the operation.
         const bool holds_up = awaited_somewhere == 0 && member != own_ && !responds(member, now_ns);
         if (holds_up || (awaited_somewhere >> member & 1) != 0) {
             report.ranks.push_back(describe(member, pending, now_ns));
@@ -141,7 +142,7 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
         if (schedule_.is_stalled(tensor, now_ns)) {
             report.tensors.push_back(describe(tensor, now_ns));
             const std::uint64_t held_up = tensor.unfinished_mask | tensor.unread_mask;
-            // All members have announced the end, but it does not come: any of them may delay it.
+            // All members have announced the end, but it is not complete: any of them may delay it.
             const bool all_ready = tensor.ready_mask == all_members(memory_.extent().members) && held_up == 0;
             missing_somewhere |= all_ready ? tensor.ready_mask : ~tensor.ready_mask | held_up;
         }
@@ -180,7 +181,7 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
     described.pid = block.pid.load(std::memory_order_relaxed);
     if (described.pid > 0 && described.pid != getpid()) {
         const std::optional<ProcessStatus> status = read_process_status(described.pid);
-        // If the number belongs to another process now, it says nothing about the rank.
+        // If the pid now belongs to another process, the state of that process says nothing about the rank.
         if (status && status->start_time == block.process_start.load(std::memory_order_relaxed)) {
             described.process_state = describe_process_state(status->state);
         }
@@ -207,7 +208,7 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
     return described;
 }
 
-/// The name of the slot, if the slot still has the name that it had then.
+/// Returns the name of the slot if the slot still has the name that it had at that time.
 std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t member, std::int64_t now_ns) const {
     const auto& cursor = memory_.cursor(member);
     const std::uint64_t finished = cursor.finished.load(std::memory_order_acquire);
@@ -225,7 +226,8 @@ std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t mem
             return std::nullopt;
         }
     }
-    // An operation that a rank finished after the last look of its background thread was finished at about that time.
+    // If a rank finished an operation after its background thread last looked, the time of the last heartbeat is used
+    // instead.
     const bool is_dated = cursor.finished_seen.load(std::memory_order_acquire) == finished;
     const std::int64_t since = is_dated ? cursor.finished_ns.load(std::memory_order_relaxed)
                                         : blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed);
@@ -238,7 +240,7 @@ void StallMonitor::date_last_finished(std::int64_t now_ns) {
     const std::uint64_t finished = cursor.finished.load(std::memory_order_relaxed);
     if (finished != cursor.finished_seen.load(std::memory_order_relaxed)) {
         cursor.finished_ns.store(now_ns, std::memory_order_relaxed);
-        cursor.finished_seen.store(finished, std::memory_order_release);  // partner: last_finished()
+        cursor.finished_seen.store(finished, std::memory_order_release);  // pairs with last_finished()
     }
 }
 

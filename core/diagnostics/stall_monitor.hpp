@@ -20,20 +20,20 @@
 
 namespace rueda::core {
 
-/// Finds tensors of one process set that some ranks have announced and others have not, for a long time. Every rank
-/// looks; the lowest rank that responds prints the report.
+/// Finds tensors of one process set that some ranks announced a long time ago and other ranks have not announced. Every
+/// rank checks; the lowest rank that responds prints the report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
 public:
     struct Finding {
-        std::string text;        ///< a report of several lines; with shut_down, the reason to abort in one line
-        bool shut_down = false;  ///< abort the job; every rank concludes this by itself
-        /// A report that was due at the same time, to be printed first; "" if there is none.
+        std::string text;        ///< a report of several lines; if shut_down is true, one line: why the job is aborted
+        bool shut_down = false;  ///< whether to abort the job; every rank decides this by itself
+        /// A report that is due at the same time and must be printed first; "" if there is none.
         std::string report_before = {};
     };
 
-    /// The set and the memory outlive this object. `own` is this rank's number among the members.
+    /// The set and the memory must outlive this object. `own` is this rank's number among the members.
     StallMonitor(const StallSettings& settings, const base::HostBlocks& blocks, std::uint32_t own,
                  const NegotiationMemory<base::StdAtomics>& memory);
     StallMonitor(const StallSettings& settings, std::shared_ptr<collectives::Arena> arena,
@@ -42,19 +42,21 @@ public:
         arena_ = std::move(arena);
     }
 
-    /// Call it a few times per second (more often if the warning time is shorter than that). It looks at the arena four
-    /// times per warning time or once per second, whichever is more often, and when it is time to end the job.
+    /// Call this a few times per second (more often if the warning time is shorter than that). tick() reads the arena
+    /// four times per warning time or once per second, whichever is more often. It also reads the arena when it is time
+    /// to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
-    /// Records when this rank finished its last operation, for the other ranks. Call it every liveness interval.
+    /// Records for the other ranks when this rank finished its last operation. Call this every liveness interval.
     void date_last_finished(std::int64_t now_ns);
 
     /// The age of the oldest pending tensor of this host, in seconds; 0 if none is pending. Any thread.
     [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
-    /// What is pending on this host, and what its ranks are doing. Any thread.
+    /// Returns what is pending on this host, and what the ranks of this host are doing. Any thread.
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
-    /// What the operation that is pending by `awaited` waits for, as far as this host knows. Any thread. It looks at
-    /// every slot that was ever used, and in /proc at the ranks that are missing.
+    /// Returns what an operation waits for, as far as this host knows. `awaited` lists the tensors by which the
+    /// operation is pending. This function reads every slot that was ever used, and the state of the missing ranks in
+    /// /proc. Any thread.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
 
 private:

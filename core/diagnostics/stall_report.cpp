@@ -19,7 +19,7 @@ namespace {
 using Tensor = StallReport::Tensor;
 using Ranks = std::vector<std::int32_t>;
 
-/// A report is read on a terminal: more lines than this would push its first sentence out of sight.
+/// A report is read on a terminal. With more lines than this, its first sentence would scroll out of sight.
 constexpr std::size_t kTensorLines = 20;
 constexpr std::size_t kTensorsPerRank = 4;
 
@@ -55,7 +55,8 @@ Ranks without(const Ranks& some, const Ranks& others) {
     return rest;
 }
 
-/// The two longest stalled tensors such that each has a rank that is missing for the other; "" if there are none.
+/// Finds the two longest stalled tensors where each tensor has a missing rank that has announced the other tensor.
+/// Returns "" if there is no such pair.
 std::string crosswise_line(const std::vector<Tensor>& tensors) {
     const std::size_t count = std::min(tensors.size(), kTensorLines);
     for (std::size_t i = 0; i < count; ++i) {
@@ -77,7 +78,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
     }
     std::string text = "waits itself in ";
     for (std::size_t i = 0; i < std::min(waits_in.size(), kTensorsPerRank); ++i) {
-        // In this text, the call site is that of this rank.
+        // In this text, the call site is the one of this rank.
         const std::string from = waits_in[i].sites.empty() ? "" : ", called from " + waits_in[i].sites.front().site;
         text += fmt::format("{}{} ({} s{})", i == 0 ? "" : ", ", name_of(waits_in[i]),
                             seconds_text(waits_in[i].seconds), from);
@@ -88,7 +89,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
 
 const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Why a tensor, or a part of an operation, makes no progress, apart from ranks that are missing.
+/// Says why a tensor, or a part of an operation, makes no progress, apart from ranks that are missing.
 template <class Awaited>
 std::string obstacle_text(const Awaited& tensor) {
     std::string text;
@@ -150,7 +151,7 @@ std::string name_of(const AwaitedTensor& tensor) {
     return fmt::format("{} {}", tensor.is_group ? "group" : "tensor", base::quote(tensor.name, RUEDA_MAX_NAME));
 }
 
-/// Why this rank has not announced a part.
+/// Says why this rank has not announced a part.
 std::string room_text(const WaitReport::Part& part) {
     std::string text = "this rank has not announced it yet, because its mailbox has no room";
     if (!part.unread.empty()) {
@@ -162,7 +163,7 @@ std::string room_text(const WaitReport::Part& part) {
     return text;
 }
 
-/// Which ranks have announced a part, and which have not.
+/// Says which ranks have announced a part, and which have not.
 std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
     if (part.tensor.waits_behind != 0) {
         const std::string what = describe_unnamed(part.tensor.waits_behind);
@@ -229,7 +230,7 @@ std::string format_awaited(const WaitReport& report) {
 }
 
 std::string format_wait(const WaitReport& report) {
-    // An error is one line. The tensors of a group are usually missing on the same ranks.
+    // Makes one line, because an error is one line. The tensors of a group are usually missing on the same ranks.
     constexpr std::size_t kParts = 3;
     constexpr std::size_t kRanks = 4;
     std::string text;

@@ -15,35 +15,35 @@ namespace rueda::core {
 /// All data of a stall report.
 struct StallReport {
     struct Tensor {
-        std::string name;        ///< empty: unnamed
-        std::uint64_t call = 0;  ///< of an unnamed one
-        double seconds = 0;      ///< since the first announcement
+        std::string name;        ///< empty for an unnamed operation
+        std::uint64_t call = 0;  ///< number of an unnamed operation
+        double seconds = 0;      ///< time since the first announcement
         std::vector<std::int32_t> ready;
         std::vector<std::int32_t> missing;
-        std::vector<SiteOfRanks> sites = {};        ///< where the ready ranks have called it, if that is known
-        std::vector<std::int32_t> unfinished = {};  ///< ranks that have begun the next step of the negotiation
-        std::vector<std::int32_t> unread = {};      ///< ranks that must read the log before there is room for the
-                                                    ///< announcement
-        /// Ranks that may have announced it and are not among `missing`, because they have announcements that wait for
-        /// room.
+        std::vector<SiteOfRanks> sites = {};  ///< where the ready ranks made the call, if known
+        /// ranks that have begun the next step of the negotiation and not finished it
+        std::vector<std::int32_t> unfinished = {};
+        std::vector<std::int32_t> unread = {};  ///< ranks that must read the log to make the announcement possible
+        /// Ranks that may have announced it and are not among `missing`: they have announcements that wait because
+        /// their mailbox is full.
         std::vector<std::int32_t> unseen = {};
 
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// What a missing rank is doing. Unknown values are empty and are not printed.
+    /// What a missing rank is doing. If a value is unknown, it is empty and is not printed.
     struct Rank {
         std::int32_t rank = 0;
         std::int32_t pid = 0;
         std::string process_state;
-        std::string busy;              ///< the scope that it declared
+        std::string busy;              ///< the scope that its program declared
         std::vector<Tensor> waits_in;  ///< oldest first
-        std::string stack;             ///< of its main thread; not captured in this version
-        double silent_seconds = 0;     ///< seconds since its background thread last ran, if that is long ago
+        std::string stack;             ///< the stack of its main thread; not captured in this version
+        double silent_seconds = 0;     ///< seconds since its background thread last ran; 0 if that was recently
         std::uint64_t unnamed = 0;     ///< the number of unnamed operations that it has started
         std::string host = {};
         std::int64_t step = -1;  ///< the training step that the rank began last; -1: the rank has not reported any
-        /// The last operation of this process set that the rank has finished. It ended `seconds` ago, and its lists of
+        /// The last operation of this process set that the rank has finished. It ended `seconds` ago. Its lists of
         /// ranks are empty.
         std::optional<Tensor> finished = {};
     };
@@ -52,50 +52,53 @@ struct StallReport {
     std::vector<Tensor> tensors;  ///< oldest first
     std::vector<Rank> missing_ranks;
     std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not sent their accounts
-    StartedByRank started = {};              ///< unnamed operations, if one of `tensors` is unnamed
+    /// how many unnamed operations the ranks have started, if one of `tensors` is unnamed
+    StartedByRank started = {};
 };
 
-/// A tensor by which an operation of this rank is pending.
+/// One of the tensors by which an operation of this rank is pending.
 struct AwaitedTensor {
-    std::string name = {};           ///< empty: unnamed
-    std::uint64_t call = 0;          ///< of an unnamed one
-    std::uint64_t waits_behind = 0;  ///< this rank has not announced it, because this earlier unnamed call is pending
-    bool is_group = false;           ///< this part is the number of a group's members, which is announced under the
-                                     ///< group's name
-    bool waits_for_room = false;     ///< this rank has not announced it, because its mailbox is full
-    std::uint32_t slot = kNoSlot;    ///< the tensor's state, as far as this rank knows it
-    std::uint64_t generation = 0;    ///< in `slot`
+    std::string name = {};   ///< empty for an unnamed operation
+    std::uint64_t call = 0;  ///< number of an unnamed operation
+    /// this rank has not announced this tensor, because this earlier unnamed call is pending
+    std::uint64_t waits_behind = 0;
+    bool is_group = false;         ///< this part is the number of the group's members, which is announced under the
+                                   ///< name of the group
+    bool waits_for_room = false;   ///< this rank has not announced it, because its mailbox is full
+    std::uint32_t slot = kNoSlot;  ///< the state of the tensor, as far as this rank knows it
+    std::uint64_t generation = 0;  ///< the generation in `slot`
 };
 
-/// What an operation waits for, as the error of a wait with a timeout describes it.
+/// Data for the timeout error of a wait: what the operation is waiting for.
 struct WaitReport {
     enum class Kind : std::uint8_t { collective, send, receive };
     struct Part {
         AwaitedTensor tensor;
         std::vector<std::int32_t> ready = {};    ///< ranks of this host
-        std::vector<std::int32_t> missing = {};  ///< ranks of this host; for a message, the ranks of its other side
-        // As in StallReport::Tensor. If tensor.waits_for_room: what the mailbox of this rank waits for.
+        std::vector<std::int32_t> missing = {};  ///< ranks of this host; for a message, the ranks of the other side
+        // As in StallReport::Tensor. If tensor.waits_for_room is true: what the mailbox of this rank waits for.
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};
         std::vector<std::int32_t> unseen = {};
-        bool known = true;  ///< false if it is not known who has announced it
+        bool known = true;  ///< false if this rank cannot know who has announced it
     };
     Kind kind = Kind::collective;
-    std::vector<Part> parts = {};               ///< empty: nothing is known
+    std::vector<Part> parts = {};               ///< empty if nothing is known
     std::vector<StallReport::Rank> ranks = {};  ///< the missing ranks, the ranks without progress, and what each of
                                                 ///< them is doing
     std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts
 };
-/// For example "tensor 'w'", "tensor 'a' and 3 more", "receive from rank 1, tag 7"; "" if nothing is known.
+/// For example "tensor 'w'", "tensor 'a' and 3 more" or "receive from rank 1, tag 7"; "" if nothing is known.
 [[nodiscard]] std::string format_awaited(const WaitReport& report);
 /// For example "rank 1 has not announced it, ranks 0, 2 have; rank 1 (pid 17): stopped by a signal; …"; "" if nothing
 /// is known.
 [[nodiscard]] std::string format_wait(const WaitReport& report);
 
-/// Several lines, without a newline at the end. The first line is the sentence that users search for.
+/// Formats the report in several lines, without a newline at the end. The first line is the sentence that users search
+/// for.
 [[nodiscard]] std::string format_stall_report(const StallReport& report);
 
-/// Why the job is ended, in one line. `started` is as in a report.
+/// Says in one line why the job is ended. `started` is as in a report.
 [[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds,
                                                 const StartedByRank& started = {});
 

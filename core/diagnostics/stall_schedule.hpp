@@ -11,30 +11,32 @@
 
 namespace rueda::core {
 
-/// When to report stalled tensors. A tensor is reported when it has been pending for the warning time, and again after
-/// intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all are reported together,
-/// one warning time after the last report at the earliest, and the intervals begin anew.
+/// Decides when to report stalled tensors. A tensor is reported when it has been pending for the warning time, and
+/// again after intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all stalled
+/// tensors are reported together, but not earlier than one warning time after the last report. Then the intervals start
+/// again at one warning time.
 ///
-/// The caller passes the pending tensors to a copy of the schedule, and then formats the reports that the copy calls
-/// due. Formatting needs memory and may fail. Only after it succeeded, the caller replaces the original schedule by the
-/// copy.
+/// The caller passes the pending tensors to a copy of the schedule, and then formats the reports that are due according
+/// to the copy. Formatting needs memory and may fail. If formatting succeeds, the caller replaces the original schedule
+/// by the copy.
 ///
 /// Threads: one.
 class StallSchedule {
 public:
-    /// `shutdown_ns` 0: never.
+    /// If `shutdown_ns` is 0, no tensor ends the job.
     StallSchedule(std::int64_t warning_ns, std::int64_t shutdown_ns)
         : warning_ns_(warning_ns), shutdown_ns_(shutdown_ns) {}
 
+    /// If both are due, the report comes before the shutdown.
     struct Due {
         bool report = false;
-        std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending longest, once; this comes
-                                                     ///< after the report if both are due
+        std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending for longest; set once
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
 
-    /// When to look again: after `interval_ns`, or at the time to end the job if that is earlier. Call it after look().
+    /// The time of the next look: after `interval_ns`, or at the time to end the job if that is earlier. Call this
+    /// after look().
     [[nodiscard]] std::int64_t next_look_ns(std::span<const PendingTensor> pending, std::int64_t now_ns,
                                             std::int64_t interval_ns) const;
 
@@ -47,7 +49,7 @@ private:
 
     std::int64_t warning_ns_;
     std::int64_t shutdown_ns_;
-    std::set<PendingTensor::Id> reported_;  // reported, and still stalled
+    std::set<PendingTensor::Id> reported_;  // tensors that were reported and are still stalled
     std::int64_t last_report_ns_ = 0;
     std::int64_t interval_ns_ = 0;
     bool shut_down_ = false;

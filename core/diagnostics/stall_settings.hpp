@@ -12,17 +12,18 @@
 
 namespace rueda::core {
 
-/// The settings about stalled operations, in the form in which the code that looks for stalls uses them.
+/// The settings about stalled operations, in the units that the stall monitor uses.
 struct StallSettings {
-    static constexpr std::int64_t kShortestSilence = 2 * kSecond;  ///< longer than a busy machine delays a thread
+    /// longer than a busy machine delays a thread that is able to run
+    static constexpr std::int64_t kShortestSilence = 2 * kSecond;
 
     explicit StallSettings(const base::Config& config)
         : enabled(config.stall_check),
           warning_seconds(config.stall_warning_seconds),
           shutdown_seconds(config.stall_shutdown_seconds),
           look_interval_ns(std::min(warning_ns() / 4, kSecond)),
-          // A background thread writes its heartbeat every liveness interval. Three missed heartbeats are not a short
-          // delay.
+          // A background thread writes its heartbeat every liveness interval. If three heartbeats are missing, this is
+          // more than a short delay.
           silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
           host(config.hostname) {}
 
@@ -31,10 +32,10 @@ struct StallSettings {
 
     bool enabled;
     double warning_seconds;
-    double shutdown_seconds;        ///< 0: never
-    std::int64_t look_interval_ns;  ///< four times per warning time, and at least once per second
-    std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for this time does not respond
-    std::string host;               ///< this host's name for people; "" if it is not known
+    double shutdown_seconds;        ///< 0: stalled operations never end the job
+    std::int64_t look_interval_ns;  ///< four looks per warning time, and at least one per second
+    std::int64_t silence_limit_ns;  ///< if a background thread has had no heartbeat for this time, it does not respond
+    std::string host;               ///< this host's name in texts for people; "" if it is not known
 };
 
 }  // namespace rueda::core

@@ -11,18 +11,18 @@
 
 namespace rueda::core {
 
-/// How long a waiting thread stays awake: it spins, then yields, then sleeps on a futex.
+/// How a waiting thread behaves before it sleeps: it spins, then it yields, then it sleeps on a futex.
 struct WaitPolicy {
-    std::int64_t spin_ns = 20'000;    ///< 0 if another thread needs the core
-    std::int64_t yield_ns = 100'000;  ///< after spinning, the time of repeated calls of sched_yield
+    std::int64_t spin_ns = 20'000;    ///< 0 if another thread may need the core
+    std::int64_t yield_ns = 100'000;  ///< after spinning: how long to call sched_yield repeatedly
 };
 
-/// Chooses the policy from a setting (in seconds, −1 = automatic) and the machine.
+/// Chooses the policy for a machine and a setting (in seconds; −1 = automatic).
 ///
 /// A cache line arrives in 0.12 µs, a peer's chunk within some tens of µs, and waking a thread by futex costs 6–30 µs.
-/// sched_yield takes 0.33 µs if no other thread can run, so repeating it costs little. If the peer shares this core
-/// (mpirun binds so by default, or other jobs use the remaining cores), sched_yield lets it run. With more ranks than
-/// cores this is the normal case, and spinning only delays the peer.
+/// sched_yield takes 0.33 µs if no other thread can run, so repeating it costs little. If the peer shares this core,
+/// sched_yield lets the peer run. This happens if mpirun binds both ranks to one core, or if other jobs use the
+/// remaining cores. With more ranks than cores it is the normal case, and spinning would only delay the peer.
 [[nodiscard]] inline WaitPolicy wait_policy(double spin_setting_seconds, double cores, std::uint32_t ranks) {
     WaitPolicy policy;
     if (spin_setting_seconds >= 0) {
@@ -33,7 +33,7 @@ struct WaitPolicy {
     return policy;
 }
 
-/// One wait: the caller calls pause() until it returns false, and then sleeps. Threads: one.
+/// The state of one wait: the caller calls pause() until it returns false, and then sleeps. Threads: one.
 class Backoff {
 public:
     explicit Backoff(const WaitPolicy& policy) : policy_(policy) {}
@@ -42,12 +42,13 @@ public:
 
     /// Returns false when it is time to sleep.
     [[nodiscard]] bool pause() {
-        constexpr std::uint32_t kTurnsPerLook = 16;  // reading the clock costs as much as some turns
+        // the clock is not read in every turn, because reading it costs as much as several turns
+        constexpr std::uint32_t kTurnsPerLook = 16;
         if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
-        // A cache line that is on its way arrives within a few turns; a pause instruction takes as long as that on
-        // recent processors.
+        // A cache line that was already sent arrives within a few turns; on recent processors, a pause instruction
+        // takes about as long as that.
         if (turns_ < kTurnsPerLook && !yielding_) {
             return true;
         }

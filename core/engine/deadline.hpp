@@ -8,12 +8,13 @@
 
 namespace rueda::core {
 
-/// The end of a wait with a time limit. Empty means that the wait has no limit.
+/// The time at which a wait with a time limit ends. Empty means that the wait has no limit.
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
-/// `seconds` from now on; negative means no limit.
+/// The deadline `seconds` from now; a negative number means no limit.
 [[nodiscard]] inline Deadline deadline_in(double seconds) {
-    constexpr double kLongest = 1e9;  // decades; a time_point holds 292 years
+    // longer waits (decades) get no deadline, because a time_point holds only 292 years
+    constexpr double kLongest = 1e9;
     if (seconds < 0) {
         return std::nullopt;
     }
@@ -21,7 +22,7 @@ using Deadline = std::optional<std::chrono::steady_clock::time_point>;
                                                   std::chrono::duration<double>(std::min(seconds, kLongest)));
 }
 
-/// The time from now to the deadline, at least 0. Negative means no limit.
+/// The seconds from now to the deadline, at least 0. A negative result means no limit.
 [[nodiscard]] inline double seconds_left(Deadline deadline) {
     return deadline ? std::max(std::chrono::duration<double>(*deadline - std::chrono::steady_clock::now()).count(), 0.0)
                     : -1;

@@ -20,29 +20,29 @@
 namespace rueda::core {
 namespace {
 
-/// A sleeping thread looks again after this time while an announcement waits for room in the mailbox, because the
-/// registrar that makes room rings no thread.
+/// While an announcement waits because the mailbox is full, a sleeping thread looks again after this time. The
+/// registrar that empties the mailbox wakes no thread.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// The pause before the next look for messages from other hosts, if none has come for `still`. It is a sixteenth of
-/// `still`, up to a millisecond, so that it adds little to any wait. Later it is a 100th, up to ten milliseconds, which
-/// is not noticeable after such a wait. Each look takes some 40 µs: a leader with nothing to do uses 0.9 % of a core in
-/// its first ten seconds.
+/// Returns the pause before the next look for messages from other hosts, if no message has come for the time `still`.
+/// The pause is a sixteenth of `still`, but at most a millisecond, so that it adds little to any wait. After a long
+/// wait it is a hundredth of `still`, but at most ten milliseconds, which is not noticeable after such a wait. Each
+/// look takes about 40 µs: a leader with nothing to do uses 0.9 % of a core in its first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
                     std::min<std::chrono::nanoseconds>(still / 100, microseconds(10'000)));
 }
 
-/// The pause of a leader's background thread that finds the progress lock taken. It is a fraction of the time between
-/// heartbeats.
+/// If a leader's background thread finds the progress lock taken, it pauses for this time. The pause is a fraction of
+/// the time between heartbeats.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// The maximum turns of one poll. Each turn moves about a chunk, within some tens of µs.
+/// The maximum number of turns of one poll. Each turn moves about one chunk, which takes some tens of µs.
 constexpr int kPollTurns = 64;
 
-/// If a thread is cancelled while it holds the progress lock, the lock would stay held for ever. So cancellation is
-/// switched off around code that sleeps or writes; the rest of the engine has no cancellation point.
+/// If a thread is cancelled while it holds the progress lock, the lock would never be released. So this class disables
+/// cancellation around code that sleeps or writes. The rest of the engine has no cancellation point.
 class NoCancellation {
 public:
     NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_); }
@@ -58,7 +58,7 @@ std::chrono::nanoseconds until(std::int64_t time_ns) {
     return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
 }
 
-/// The length of a sleep that must also end at the deadline.
+/// Shortens a sleep so that it ends at the deadline at the latest.
 std::chrono::nanoseconds no_longer_than(std::chrono::nanoseconds timeout, Deadline deadline) {
     return deadline ? std::clamp<std::chrono::nanoseconds>(*deadline - std::chrono::steady_clock::now(),
                                                            std::chrono::nanoseconds(0), timeout)
@@ -93,7 +93,7 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
       caller_policy_(wait_policy(config.spin_seconds, cores, members_)),
-      // The trainer may need the core that a spinning background thread would occupy. Yielding lets the trainer run.
+      // If the background thread spun, it might occupy the core that the trainer needs. So it yields.
       background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
       short_of_cores_(cores < static_cast<double>(members_)),
       look_again_(nanoseconds_of(config.look_again_seconds)),
@@ -116,7 +116,7 @@ Status Engine::start() {
     for (const std::string& note : liveness_.notes()) {
         logger_.warning("{}", note);
     }
-    // The background thread handles no signals: they belong to the program's threads.
+    // The background thread blocks all signals that the program's own threads may handle.
     const sigset_t blocked = base::signals_of_the_program();
     sigset_t saved;
     pthread_sigmask(SIG_SETMASK, &blocked, &saved);
@@ -142,7 +142,7 @@ void Engine::stop() {
     stopping_.store(true, std::memory_order_seq_cst);
     block_.attention.ring_all();
     background_.join();
-    // The engine object itself is never freed.
+    // The engine object itself is never freed, so its descriptors are closed here.
     liveness_.stop_watching();
     sets_.close_descriptors();
 }
@@ -153,14 +153,14 @@ void Engine::end_pending(const Status& reason) {
     lock_.leave();
 }
 
-/// A thread that waits for the progress lock finds its operation completed.
+/// Threads that wait for the progress lock are woken and find their operations completed.
 void Engine::end_for_good(const Status& reason) {
     fail_pending(reason);
     block_.attention.set(base::AttentionState::awake);
     lock_.tell_waiters();
 }
 
-/// Takes the progress lock and keeps it.
+/// Takes the progress lock, fails everything pending, and does not release the lock.
 void Engine::fail_pending(const Status& reason) noexcept {
     while (!lock_.try_lock()) {
         std::this_thread::yield();
@@ -188,7 +188,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             set.fail_all(reason);
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
-            // Threads that wait for operations that were pending would otherwise wait for ever.
+            // Without this abort, threads that wait for pending operations would wait for ever.
             raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it removed a process set");
         }
         set.take_back_receives();
@@ -197,8 +197,8 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
     });
 }
 
-/// The thread that holds the progress lock makes the change in its next turn; it may hold the lock for as long as its
-/// caller waits for an operation. `make` must not throw, because any thread may run it.
+/// Lets the thread that holds the progress lock make the change in its next turn, because that thread may hold the lock
+/// for as long as its caller waits for an operation. `make` must not throw, because any thread may run it.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     {
@@ -209,10 +209,10 @@ void Engine::change(std::function<void()> make) {
             } catch (...) {  // the thread that asked for the change must not wait for ever
                 end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
             }
-            made.store(true, std::memory_order_seq_cst);  // partner: the wait below
+            made.store(true, std::memory_order_seq_cst);  // pairs with the wait below
         });
     }
-    has_changes_.store(true, std::memory_order_seq_cst);  // partner: turn()
+    has_changes_.store(true, std::memory_order_seq_cst);  // pairs with turn()
     lock_.ring_for_change();
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
@@ -248,7 +248,7 @@ Status Engine::abort_reason() const {
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
-/// Throws nothing. The thread that drives progress works for other threads too. So a failure must reach all of them,
+/// Throws nothing. The thread that drives progress works for other threads too, so a failure must reach all of them and
 /// not only the caller of this function.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
@@ -278,7 +278,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     return Turn::idle;
 }
 
-/// The next turn fails what is pending.
+/// Aborts the job. The next turn fails everything that is pending.
 void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept {
     if (!aborted()) {
         raise(code, text);
@@ -298,7 +298,7 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
         const Status failed = step.status().code() == ErrorCode::aborted ? explain(step.status()) : step.status();
         raise(failed.code(), failed.message());
     } catch (const std::bad_alloc&) {
-        // Other ranks count on what this rank was about to do.
+        // Other ranks depend on what this rank was about to do.
         raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it sent or received a message");
     } catch (...) {
         raise(ErrorCode::internal, "a rank could not go on with its sends and receives");
@@ -313,27 +313,27 @@ std::chrono::nanoseconds Engine::next_poll() {
     return poll_pause(std::chrono::nanoseconds(now - still_since_ns_));
 }
 
-/// From here on this rank writes to no other rank's memory. Callers get their tensors back when no other rank writes to
-/// them either. If a rank does not confirm this in time, it may be stopped in the middle of a write, and the memory
-/// that it can reach is quarantined.
+/// After this call, this rank writes to no other rank's memory. Callers get their tensors back when no other rank
+/// writes to these tensors either. If a rank does not confirm in time that it has stopped writing, it may be stopped in
+/// the middle of a write. Then the memory that it can reach is quarantined.
 ///
-/// This needs no memory, because lack of memory is a frequent reason for an abort. There is already room for the
-/// reason. Messages that would need more memory (to other hosts, to ruedarun) are left out.
+/// This function allocates no memory, because lack of memory is a frequent reason for an abort. The memory for the
+/// reason was allocated earlier. Messages that would need more memory (to other hosts, to ruedarun) are left out.
 void Engine::fail_after_abort() noexcept {
     if (!failed_.load(std::memory_order_relaxed)) {
         leave_batches();
     }
-    sets_.fail_all(failed_with_);  // fails what was submitted in between
+    sets_.fail_all(failed_with_);  // fails operations that were submitted in between
     messenger_.fail_all(failed_with_);
-    failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
+    failed_.store(true, std::memory_order_seq_cst);  // pairs with abort_reason()
     lock_.tell_waiters();
 }
 
-/// Makes failed_with_; runs once.
+/// Leaves the batches after an abort, and sets failed_with_. Runs once.
 void Engine::leave_batches() noexcept {
     const NoCancellation no_cancellation;
     block_.left_batches.store(1, std::memory_order_release);
-    ring_everybody();  // if a process set raised the abort, it rang only its members
+    ring_everybody();  // if a process set raised the abort, only the set's members were woken
     const auto raised = control_.abort.reason_in_place();
     sets_.leave_other_hosts(room_for_reason_.make(raised.code, {raised.text}));
     const auto deadline = Clock::now() + abort_grace_;
@@ -352,7 +352,7 @@ void Engine::leave_batches() noexcept {
     try {
         quarantine_();
         if (launcher_ != nullptr) {
-            launcher_->report_abort(raised.text);  // before the program knows of it, and may end
+            launcher_->report_abort(raised.text);  // sent before the program learns of the abort and may end
         }
     } catch (const std::exception&) {
         // If there is no memory for the message, ruedarun treats this rank's end like any other.
@@ -360,9 +360,9 @@ void Engine::leave_batches() noexcept {
     }
 }
 
-/// Whether, after an abort, a rank that has left neither its batches nor the job is still alive. The rank that raised
-/// the abort may have seen only the consequence of a death, for example a broken connection to another host, before any
-/// rank saw the death itself.
+/// After an abort: whether the rank is alive and has left neither its batches nor the job. Such a rank may still write
+/// to the memory of others. /proc is read, because the rank that raised the abort may have seen only the consequence of
+/// a death, for example a broken connection to another host, before any rank saw the death itself.
 bool Engine::may_write(std::uint32_t member) const {
     const base::RankBlock& other = control_.ranks[member];
     const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
@@ -373,8 +373,9 @@ bool Engine::may_write(std::uint32_t member) const {
     return !process_has_ended(other);
 }
 
-/// Drives progress until `done`, until a deadline, or without a limit. A thread without haste leaves when another
-/// caller waits, or when nothing moves. The caller holds the progress lock.
+/// Drives progress until `done` returns true or the deadline has passed; an empty deadline means no limit. A thread
+/// with Haste::none returns when another caller waits, or when no operation makes progress. The caller holds the
+/// progress lock.
 template <class Done>
 void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
@@ -396,7 +397,9 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             }
             sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
-                backoff.reset();  // it was probably rung; a rank that polls keeps its pauses until something moves
+                // Another thread probably woke this one. A rank that polls keeps its pauses until an operation makes
+                // progress.
+                backoff.reset();
             }
         }
     }
@@ -424,9 +427,9 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        // The state was written before the turns above. So everything that was called since then, or arrives from now
-        // on, rings the background thread. If the background thread holds a batch back, this is true as long as its
-        // timer is set for that.
+        // The attention state was set before the turns above. So everything that was called since then, or arrives
+        // later, wakes the background thread. If the background thread holds a batch back, this is true only while its
+        // timer is set for that batch.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
@@ -498,10 +501,11 @@ WaitReport Engine::account_of(const Completion& completion) const {
     return report;
 }
 
-/// Runs after a wait. It makes the account without the progress lock, and without waiting for other threads.
+/// Runs after a wait. If the wait timed out, it collects what the operation waits for, without the progress lock and
+/// without waiting for other threads.
 Status Engine::ended_or_timed_out(const Completion& completion, double seconds) const {
-    // Shorter waits are looks in a loop. They need no account, and making one would slow them down, because it visits
-    // every slot.
+    // A shorter wait is one poll in a loop. It needs no account of what is pending. An account visits every slot, so
+    // making one would slow the loop down.
     constexpr double kShortestWithAccount = 0.2;
     WaitReport report;
     if (!completion.done() && seconds >= kShortestWithAccount) {
@@ -519,12 +523,12 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// Runs after a submit, with the progress lock held. Returns true if the operation finished at once; `completion` is
-/// then done if it has a result. Returns only when the operation has ended, because the caller's completion must stay
-/// valid until then.
+/// Runs after a submit, with the progress lock held. Returns true if the operation finished at once; if it has a
+/// result, `completion` is then done. Otherwise it returns false, but only after the operation has ended, because the
+/// caller's completion must stay valid until then.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
-    // Two or three µs, far less than a sleep and a wake-up cost. The announcements of ranks that work in step arrive
-    // within this time.
+    // This takes two or three µs, far less than the cost of a sleep and a wake-up. If ranks work in step, their
+    // announcements arrive within this time.
     constexpr int kLooks = 200;
     const base::DefaultFloatingPoint default_floating_point;
     if (set.finish_at_once(aborted() ? 0 : caller_policy_.spin_ns > 0 ? kLooks : 1)) {
@@ -534,20 +538,20 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
     return false;
 }
 
-/// If the mailbox is full, the thread that drives posts the announcement in one of its turns:
-/// Announcer::retry_deferred(). A rank that reads the log late makes the room and rings no thread, so the looks are
-/// kDeferredSlice apart.
+/// If the mailbox is full, the thread that drives progress posts the announcement in one of its later turns:
+/// Announcer::retry_deferred(). The mailbox is emptied after a late rank has read the log, and that rank wakes no
+/// thread. So this function looks again every kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    if (!aborted()) {  // after a death the state of the registrar is unknown
+    if (!aborted()) {  // after a death, the registrar's state is unknown, so nothing is posted
         set.announce_shutdown();
     }
     return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },
                     timeout_seconds);
 }
 
-/// The world comes first: while ranks of it are missing, its report says so. The other sets are waited for in the time
-/// that remains.
+/// Waits for the world first: while ranks of the world are missing, its stall report says so. The other sets have the
+/// time that remains.
 Status Engine::wait_until_closed(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
     const auto has_failed = [this] { return failed_.load(std::memory_order_seq_cst); };
@@ -566,7 +570,7 @@ Status Engine::wait_until_closed(ProcessSet& set) {
     return waited;
 }
 
-/// Sleeps until something has moved, or has ended.
+/// Sleeps until an operation has made progress, or has ended.
 template <class Done>
 void Engine::await_movement(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
@@ -590,16 +594,16 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    attend();  // a thread that left the progress lock to a waiting thread may have left work with it
+    attend();  // if this thread gave the progress lock to a waiting thread, it may have left work undone
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
-/// Another thread drives: the background thread, which releases the lock when it sees a waiting thread, or another
-/// caller.
+/// Another thread drives progress: either another caller, or the background thread, which releases the lock when it
+/// sees that a thread waits.
 template <class Done>
 void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    constexpr int kSpins = 200;  // about the time of one step of the background thread on a small batch
+    constexpr int kSpins = 200;  // about as long as one step of the background thread on a small batch
     lock_.wait_until_free(done, no_longer_than(look_again_, deadline), kSpins);
 }
 
@@ -614,8 +618,8 @@ void Engine::run_background() noexcept {
 }
 
 void Engine::background_turns() noexcept {
-    // The thread that has the progress lock may release it with nothing pending, and then rings no thread. Other hosts
-    // must hear from this rank nevertheless.
+    // If the thread that holds the progress lock releases it with nothing pending, it wakes no thread. But other hosts
+    // must hear from this rank even then.
     const auto timeout = [this]() -> std::chrono::nanoseconds {
         return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                    ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
@@ -625,7 +629,7 @@ void Engine::background_turns() noexcept {
         return;
     }
     const base::DefaultFloatingPoint default_floating_point;
-    // Otherwise every publication of other ranks would make a system call.
+    // Without this, every publication of another rank would make a system call to wake this thread.
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(background_policy_);
     Turn last = Turn::idle;
@@ -633,7 +637,7 @@ void Engine::background_turns() noexcept {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
-            look_after_others_in_time();  // there may be work for seconds without a break
+            look_after_others_in_time();  // there may be seconds of work without a pause
         } else if (!(last == Turn::waiting || (last == Turn::polling && !short_of_cores_)) || !backoff.pause()) {
             break;
         }
@@ -659,10 +663,11 @@ void Engine::sleep_in_background(Turn last) noexcept {
     }
     lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
         const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-        if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that held back no batch before
+        if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that did not hold back a batch before
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // A batch that came in between may be held back from now on. If it was closed, the turn has advanced.
+        // If a batch was called in between, it may be held back from now on. If the batch was closed, the turn has
+        // advanced.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
             look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
@@ -671,14 +676,14 @@ void Engine::sleep_in_background(Turn last) noexcept {
     });
 }
 
-/// A clock that is cheap enough for every turn, and late by some milliseconds at most.
+/// The coarse clock is cheap enough to be read in every turn. It is late by a few milliseconds at most.
 void Engine::look_after_others_in_time() noexcept {
     if (base::coarse_monotonic_ns() >= next_look_ns_) {
         look_after_others();
     }
 }
 
-/// If a check runs out of memory, it is repeated after the interval. A dead rank that could not be reported is found
+/// If a check runs out of memory, it is repeated after the interval. If a dead rank could not be reported, it is found
 /// again then.
 void Engine::look_after_others() noexcept {
     const std::int64_t now = base::monotonic_ns();
@@ -693,7 +698,7 @@ void Engine::look_after_others() noexcept {
     try {
         look(now);
     } catch (const std::bad_alloc&) {
-        static_cast<void>(now);  // the next look may find memory
+        static_cast<void>(now);  // the next check may find enough memory
     } catch (...) {
         end_job_of_failure(ErrorCode::internal, "a rank could not watch the other ranks");
     }
@@ -709,7 +714,8 @@ void Engine::look(std::int64_t now) {
         end_job(*cause);
         return;
     }
-    // What was found once is not found again. So it is reported before the next look, which may run out of memory.
+    // Each finding is returned only once. So this function reports all of them before the next check, which may run out
+    // of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding.text, finding.shut_down);
     }
@@ -721,8 +727,8 @@ void Engine::look(std::int64_t now) {
     }
 }
 
-/// The log line comes first, because a program that learns of the abort may end at once. The job ends even if the line
-/// fails for lack of memory.
+/// Writes the log line first, because a program that learns of the abort may end at once. The job ends even if there is
+/// no memory for the line.
 void Engine::tell(const std::string& text, bool shut_down) noexcept {
     try {
         logger_.write(shut_down ? base::LogLevel::error : base::LogLevel::warning, text);
@@ -734,7 +740,7 @@ void Engine::tell(const std::string& text, bool shut_down) noexcept {
     }
 }
 
-/// If there is no memory for more, only the death itself is reported.
+/// If there is no memory for the full text, only the death itself is reported.
 void Engine::report_death(const Liveness::Death& death) {
     mark_dead(death.member);
     try {
@@ -749,8 +755,8 @@ void Engine::mark_dead(std::uint32_t member) {
     control_.ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::dead), std::memory_order_release);
 }
 
-/// Handles all ranks that died together. This comes before the abort, so that no rank waits for them to leave their
-/// batch.
+/// Marks all ranks that died together as dead. This is done before the abort, so that no rank waits for a dead rank to
+/// leave its batch.
 void Engine::mark_the_dead() {
     while (const auto dead = liveness_.check()) {
         mark_dead(dead->member);
@@ -765,15 +771,15 @@ void Engine::end_job(const std::string& reason) {
     }
 }
 
-/// What the launcher knows of a rank, on any host, that this rank still needs.
+/// Returns what the launcher knows about the end of a rank that this rank still needs. The rank may be on any host.
 std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     if (launcher_ == nullptr) {
         return std::nullopt;
     }
     const auto standing = [this] {
-        // acquire; partners: the release in Runtime::shutdown(), and the thread that reads the end of the log. If
-        // another rank ended in order because of this rank's shutdown, both were written before that end, and the
-        // notification came through the kernel.
+        // Acquire: pairs with the release in Runtime::shutdown(), and with the thread that reads the end of the log. If
+        // another rank ended normally because this rank shut down, both values were written before that rank ended, and
+        // the notification came through the kernel.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running
@@ -782,7 +788,7 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     return launcher_->cause(standing, now);
 }
 
-/// The rank's parent, the launcher, knows how it ended. The rank itself may have left an end reason.
+/// The launcher is the rank's parent, so it knows how the rank ended. The rank itself may have left an end reason.
 std::string Engine::cause_of(const Liveness::Death& death) const {
     const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_about(death.rank) : std::nullopt;
     if (!word) {
@@ -791,9 +797,10 @@ std::string Engine::cause_of(const Liveness::Death& death) const {
     return death.end_reason.empty() ? *word : *word + ": " + death.end_reason;
 }
 
-/// A connection that breaks usually means that a rank has ended. The launcher tells which one, and how. Without its
-/// notification both hosts are named: what another host has seen may itself be the consequence of a death here (MPI
-/// ends a process whose connection to the dead one broke), and may arrive before this host's own look.
+/// A connection that breaks usually means that a rank has ended. The launcher tells which one, and how. Without such a
+/// notification, the text names the failure on the other host and the deaths on this host. The failure that another
+/// host saw may be the consequence of a death here (MPI ends a process whose connection to the dead process broke), and
+/// it may arrive before this host notices that death.
 Status Engine::explain(const Status& failure) const {
     if (const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_of_failure() : std::nullopt) {
         return {ErrorCode::aborted, *word};

@@ -30,17 +30,17 @@
 
 namespace rueda::core {
 
-/// Steps the process sets of a rank, on whatever thread is available. The thread that holds the progress lock drives
-/// progress: a thread that blocks in wait() if there is one, else the background thread. The background thread also
-/// watches the other ranks and looks for stalls, a few times per second, and sleeps otherwise.
+/// Drives the process sets of a rank, on whatever thread is available. The thread that holds the progress lock drives
+/// progress. This is a thread that blocks in wait() if there is one, otherwise the background thread. The background
+/// thread also watches the other ranks and looks for stalls a few times per second; otherwise it sleeps.
 ///
-/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. No thread waits for the progress lock
-/// while it holds another lock.
+/// Threads: run(), wait(), poll() and attend() by any thread; the other functions by the owner. No thread waits for the
+/// progress lock while it holds another lock.
 class Engine {
 public:
-    /// `cores` is the number of cores that the ranks of this host have together. `messenger` outlives this object. For
-    /// `pending` see ProcessSet. `host` is this host's name if the job has several. `launcher` may be null; it outlives
-    /// this object.
+    /// `cores` is the number of cores that the ranks of this host have together. `messenger` must outlive this object.
+    /// For `pending` see ProcessSet. `host` is this host's name if the job has several hosts. `launcher` may be null;
+    /// otherwise it must outlive this object.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
            std::string host, LauncherLine* launcher, std::function<void()> quarantine);
@@ -50,17 +50,17 @@ public:
 
     /// Starts the background thread. All members must have attached.
     Status start();
-    /// Ends the background thread. Nothing may be pending any more, unless the job was aborted.
+    /// Ends the background thread. No operation may be pending any more, unless the job was aborted.
     void stop();
 
-    /// Drives progress, or waits for the thread that does, until `completion` is done. Timeout means that
-    /// `timeout_seconds` have passed (negative: no limit); nothing else has changed.
+    /// Waits until `completion` is done. Meanwhile it drives progress, or waits for the thread that does. If
+    /// `timeout_seconds` have passed (negative: no limit), it returns Timeout, and the operation is not affected.
     Status wait(const Completion& completion, double timeout_seconds);
-    /// Describes what the operation of `completion` waits for. Any thread. It takes no progress lock, so it does not
-    /// wait for the thread that drives.
+    /// Describes what the operation of `completion` waits for. Any thread. This function does not take the progress
+    /// lock, so it does not wait for the thread that drives progress.
     [[nodiscard]] WaitReport account_of(const Completion& completion) const;
-    /// Submits an operation to the set, and drives progress, or waits for the thread that does, until the operation is
-    /// done. `submit` is called with the urgency that it should use.
+    /// Submits an operation to the set and waits until it is done. Meanwhile it drives progress, or waits for the
+    /// thread that does. `submit` is called with the urgency that it should use.
     template <class Submit>
     Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
         Lock::Held held(lock_);
@@ -75,53 +75,53 @@ public:
     }
     /// Starts a send or a receive. Fails like Messenger::submit().
     Status start(MessageRequest request, Completion& completion);
-    /// Starts a send or a receive, and drives progress, or waits for the thread that does, until it is done.
+    /// Starts a send or a receive and waits until it is done, like run().
     Status run(MessageRequest request, Completion& completion);
-    /// Call it after a submit without a wait. It makes sure that some thread will be woken for the operation.
+    /// Call this after a submit without a wait. It ensures that some thread will be woken for the operation.
     void attend();
-    /// Does what can be done at once, for about a millisecond at most, for a caller that only looks. In a loop it rings
-    /// no thread while there is nothing new to hand on.
+    /// For a caller that polls: does the work that can be done at once, for about a millisecond at most. Repeated calls
+    /// wake no thread if there is no new work to hand to it.
     void poll();
-    /// Says that this rank will announce nothing more in the set, and waits until there is room for this message or the
-    /// job was aborted. From now on the set's stall report counts this rank among those that wait for the set's end, in
-    /// `call`. Timeout is as in wait(); the message is then sent later.
+    /// Announces that this rank will announce no more operations in the set. Waits until this message is in the mailbox
+    /// or the job was aborted. From now on the set's stall report counts this rank among those that wait for the set's
+    /// end, in `call`. Timeout is as in wait(); then the message is sent later.
     Status announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds = -1);
-    /// Waits until all members of all sets, or of this one, have shut down, or until the job was aborted and everything
-    /// pending was failed. Timeout is as in wait().
+    /// Waits until all members of all sets, or of this set, have shut down. Also ends if the job was aborted and
+    /// everything pending has failed. Timeout is as in wait().
     Status wait_until_closed(double timeout_seconds);
     Status wait_until_closed(ProcessSet& set);
 
-    /// Ends the sends and receives of this rank, because it shuts down.
+    /// Ends the sends and receives of this rank. Called because this rank shuts down.
     void end_messages();
 
-    /// When it returns, the engine steps and watches a further set. `arena` is the set's arena, and has joined the
-    /// job's.
+    /// Adds a set: when this function returns, the engine drives and watches the set. `arena` is the set's arena, and
+    /// has joined the job's arena.
     void add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena);
-    /// When it returns, the engine does not step the set any more, and operations that were pending in it have failed
-    /// with `reason`.
+    /// Removes a set: when this function returns, the engine no longer drives the set, and operations that were pending
+    /// in it have failed with `reason`.
     void remove(ProcessSet& set, const Status& reason);
 
-    /// Fails everything pending, and every later submit, with `reason`. Call it after wait_until_closed(). A thread
-    /// that has the progress lock releases it at once.
+    /// Fails everything pending, and every later submit, with `reason`. Call this after wait_until_closed(). Waits for
+    /// the progress lock; a thread that holds it releases it soon, because it has nothing left to wait for.
     void end_pending(const Status& reason);
-    /// The same; in addition no thread gets the progress lock any more. So from then on no thread uses the data that
-    /// only its holder may touch.
+    /// Like end_pending(), but from then on no thread gets the progress lock any more. So no thread uses the data that
+    /// only the holder of the lock may use.
     void end_for_good(const Status& reason);
-    /// Call it after that. It frees what the sets need only for operations, and the arenas of sets other than the
-    /// world.
+    /// Call this after end_for_good(). It frees what the sets need only for operations, and the arenas of all sets
+    /// except the world.
     void release_memory() { sets_.release_memory(); }
 
     [[nodiscard]] bool aborted() const { return control_.abort.raised(); }
-    /// When everything pending was failed: the error with which it was failed, which includes the state of resident
+    /// After everything pending has failed: the error with which it failed. The error includes the state of resident
     /// memory.
     [[nodiscard]] Status abort_reason() const;
-    /// Ends the job for all ranks of the host. The first reason wins.
+    /// Ends the job for all ranks of this host. If several ranks do so, the first reason is used.
     void raise(ErrorCode code, std::string_view text) noexcept;
 
 private:
     using Clock = std::chrono::steady_clock;
 
-    // What the progress lock asks of its Work.
+    // The functions that the progress lock calls on its Work.
     friend class ProgressLock<base::StdAtomics, Engine>;
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
@@ -133,12 +133,13 @@ private:
     [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst); }
 
     void fail_pending(const Status& reason) noexcept;
-    /// How a thread that waits drives progress.
+    /// Says how a waiting thread drives progress.
     enum class Haste : std::uint8_t {
-        urgent,  ///< it closes open batches, because it waits for what is in them
-        /// A rank in join() has a part in what the others do, and waits for nothing of its own. It leaves the others'
-        /// batches open as long as the background thread would, and leaves progress to that thread while nothing moves.
-        /// If it slept as a caller, every tensor that the others announce would wake it.
+        urgent,  ///< the thread closes open batches, because it waits for an operation in them
+        /// A rank in join() takes part in the operations of other ranks, and waits for nothing of its own. It leaves
+        /// the batches of other ranks open as long as the background thread would. While no operation makes progress,
+        /// it leaves driving to the background thread. If it slept as a caller, it would be woken for every tensor that
+        /// other ranks announce.
         none,
     };
     template <class Done>
@@ -192,15 +193,15 @@ private:
     Messenger& messenger_;
     MessageWatch message_watch_;
     const std::atomic<std::uint32_t>& pending_;
-    std::mutex changes_mutex_;  // nothing is locked while holding it
+    std::mutex changes_mutex_;  // no other lock is taken while this one is held
     std::vector<std::function<void()>> changes_;
-    // seq_cst: change() rings after the store, and a thread that goes to sleep looks before.
+    // seq_cst: change() stores this and then wakes threads. A thread that goes to sleep reads this first.
     std::atomic<bool> has_changes_{false};
     base::Logger logger_;
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
-    bool short_of_cores_;  // looking without pauses would keep the kernel from moving what this rank waits for
+    bool short_of_cores_;  // polling without pauses would keep the kernel from transferring what this rank waits for
     std::chrono::nanoseconds look_again_;  // Config::look_again_seconds
     std::chrono::nanoseconds liveness_interval_;
     std::chrono::nanoseconds abort_grace_;
@@ -208,19 +209,20 @@ private:
     Liveness liveness_;
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
-    // Owned by the holder of the progress lock: nothing has moved since then; 0: something has just moved.
+    // Since when no operation has made progress; 0: an operation has just made progress. Used only by the holder of the
+    // progress lock.
     std::int64_t still_since_ns_ = 0;
 
     Lock lock_;
-    /// The number of callers in join(), which block but are in no hurry. Relaxed: each of them looks at the messages
-    /// itself after it was counted, with the progress lock.
+    /// The number of callers in join(), which block but are in no hurry. Relaxed: after a caller was counted, it looks
+    /// at the messages itself, with the progress lock.
     std::atomic<std::uint32_t> joining_{0};
-    // Everything pending was failed after an abort; owned by the holder of the progress lock.
+    // Everything pending has failed after an abort. Written only by the holder of the progress lock.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_
-    // Made in advance: an abort is reported even if no memory is left.
-    PreparedFailure room_for_reason_;   // the reason as it was raised
-    PreparedFailure room_for_failure_;  // the reason with additions: failed_with_
+    // Allocated in advance, so that an abort is reported even if no memory is left.
+    PreparedFailure room_for_reason_;   // for the reason as it was raised
+    PreparedFailure room_for_failure_;  // for the reason with additions: failed_with_
     std::string no_memory_to_go_on_;
     std::atomic<bool> stopping_{false};
     std::thread background_;

@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-/// Of two results, the one that asks for the earlier next look. A turn is as busy as the busiest of its sets.
+/// Returns the one of two results that asks for the earlier next look. A turn is as busy as the busiest of its sets.
 int busyness(Turn turn) {
     switch (turn) {
         case Turn::advanced:
@@ -87,7 +87,7 @@ bool SetList::has_to_poll() const {
 
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
-    // The thread that releases the progress lock looks after the release, perhaps so late that the job has ended.
+    // The thread that releases the progress lock checks after the release. This may be so late that the job has ended.
     return !released_ && has_unread();
 }
 
@@ -125,8 +125,8 @@ std::optional<std::int64_t> SetList::hold_until_ns() const {
     return first;
 }
 
-/// The world comes first: the leaders of the other sets are among its leaders, and it learns from them what ends the
-/// job.
+/// The world is the first set in the list. The leaders of the other sets are also leaders of the world, and the world
+/// learns from them why the job ended.
 void SetList::leave_other_hosts(const Status& reason) noexcept {
     for (Attended& attended : sets_) {
         attended.set->leave_other_hosts(reason);
@@ -136,7 +136,7 @@ void SetList::leave_other_hosts(const Status& reason) noexcept {
 void SetList::close_descriptors() {
     const std::lock_guard lock(mutex_);
     for (const Attended& attended : sets_) {
-        if (attended.set != world_) {  // the heap takes care of the world's arena
+        if (attended.set != world_) {  // the heap closes the descriptor of the world's arena
             attended.arena->close_descriptor();
         }
     }
@@ -161,14 +161,14 @@ void SetList::fail_all(const Status& reason) noexcept {
 
 StallReport SetList::account_of_world(std::int64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    // The world's set stays, but not its arena.
+    // The world's ProcessSet still exists, but its arena does not.
     return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
 }
 
 WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {
     WaitReport report;
     const std::lock_guard lock(mutex_);
-    if (released_) {  // the arenas are gone, and everything has ended
+    if (released_) {  // the arenas are gone, and all operations have ended
         return report;
     }
     for (const Attended& attended : sets_) {
@@ -176,7 +176,7 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
         if (awaited.empty()) {
             continue;
         }
-        // A join is pending in several sets. The first set says what all of them would say.
+        // A join is pending in several sets. All of them would give the same account, so the first one is enough.
         report = attended.stall_monitor->account_of(awaited, now_ns);
         report.elsewhere = attended.set->ranks_elsewhere();
         break;
@@ -184,8 +184,8 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
     return report;
 }
 
-/// What was found is not found again. So nothing may fail after that: if there is no memory for the title, it is left
-/// out.
+/// A finding is returned only once, so this function must not fail. If there is no memory for the title, the title is
+/// left out.
 SetList::Finding SetList::titled(const std::string& title, std::string text, bool shut_down) noexcept {
     try {
         text.insert(0, title);
@@ -195,7 +195,7 @@ SetList::Finding SetList::titled(const std::string& title, std::string text, boo
     return {std::move(text), shut_down};
 }
 
-/// `findings` must have room for two more.
+/// `findings` must have capacity for two more entries.
 void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
     ProcessSet& set = *attended.set;
     const std::string title = set.title();
@@ -218,7 +218,7 @@ std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
         try {
             look_at(attended, now_ns, findings);
         } catch (const std::bad_alloc&) {
-            static_cast<void>(now_ns);  // the next look may find memory; findings of other sets are reported now
+            static_cast<void>(now_ns);  // the next look may find enough memory; findings of other sets are reported now
         }
     }
     return findings;

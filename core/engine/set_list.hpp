@@ -17,15 +17,15 @@
 
 namespace rueda::core {
 
-/// The result that asks for the earliest next look.
+/// Returns the result that asks for the earlier next look.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
-/// The process sets of which a rank is a member, as its engine steps and watches them. The world is the first and
-/// stays.
+/// The process sets of which a rank is a member. The engine drives and watches them. The world is the first one and is
+/// never removed.
 ///
 /// Threads: unless a function says otherwise, the thread that holds the rank's progress lock. Only this thread changes
-/// the list, and it also holds the mutex then; so it reads the list without the mutex. Lock order: progress lock, then
-/// the mutex, then a set's enqueue lock.
+/// the list, and it holds the mutex while it does. So it needs no mutex to read the list. Lock order: progress lock,
+/// then the mutex, then a set's enqueue lock.
 class SetList {
 public:
     SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
@@ -41,7 +41,7 @@ private:
     };
 
 public:
-    /// Allocates everything that a further set needs. Any thread.
+    /// Allocates everything that the engine needs for one more set. Any thread.
     using Entry = std::list<Attended>;
     [[nodiscard]] Entry prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) const;
     void add(Entry& entry) noexcept;
@@ -53,35 +53,38 @@ public:
     [[nodiscard]] bool has_unread() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
-    /// The time until which the first of the batches that the last step held back may grow; empty if it held back none.
+    /// The earliest time until which a batch that the last step held back may still grow; empty if the last step held
+    /// back no batch.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
     void leave_other_hosts(const Status& reason) noexcept;
     void fail_all(const Status& reason) noexcept;
-    /// Closes the arenas of the sets other than the world; they stay mapped. For the end, when no thread changes the
-    /// list any more.
+    /// Closes the descriptors of the arenas of all sets except the world; the arenas stay mapped. Called at the end,
+    /// when no thread changes the list any more.
     void close_descriptors();
-    /// Comes after that, when no thread will get the progress lock any more. It unmaps those arenas, and the sets free
-    /// what they can. Afterwards this object accesses no arena, also not the world's, which the caller unmaps.
+    /// Called after close_descriptors(), when no thread will get the progress lock any more. It unmaps the arenas of
+    /// all sets except the world, and the sets free what they can. Afterwards this object accesses no arena, not even
+    /// the world's, which the caller unmaps.
     void release_memory();
 
     // The following functions may be called by any thread.
     /// What the ranks of this host are doing.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
-    /// What an operation waits for, in whatever sets it is pending; nothing if it is not a collective.
+    /// What an operation waits for, in whichever set it is pending; nothing if it is not a collective.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
-    /// Whether all members of all sets have shut down.
+    /// Whether all members of every set have shut down.
     [[nodiscard]] bool are_closed() const;
     [[nodiscard]] bool anybody_has_to_poll() const;
     [[nodiscard]] bool anybody_has_unread() const;
-    /// The same, and no other host needs this rank any more.
+    /// Whether all members of all sets have shut down, and no other host needs this rank any more.
     [[nodiscard]] bool have_left() const;
-    /// For sets other than the world that have not ended: this rank waits in shutdown() for their other members.
+    /// Records for all sets except the world that have not ended: this rank waits in shutdown() for the set's other
+    /// members.
     void begin_to_await_ends();
-    /// What stands still; the background thread prints it.
+    /// An operation that makes no progress, as text; the background thread prints it.
     struct Finding {
         std::string text;
-        bool shut_down = false;  ///< it is the reason to end the job
+        bool shut_down = false;  ///< whether the job must end because of it
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
 

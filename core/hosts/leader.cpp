@@ -22,7 +22,7 @@ using collectives::Transport;
 
 namespace {
 
-/// The size of the buffer for a deputy's AbortMessage with the longest text.
+/// The size of the buffer for the AbortMessage of a host's deputy, with the longest text.
 constexpr std::size_t kLastWordsBytes = 2 * kMostTextBytes;
 
 TreeNode::Options node_options(const base::Config& config, const collectives::LocalGroup& group) {
@@ -35,8 +35,8 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
     return options;
 }
 
-/// By rank of the job: the rank's number in the set, or -1 if it is not a member. Stall reports use the job's ranks, as
-/// users do.
+/// By rank of the job: the index of the rank's host, or -1 if the rank is not in the set. Stall reports use the ranks
+/// of the job, because users do.
 std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
     std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
     for (int rank = 0; rank < group.size; ++rank) {
@@ -96,8 +96,8 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 }
 
 Leader::~Leader() {
-    // Receives that were posted and neither taken back nor kept may still be written to. The transport outlives this
-    // object. It takes back the receives of the world later, or never after a failure.
+    // MPI may still write to the buffers of receives that were posted and neither taken back nor kept. The transport
+    // outlives this object. It takes back the receives of the world later, or never after a failure.
     if (started_ && !ended_) {
         keep_memory();
     }
@@ -121,7 +121,7 @@ Result<Leader::Moved> Leader::turn() {
     RUEDA_RETURN_IF_FAILED(node_.status());
     const std::int64_t now = base::coarse_monotonic_ns();
     if (now - last_turn_ns_ > timeout_ns_ / 2) {
-        // This leader did not look for some time, so several turns may be needed to read what its neighbours sent
+        // This leader has not looked for some time, so it may need several turns to read what its neighbours have sent
         // meanwhile.
         for (Neighbour& neighbour : *neighbours_) {
             neighbour.heard_ns = now;
@@ -192,7 +192,8 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     }
     SlotRecord& record = memory_.record(slot);
     if (is_seen_first(slot) && !announcement.claims.empty()) {
-        // the ranks that announced the name first may have joined since, and a joined rank does not know the metadata
+        // the ranks that announced the name first may have joined since then, and a joined rank does not know the
+        // metadata
         record.metadata = *announcement.claims.front().metadata;
     }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
@@ -279,14 +280,15 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    // The join is reported before the settling. The member that joined last published last_joined when it settled.
+    // The join must be reported before node_.settle(). The member that joined last published last_joined when it
+    // settled.
     say_joined();
     node_.settle();
 }
 
 // ---- joins ----------------------------------------------------------------------------------------------------------
 
-/// Reports that all ranks of this host have joined. From then on the tree has to ask this host for its announcements.
+/// Reports that all ranks of this host have joined. From then on the tree must ask this host for its announcements.
 void Leader::say_joined() {
     const std::uint32_t last = memory_.header().last_joined.load(std::memory_order_seq_cst);
     if (said_joined_ || last == 0 || last > memory_.extent().members) {
@@ -300,7 +302,8 @@ bool Leader::is_seen_first(std::uint32_t slot) const {
     return memory_.record(slot).state == static_cast<std::uint32_t>(SlotState::first_sight);
 }
 
-/// The metadata of a call for which no rank of this host has announced any. The ranks read it from the slot's record.
+/// Stores the metadata of a call that no rank of this host has announced. The ranks read the metadata from the slot's
+/// record.
 Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool& changed) {
     SlotRecord& record = memory_.record(slot);
     const bool known = slot >= memory_.extent().unnamed_slots && !is_seen_first(slot);
@@ -314,7 +317,8 @@ Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool&
     return {};
 }
 
-/// The log has this entry behind all earlier decisions, so every rank knows which operation is meant.
+/// Appends an entry that asks the ranks to announce. It comes after all earlier decisions in the log, so every rank
+/// knows which operation is meant.
 void Leader::ask_for(const Decision& wanted) {
     std::uint32_t slot = kNoSlot;
     std::span<const std::byte> text = std::as_bytes(std::span(wanted.name));
@@ -347,7 +351,7 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     }
 }
 
-/// Returns the end of the job as the status, with the reason that arrived.
+/// If the message says that the job has ended, returns that end as a failed Status, with the reason from the message.
 Result<TreeMessage> Leader::parse(std::span<const std::byte> room, std::size_t bytes) const {
     Result<TreeMessage> message = parse_tree_message(room.first(bytes), static_cast<std::uint32_t>(group_.size),
                                                      static_cast<std::uint32_t>(group_.host_count));
@@ -394,7 +398,7 @@ Status Leader::check_life(const Neighbour& neighbour, std::int64_t now) const {
                    group_.host_names[static_cast<std::size_t>(group_.host_index)]);
 }
 
-/// "host b (ranks 2-3)".
+/// For example "host b (ranks 2-3)".
 std::string Leader::describe(std::uint32_t host) const {
     std::vector<int> ranks;
     for (int rank = 0; rank < group_.size; ++rank) {
@@ -464,13 +468,14 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The job ends only after the background thread has taken and written the report, which it does once per liveness
-    // interval. After the end it writes nothing more. The limit is for a background thread that is stopped.
+    // The job ends only after the background thread has taken and written the report, because it writes nothing after
+    // the end. It looks once per liveness interval. The limit is for the case that the background thread is stopped.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
 
-/// When the job has ended on a host, its second rank reports that, because its leader may be the rank that died.
+/// Receives the abort message of a neighbouring host's second rank. That rank reports the end, because its leader may
+/// be the rank that died.
 Status Leader::hear_deputy(const Neighbour& neighbour) {
     if (!neighbour.deputy) {
         return {};
@@ -492,8 +497,8 @@ double Leader::longest_wait(std::int64_t now) const {
     return longest;
 }
 
-/// Lists the tensors that only some ranks of this host have announced, and those that all have announced and the root
-/// has not decided on.
+/// Lists two kinds of tensors: those that only some ranks of this host have announced, and those that all of them have
+/// announced but that the root has not decided on.
 HostAccount Leader::account(std::int64_t now) const {
     StallReport known = stall_monitor_->account(now);
     HostAccount account{static_cast<std::uint32_t>(group_.host_index), std::move(known.tensors), false,
@@ -587,7 +592,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
     return {};
 }
 
-/// The slot of a decision. All ranks of this host have announced the tensor.
+/// Finds the slot of a decision. All ranks of this host have announced the tensor.
 Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
     std::uint32_t slot = kNoSlot;
     if (decision.call) {
@@ -642,8 +647,8 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
 Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code) {
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
-    // The text, a zero byte, and the sizes of the groups that the ranks mean, because the members of these groups must
-    // end as well.
+    // The attachment holds the text, a zero byte, and the sizes of the groups that the ranks mean, because the members
+    // of these groups must end as well.
     const std::size_t room = memory_.extent().attachment_bytes - 1;
     const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
     const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
@@ -657,13 +662,14 @@ Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode
     return {};
 }
 
-/// Returns the next attachment. All ranks of this host have read its previous content.
+/// Whether all ranks of this host have read the content of the next attachment, so that it can be used again.
 bool Leader::attachment_is_free() const {
     const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
     return read_before == 0 || read_before <= registrar_.all_have_read();
 }
 
-/// Writes an attachment and returns its number for a log entry. The rest of its room becomes zeros, which ends a text.
+/// Writes an attachment and returns its number for a log entry. The rest of the attachment is filled with zeros, which
+/// also end a text.
 std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
     const auto number = static_cast<std::uint32_t>(next_attachment_++ % attachments_.size());
     std::byte* const room = memory_.attachment(number);
@@ -678,7 +684,8 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
     }
 }
 
-/// Only on the root: how far the decisions may run ahead is determined by its own host, which represents all hosts.
+/// Runs only on the root. How far the decisions may run ahead is determined by the root's own host, which represents
+/// all hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -27,8 +27,8 @@ namespace rueda::core {
 /// Connects the registrar of a host with the leaders of the other hosts. It reports what all ranks of this host have
 /// announced, and appends the root's decisions to the host's log (docs/design/0002-several-hosts.md).
 ///
-/// Threads: the thread that holds the progress lock of the rank that leads the host. Takes the rank's enqueue lock
-/// inside, for the registrar.
+/// Threads: only the thread that holds the progress lock of the host's leading rank. It takes the rank's enqueue lock
+/// while it uses the registrar.
 class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
@@ -40,42 +40,42 @@ public:
     Leader(const Leader&) = delete;
     Leader& operator=(const Leader&) = delete;
 
-    /// Whether something was posted on this host since the last turn. Nothing reports messages of other hosts, so the
-    /// leader has to poll for them.
+    /// Whether something was posted on this host since the last turn. Nothing wakes the leader for messages of other
+    /// hosts, so it has to poll for them.
     [[nodiscard]] bool has_work() const { return registrar_.has_requests() || has_to_say_joined(); }
 
     struct Moved {
         bool anything = false;
-        bool log = false;     ///< ranks that wait for a log entry have to be woken
-        bool served = false;  ///< something was posted, so members that have joined must look at it
+        bool log = false;     ///< ranks that wait for a log entry must be woken
+        bool served = false;  ///< something was posted, so joined members must look for it
     };
-    /// Does what can be done now. A failure ends the job.
+    /// Does all work that is possible now. A failure ends the job.
     Result<Moved> turn();
 
-    /// Whether all ranks of the job have shut down and the hosts below in the tree know it, so that no host needs this
-    /// leader any more. Any thread.
+    /// Whether no host needs this leader any more: all ranks of the job have shut down, and the hosts below in the tree
+    /// know it. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
-    /// Tells the neighbouring hosts that the job has ended, and why, if this takes only a moment. Then this leader
-    /// stops using the transport.
+    /// Tells the neighbouring hosts that the job has ended, and why, but waits for this only briefly. After that, this
+    /// leader does not use the transport.
     void end(const Status& reason) noexcept;
 
     /// Called after has_left() for a set that ends before the job does: takes back the posted receives. A failure ends
     /// the job.
     Status take_back_receives();
 
-    /// The operations that make no progress between the hosts, as the root found them. The background thread reports
-    /// them. Any thread.
+    /// Returns the operations that make no progress between the hosts, as the root found them. The background thread
+    /// reports them. Any thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding();
 
 private:
-    /// Another leader that this one speaks to.
+    /// Another leader with which this leader exchanges messages.
     struct Neighbour {
         std::uint32_t host = 0;
         int rank = 0;
         std::vector<std::byte> room;
         collectives::Transport::Ticket receiving = 0;
-        std::optional<int> deputy;  // its second rank
+        std::optional<int> deputy;  // the second rank of that host
         std::vector<std::byte> deputy_room;
         collectives::Transport::Ticket hearing_deputy = 0;
         std::vector<std::byte> message;
@@ -83,16 +83,17 @@ private:
         std::int64_t heard_ns = 0;
         std::int64_t sent_ns = 0;
     };
-    /// A slot whose decision is awaited.
+    /// A slot that waits for the root's decision.
     struct Awaited {
         bool changed = false;
-        std::string name;        // "" without
-        std::uint64_t call = 0;  // the number of an operation without a name, as stall reports count it
+        std::string name;        // "" for an operation without a name
+        std::uint64_t call = 0;  // the number of an operation without a name, as it is counted in stall reports
         std::int64_t since_ns = 0;
-        bool nobody_here = false;             // all ranks of this host have joined, so only the root knows the metadata
-        std::vector<SiteOfRanks> sites = {};  // where the calls of this host's ranks are in the source code
+        // all ranks of this host have joined, so only the root knows the operation's metadata
+        bool nobody_here = false;
+        std::vector<SiteOfRanks> sites = {};  // where in the source code this host's ranks made the calls
     };
-    // Superior, under the enqueue lock.
+    // The functions of Superior. The registrar calls them under the enqueue lock.
     Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) override;
     void retired(std::uint32_t slot) override;
     void shutting_down(std::uint32_t member) override;
@@ -107,9 +108,9 @@ private:
     [[nodiscard]] HostRows rows_of(std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const { return group_.members[member]; }
 
-    // Joins (docs/design/0005-join.md).
+    // The following functions are for joins (docs/design/0005-join.md).
     [[nodiscard]] bool has_to_say_joined() const {
-        // Partner: set_joined(), after which this leader is woken.
+        // Pairs with set_joined(), after which this leader is woken.
         return !said_joined_ && memory_.header().last_joined.load(std::memory_order_seq_cst) != 0;
     }
     void say_joined();
@@ -151,34 +152,37 @@ private:
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
-    std::int64_t report_limit_ns_;  // how long the end of the job waits until its report is taken
+    // how long the end of the job may wait until the background thread has taken the report
+    std::int64_t report_limit_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // kept allocated for MPI if receives stay posted
+    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // the memory is kept for MPI if receives stay posted
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;
     bool said_joined_ = false;
-    std::atomic<bool> left_{false};  // partner of the stores in turn() and end(): has_left()
+    std::atomic<bool> left_{false};  // pairs with has_left(); stored in turn() and end()
 
     std::vector<std::uint64_t> id_of_slot_;  // 0: none
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
-    std::unordered_map<std::string, std::uint32_t> slot_by_name_;  // announced by name; the root's decision is awaited
+    std::unordered_map<std::string, std::uint32_t> slot_by_name_;  // announced by name; waits for the root's decision
     std::unordered_map<std::uint32_t, Awaited> awaited_;           // by slot
-    std::vector<Registrar<Atomics>::Call> batch_;                  // the root has decided; the operation has not ended
+    std::vector<Registrar<Atomics>::Call> batch_;                  // called by the root; the operation has not ended
                                                                    // yet
-    std::vector<std::uint64_t> attachments_;  // in use until all members of the host have read up to here
+    // in use until all members of the host have read the log up to this position
+    std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
-    std::uint64_t executed_ = 0;  // root: batches, since the beginning
+    std::uint64_t executed_ = 0;  // root: number of batches executed since the beginning
     std::int64_t next_inquiry_ns_ = 0;
     std::unique_ptr<StallMonitor> stall_monitor_;
     std::unique_ptr<StallInquiry> inquiry_;
     std::mutex finding_mutex_;
     std::optional<StallMonitor::Finding> finding_;
-    // Ends the job because of operations that make no progress. Called by the thread that holds the progress lock.
+    // The error with which the job ends because operations make no progress. Used by the thread that holds the progress
+    // lock.
     std::optional<Status> ends_job_for_;
     std::int64_t ends_job_ns_ = 0;
-    std::deque<std::uint64_t> batch_ends_;  // root: log positions of batches that are not executed
+    std::deque<std::uint64_t> batch_ends_;  // root: log positions where batches end that are not executed yet
 };
 
 }  // namespace rueda::core

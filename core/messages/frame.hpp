@@ -8,43 +8,44 @@
 
 namespace rueda::core {
 
-/// What two ranks tell each other about a message (docs/design/0010-send-receive.md).
+/// What two ranks can tell each other about a message (docs/design/0010-send-receive.md).
 enum class FrameKind : std::uint32_t {
     // From the sender to the receiver:
     whole = 1,       ///< a message, with all its bytes
     offer = 2,       ///< a message whose bytes the sender sends only when the receiver asks for them
-    part = 3,        ///< the next bytes of a message that the receiver asked for
-    withdrawn = 10,  ///< the send of a resident message is to end: do not read the message, unless it is being read
+    part = 3,        ///< the next bytes of a message for whose bytes the receiver asked
+    withdrawn = 10,  ///< the send of a resident message must end: do not start to read the message
     // From the receiver to the sender, about the sender's message `id`:
     asked = 4,     ///< send the bytes
     taken = 5,     ///< the message was received
-    kept = 6,      ///< a whole message is kept here until its receive is called: do not wait for that
-    refused = 7,   ///< the matching receive expects something else: its `dtype` and `bytes`
-    dropped = 11,  ///< a resident message: its memory is not being read, and will not be
+    kept = 6,      ///< a whole message is kept here until its receive is called, so the sender need not wait
+    refused = 7,   ///< the matching receive expects another type or size: its `dtype` and `bytes`
+    dropped = 11,  ///< answer about a resident message: this rank is not reading its memory, and will not read it
     // From either side:
-    waiting = 8,  ///< this rank waits for a message from you: say so if you shut down
+    waiting = 8,  ///< this rank waits for a message from you: notify it if you shut down
     gone = 9,     ///< this rank has shut down; nothing comes after this frame
 };
 
-/// The header of a frame; the frame's bytes, if it has any, follow it. Processes exchange this struct. Fields without a
-/// meaning for the kind are 0.
+/// The header of a frame. If the frame has bytes, they follow the header. Processes exchange this struct. Fields that
+/// have no meaning for the frame's kind are 0.
 struct Frame {
-    /// For an offer: the bytes lie at `place` in the sender's resident memory, and the receiver reads them there.
+    /// For an offer: the bytes are at `place` in the sender's resident memory, and the receiver reads them there.
     static constexpr std::uint32_t kResident = 1;
 
     std::uint32_t kind = 0;  ///< FrameKind
     std::int32_t tag = 0;
     std::int32_t set = 0;     ///< id of the process set
     std::uint32_t dtype = 0;  ///< DType
-    std::uint64_t id = 0;     ///< the message's number among those from its sender to its receiver; counts from 1
-    std::uint64_t bytes = 0;  ///< of the whole message
+    /// the number of the message among all messages from its sender to its receiver; counts from 1
+    std::uint64_t id = 0;
+    std::uint64_t bytes = 0;  ///< bytes of the whole message
     std::uint64_t place = 0;
     std::uint32_t flags = 0;
     std::uint32_t reserved = 0;
 };
 static_assert(std::is_trivially_copyable_v<Frame> && sizeof(Frame) == 48);
 
-/// Whether a correct rank could have sent this frame, followed by this number of bytes.
+/// Whether a correct rank could have sent this frame with this number of bytes after it.
 [[nodiscard]] bool is_plausible(const Frame& frame, std::size_t payload_bytes);
 
 }  // namespace rueda::core

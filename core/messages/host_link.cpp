@@ -54,8 +54,8 @@ void HostLink::knock() {
     if (!region_.door(member_).step.knock(own_)) {
         return;
     }
-    // Partner: Attention::set() of the rank that goes to sleep there, and then looks at its door. A rank that has
-    // nothing pending is not woken; it looks when it has something.
+    // Pairs with Attention::set() of a rank that goes to sleep and then checks its door. A rank without pending
+    // operations is not woken; it checks its door when it has one.
     auto& attention = arena_->blocks().of(member_).attention;
     if (const AttentionState state = attention.state(); state != AttentionState::awake && member_ != own_) {
         attention.ring(state);
@@ -74,7 +74,7 @@ Result<std::optional<Link::Received>> HostLink::front() {
     }
     Received received;
     std::memcpy(&received.frame, record.value()->data(), sizeof(Frame));
-    // the compiler must use the value that was checked, not read it again
+    // the compiler must use the checked value, and must not read it again
     std::atomic_signal_fence(std::memory_order_seq_cst);
     received.payload = record.value()->subspan(sizeof(Frame));
     return std::optional(received);
@@ -82,7 +82,8 @@ Result<std::optional<Link::Received>> HostLink::front() {
 
 void HostLink::pop() {
     if (in_.pop()) {
-        // the other rank waits for room: notifies it as for a frame, so that it looks what it still has for this rank
+        // the other rank waits for space in the ring: notifies it as for a frame, so that it checks what it still has
+        // to send to this rank
         knock();
     }
 }

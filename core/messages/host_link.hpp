@@ -10,7 +10,7 @@
 
 namespace rueda::core {
 
-/// A link to a rank of the same host, which may be this rank itself. It consists of two rings in the arena.
+/// A link to a rank of the same host. That rank may be this rank itself. The link consists of two rings in the arena.
 class HostLink final : public Link {
 public:
     /// Fails with ResourceExhausted if there is no memory for the ring that this rank writes to.
@@ -32,7 +32,7 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     collectives::MessageRegion region_;
     std::uint32_t own_;
-    std::uint32_t member_;  // the other rank
+    std::uint32_t member_;  // member number of the other rank
     collectives::MessageRingWriter<base::StdAtomics> out_;
     collectives::MessageRingReader<base::StdAtomics> in_;
     bool has_sent_ = false;

@@ -12,13 +12,13 @@
 
 namespace rueda::core {
 
-/// Carries frames between this rank and one other rank, in each direction in the order in which they were sent. Nothing
-/// here blocks. A failure ends the job. Threads: one at a time, the thread that drives progress.
+/// Carries frames between this rank and one other rank. In each direction, frames arrive in the order in which they
+/// were sent. No function here blocks. A failure ends the job. Threads: one at a time, the thread that drives progress.
 class Link {
 public:
     struct Received {
         Frame frame;
-        std::span<const std::byte> payload;  ///< may be shared memory; valid until pop()
+        std::span<const std::byte> payload;  ///< may point to shared memory; valid until pop()
     };
 
     Link() = default;
@@ -28,15 +28,15 @@ public:
 
     /// The maximum number of bytes that can follow a frame.
     [[nodiscard]] virtual std::size_t largest_payload() const = 0;
-    /// Sends a frame and copies its bytes. Returns false if there is no room now.
+    /// Sends a frame and copies its bytes. Returns false if there is no space now.
     [[nodiscard]] virtual Result<bool> send(const Frame& frame, std::span<const std::byte> payload) = 0;
-    /// Says that everything sent since the last call is there, and wakes a rank that waits for it.
+    /// Tells the other rank that frames were sent since the last call, and wakes it if it waits for them.
     virtual void tell() {}
-    /// Returns the first frame that has arrived and was not removed, unchecked.
+    /// Returns the first frame that has arrived and has not been removed by pop(). The frame is not checked.
     [[nodiscard]] virtual Result<std::optional<Received>> front() = 0;
     virtual void pop() = 0;
-    /// The other rank's resident memory, as this rank can read it; null if it cannot be read, or if nothing lies at
-    /// that place.
+    /// Returns the other rank's resident memory as this rank can read it. Returns null if this rank cannot read it, or
+    /// if there is no resident memory at that offset.
     [[nodiscard]] virtual const std::byte* resident(std::uint64_t /*offset*/, std::uint64_t /*bytes*/) const {
         return nullptr;
     }

@@ -15,7 +15,7 @@
 
 namespace rueda::core {
 
-/// A message that has arrived, or that its sender has offered.
+/// A message that has arrived, or that its sender has offered to send.
 struct MessageArrival {
     int sender = 0;
     std::int32_t tag = 0;
@@ -24,29 +24,30 @@ struct MessageArrival {
     std::uint64_t id = 0;
     std::uint64_t bytes = 0;
     bool is_whole = false;
-    bool is_resident = false;  ///< for an offer: the bytes lie at `place` in the sender's resident memory
+    bool is_resident = false;  ///< for an offer: the bytes are at `place` in the sender's resident memory
     std::uint64_t place = 0;
     std::unique_ptr<std::byte[]> payload = nullptr;  ///< the bytes of a whole message that waits for its receive
     bool sender_goes_on = false;                     ///< the sender knows that the message is kept here
 };
 
-/// Finds the receive for a message, and the message for a receive. They match by tag, process set and sender. Among
-/// several the earlier call, or the earlier message, comes first. Pure: it uses no clock and no memory of other ranks.
+/// Finds the receive for a message, and the message for a receive. They match by tag, process set and sender. If
+/// several match, the earliest call or message is taken. Pure: it uses no clock and no memory of other ranks.
 ///
 /// Threads: one at a time.
 class Matching {
 public:
-    /// Takes out the receive that a message is for. Returns null if none waits for it.
+    /// Removes and returns the receive for this message. Returns null if no receive waits for it.
     [[nodiscard]] MessageOperation* receive_for(int sender, std::int32_t tag, std::int32_t set);
     /// Keeps a message until a receive for it is called.
     void keep(MessageArrival arrival);
 
-    /// Takes out the message that a receive is for.
+    /// Removes and returns the message for this receive.
     [[nodiscard]] std::optional<MessageArrival> arrival_for(const MessageRequest& request);
     /// Keeps a receive until a message for it arrives.
     void post(MessageOperation& receive);
 
-    /// The whole messages that are kept here and whose senders may wait to hear of that. Each is returned once.
+    /// The sender of a whole message that is kept here may wait until it learns that the message is kept. take_untold()
+    /// returns each such message once.
     [[nodiscard]] bool has_untold() const { return untold_ > 0; }
     struct Untold {
         int sender = 0;
@@ -54,11 +55,11 @@ public:
     };
     [[nodiscard]] std::vector<Untold> take_untold();
 
-    /// Takes out the posted receives for which `which` returns true.
+    /// Removes and returns the posted receives for which `which` returns true.
     [[nodiscard]] std::vector<MessageOperation*> take_receives(const std::function<bool(const MessageRequest&)>& which);
     /// Forgets the messages for which `which` returns true.
     void drop_arrivals(const std::function<bool(const MessageArrival&)>& which);
-    /// Forgets everything. Needs no memory.
+    /// Forgets everything. Allocates no memory.
     void clear() noexcept {
         boxes_.clear();
         untold_ = 0;
@@ -66,7 +67,7 @@ public:
 
 private:
     struct Box {
-        // both lists are in order, and no entry of one matches an entry of the other
+        // both lists are in order, and no receive here matches an arrival here
         std::list<MessageOperation*> receives;
         std::list<MessageArrival> arrivals;
     };

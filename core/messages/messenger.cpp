@@ -33,7 +33,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
         return {refuses_->code(), fmt::format("{}: {}", request.describe(), refuses_->message())};
     }
     if (submitted_.size() == submitted_.capacity()) {
-        // reserve memory before anything is pending, because this may throw
+        // this comes before anything is pending, because it may throw
         submitted_.reserve(2 * submitted_.size() + 1);
     }
     {
@@ -44,7 +44,8 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     submitted_.push_back(operation);
-    has_submitted_.store(true, std::memory_order_seq_cst);  // partner: begin_submitted(), and the look before a sleep
+    // pairs with begin_submitted(), and with the check before a sleep
+    has_submitted_.store(true, std::memory_order_seq_cst);
     return {};
 }
 
@@ -99,8 +100,8 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // Senders are told that their messages are kept only when a caller on this rank is blocked. Untold messages
-    // therefore keep this rank active.
+    // Senders are told that their messages are kept only while a caller on this rank is blocked. So messages whose
+    // senders were not told keep this rank active.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -223,12 +224,12 @@ void Messenger::begin_receive(MessageOperation& operation) {
     matching_.post(operation);
 }
 
-/// A receive matches a message that arrived before it.
+/// Called for a receive that matches a message which arrived earlier.
 void Messenger::take(MessageOperation& receive, MessageArrival arrival) {
     give(receive, arrival.sender, arrival, arrival.payload.get());
 }
 
-/// `payload` holds the bytes of a whole message.
+/// `payload` holds the bytes if the message is whole.
 void Messenger::give(MessageOperation& receive, int sender, const MessageArrival& arrival, const std::byte* payload) {
     MessagePeer& peer = known(sender);
     const MessageRequest& request = receive.request;
@@ -280,7 +281,7 @@ void Messenger::complete(MessageOperation& operation, const Status& status, int 
     completion.complete_one(status);
 }
 
-/// Fails the operations of one process set, or all.
+/// Fails the operations of one process set, or of all sets.
 void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& reason) {
     const auto is_meant = [&set](const MessageRequest& request) { return !set || request.set->id == *set; };
     std::vector<MessageOperation*> ended = matching_.take_receives(is_meant);
@@ -297,9 +298,9 @@ void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& r
     }
 }
 
-/// Ends a send of resident memory. The memory belongs to its caller again when the receiver has answered that it does
-/// not read it. That answer wakes the thread that waits for the send. If the receiver dies, the end of the job wakes
-/// it.
+/// Ends a send of resident memory. The caller gets its memory back when the receiver has answered that it does not read
+/// it. That answer wakes the thread that waits for the send. If the receiver dies, the end of the job wakes this
+/// thread.
 void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason) {
     MessageOperation& operation = *peer.sending.at(id).operation;
     if (operation.ends_with.is_ok()) {
@@ -308,7 +309,7 @@ void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reas
     }
 }
 
-/// Drops messages that lie in other ranks' resident memory on this host. Those ranks' sends end when they get the
+/// Drops messages that are in other ranks' resident memory on this host. The sends of those ranks end when they get the
 /// notification.
 void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     for (const auto& [rank, peer] : peers_) {
@@ -324,7 +325,8 @@ void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     });
 }
 
-/// The error with a description of the message; the reason alone, if there is no memory left for the description.
+/// Returns the error with a description of the message added. If there is no memory for the description, returns the
+/// error alone.
 Status Messenger::about(const MessageRequest& request, const Status& reason) noexcept {
     try {
         return {reason.code(), fmt::format("{}: {}", request.describe(), reason.message())};
@@ -350,8 +352,8 @@ void Messenger::shut_down() {
     active_.store(true, std::memory_order_relaxed);
 }
 
-/// On this host, a rank's door says that the rank has shut down. It says so only after everything that the rank had to
-/// say before is in the rings.
+/// On this host, a rank's door says that the rank has shut down. The rank sets this only after it has written all its
+/// frames to the rings.
 void Messenger::say_gone_when_all_is_said() {
     if (!has_shut_down_ || has_said_gone_) {
         return;
@@ -362,7 +364,8 @@ void Messenger::say_gone_when_all_is_said() {
         }
     }
     has_said_gone_ = true;
-    // seq_cst, in this order: a rank that sees the count also sees the door. Partner: hear_departures().
+    // seq_cst, in this order: if a rank sees the new count, it also sees that the door is set. Pairs with
+    // hear_departures().
     door_.gone.store(1, std::memory_order_seq_cst);
     region_.departures().fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < group_.members.size(); ++member) {
@@ -379,7 +382,7 @@ void Messenger::forget(std::int32_t set, const Status& reason) {
     forgotten_.insert(set);
     drop_readings_and_offers_of(set);
     fail_operations(set, reason);
-    active_.store(true, std::memory_order_relaxed);  // there may be something to say
+    active_.store(true, std::memory_order_relaxed);  // the peer may have frames to send
 }
 
 MessageOperation* Messenger::oldest() {

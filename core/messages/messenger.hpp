@@ -23,15 +23,15 @@
 
 namespace rueda::core {
 
-/// The sends and receives of a rank, with all other ranks of its job and with itself
+/// The sends and receives of one rank: with all other ranks of its job, and with itself
 /// (docs/design/0010-send-receive.md).
 ///
 /// Threads: submit(), needs_turn(), has_work(), has_to_poll() and for_each_pending() from any thread; all other
-/// functions from the thread that drives progress. Lock order: the right to drive progress, then submissions, then
-/// operations. No other lock is taken while one of the last two is held.
+/// functions from the thread that drives progress. Lock order: the progress lock, then submit_mutex_, then
+/// operations_mutex_. While a thread holds one of the last two, it takes no other lock.
 class Messenger {
 public:
-    /// `transport` may be null if all ranks are on one host. `pending`: see ProcessSet. All arguments outlive this
+    /// `transport` may be null if all ranks are on one host. `pending`: see ProcessSet. All arguments must outlive this
     /// object.
     Messenger(const collectives::LocalGroup& group, std::shared_ptr<collectives::Arena> arena,
               collectives::Transport* transport, std::atomic<std::uint32_t>& pending, base::Logger logger);
@@ -39,50 +39,52 @@ public:
     Messenger(const Messenger&) = delete;
     Messenger& operator=(const Messenger&) = delete;
 
-    /// Hands a checked request to the next step(). It fails only if nothing can be started any more. Every other result
-    /// arrives through `completion`, which must stay valid until then.
+    /// Hands a checked request to the next step(). Fails only if no operation can be started any more. Every other
+    /// result arrives through `completion`, which must stay valid until then.
     Status submit(MessageRequest request, Completion& completion);
 
-    /// Whether a step may find something to do, or has to look for it.
+    /// Whether a step may find work, or must look for it.
     [[nodiscard]] bool needs_turn() const {
         return active_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
                door_.step.anybody() || (transport_ != nullptr && probe_is_due());
     }
-    /// Whether a step would do something now.
+    /// Whether a step would find work now.
     [[nodiscard]] bool has_work() const {
         return has_more_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
                door_.step.anybody();
     }
-    /// Whether this rank must poll, because nothing tells it of messages from other hosts.
+    /// Whether this rank must poll, because nothing notifies it of messages from other hosts.
     [[nodiscard]] bool has_to_poll() const;
 
     struct Step {
         bool moved = false;
-        bool is_transferring = false;  ///< the next bytes will arrive in a moment
+        bool is_transferring = false;  ///< the next bytes will arrive soon
         bool has_to_poll = false;
     };
-    /// Does what can be done now, at most for a few chunks. `somebody_waits` means that a caller of this rank is
-    /// blocked, or polls repeatedly. It may wait for what the sender of a kept message does next, so such senders are
-    /// told to go on. A failure ends the job, and so does a std::bad_alloc, which this function may throw.
+    /// Does the work that is possible now, but transfers at most a few chunks. `somebody_waits` means that a caller of
+    /// this rank is blocked, or polls repeatedly. This caller may depend on what the sender of a kept message does
+    /// next, so such senders are told that they need not wait. A failure ends the job, and so does a std::bad_alloc,
+    /// which this function may throw.
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
-    // shut_down() and forget() leave a send pending while its receiver may still be reading its resident memory. The
-    // send ends when the receiver says that it does not read ("taken", "dropped", or that it has shut down). At the
-    // latest, fail_all() ends it.
+    // shut_down() and forget() leave a send of resident memory pending while its receiver may still be reading that
+    // memory. The send ends when the receiver answers that it does not read the memory any more ("taken", "dropped"),
+    // or that it has shut down. At the latest, fail_all() ends it.
 
-    /// This rank has shut down: ends pending operations, and refuses new ones and messages that arrive.
+    /// Called when this rank has shut down: ends pending operations, and from then on refuses new operations and
+    /// messages that arrive.
     void shut_down();
-    /// Ends what is pending in a process set that is being removed.
+    /// Ends the operations that are pending in a process set that is being removed.
     void forget(std::int32_t set, const Status& reason);
-    /// Ends everything pending with `reason`; submit() fails with it from now on. Call it after an abort or at the end,
-    /// when no rank reads this rank's memory any more.
+    /// Ends everything pending with `reason`; from then on submit() fails with it. Call this after an abort, or at the
+    /// end, when no rank reads this rank's memory any more.
     void fail_all(const Status& reason) noexcept;
 
-    /// The operations that are pending here, oldest first. Any thread may call it.
+    /// Calls `look` with each operation that is pending here, oldest first. Any thread may call it.
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
 
 private:
-    /// Limits for one step and one peer: some tens of µs.
+    /// Limits for one step and one peer: together they take some tens of µs.
     static constexpr int kFramesPerStep = 64;
     static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
 
@@ -149,19 +151,19 @@ private:
     std::atomic<std::uint32_t>& pending_;
     base::Logger logger_;
 
-    // The thread that drives progress owns these members.
+    // Only the thread that drives progress uses these members.
     std::unordered_map<int, std::unique_ptr<MessagePeer>> peers_;  // by rank
     std::vector<MessagePeer*> busy_;
     std::vector<MessagePeer*> remote_;  // peers on other hosts
     Matching matching_;
     std::unordered_set<std::int32_t> forgotten_;  // process sets that were removed
     std::uint32_t departures_ = 0;
-    std::uint32_t remote_waits_ = 0;  // operations in which a rank of another host takes part
+    std::uint32_t remote_waits_ = 0;  // operations whose other rank is on another host
     std::int64_t next_question_ns_ = 0;
     bool has_shut_down_ = false;
     bool has_said_gone_ = false;
 
-    // Hints for other threads, written by the thread that drives progress. Relaxed, because each is checked again
+    // Hints for other threads, written by the thread that drives progress. Relaxed, because each hint is checked again
     // before a sleep.
     std::atomic<bool> active_{false};
     std::atomic<bool> has_more_{false};
@@ -172,7 +174,7 @@ private:
     std::mutex submit_mutex_;
     std::vector<MessageOperation*> submitted_;
     std::optional<Status> refuses_;
-    std::atomic<bool> has_submitted_{false};  // seq_cst: submit() looks for sleepers after it
+    std::atomic<bool> has_submitted_{false};  // seq_cst: after storing it, submit() looks for sleeping threads
 
     mutable std::mutex operations_mutex_;
     std::list<MessageOperation> operations_;

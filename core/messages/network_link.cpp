@@ -9,8 +9,8 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // as many bytes as a part has on one host
-constexpr std::size_t kUnderWay = 4;  // one frame is sent while the others are filled and received
+constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // as many bytes as a part of a message has on one host
+constexpr std::size_t kUnderWay = 4;                         // one frame is sent while others are filled and received
 
 }  // namespace
 
@@ -59,7 +59,7 @@ Result<bool> NetworkLink::send(const Frame& frame, std::span<const std::byte> pa
     return true;
 }
 
-/// Also true for a message that was never started.
+/// Also true for a message whose transfer was never started.
 Result<bool> NetworkLink::has_ended(Message& message) {
     if (!message.under_way) {
         return true;

@@ -12,8 +12,8 @@
 
 namespace rueda::core {
 
-/// A link to a rank of another host: each frame is a message of the job's transport. The link owns the memory that
-/// messages are sent from and received into, because MPI may still read and write it after an abort.
+/// A link to a rank of another host: each frame is one message of the job's transport. The link owns the buffers for
+/// sending and receiving, because MPI may still read and write them after an abort.
 class NetworkLink final : public Link {
 public:
     NetworkLink(collectives::Transport& transport, int rank) : transport_(transport), rank_(rank) {}
@@ -25,8 +25,8 @@ public:
     void pop() override;
     [[nodiscard]] bool has_to_poll() const override { return sending_ > 0 || !coming_.empty(); }
 
-    /// Receives a message that the transport has announced, of this many bytes; front() returns it when it has arrived.
-    /// Fails if no frame can have this length.
+    /// Receives a message that the transport has announced and that has this many bytes. When it has arrived, front()
+    /// returns it. Fails if no frame can have this length.
     [[nodiscard]] Status take(std::size_t bytes);
     /// The number of frames sent so far.
     [[nodiscard]] std::uint64_t sent() const { return sent_; }

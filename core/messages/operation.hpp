@@ -19,15 +19,15 @@ namespace rueda::core {
 /// A send or a receive, as its caller requested it.
 struct MessageRequest {
     bool sends = false;
-    int peer = 0;  ///< rank of the job; for a receive also RUEDA_ANY_PEER
+    int peer = 0;  ///< rank of the job; a receive may also have RUEDA_ANY_PEER
     std::int32_t tag = 0;
     std::shared_ptr<const SetIdentity> set;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::byte* memory = nullptr;  ///< for a send it is only read
+    std::byte* memory = nullptr;  ///< only read if this is a send
 
     [[nodiscard]] bool is_from_anybody() const { return !sends && peer == RUEDA_ANY_PEER; }
-    /// For example "send to rank 3, tag 7", "receive from any rank, tag 7"; names the process set if it is not the
+    /// For example "send to rank 3, tag 7" or "receive from any rank, tag 7". Names the process set if it is not the
     /// world.
     [[nodiscard]] std::string describe() const;
 };
@@ -37,14 +37,15 @@ struct MessageOperation {
     MessageRequest request;
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
-    std::uint64_t number = 0;  ///< the number of the call among this rank's calls
-    bool is_remote = false;    ///< the operation has begun, and a rank of another host takes part in it
-    Status ends_with;  ///< if a failure: the send ends with it as soon as its receiver no longer reads its memory
+    std::uint64_t number = 0;  ///< the number of this call among all calls of this rank
+    bool is_remote = false;    ///< the operation has begun, and the other rank is on another host
+    /// if this is a failure: the send ends with it as soon as the receiver no longer reads its memory
+    Status ends_with;
     std::list<MessageOperation>::iterator place{};
 };
 
-/// The error for a message whose send and receive do not fit; both sides report the same text. `set` may come from
-/// either request.
+/// Returns the error for a send and a receive that match but differ in type or size; both sides report the same text.
+/// `set` may be the set of either request.
 struct MessageMismatch {
     int sender = 0;
     int receiver = 0;

@@ -21,7 +21,7 @@ void MessagePeer::take_out(const std::function<bool(std::int32_t set)>& is_meant
         if (message.operation != nullptr) {
             operations.push_back(message.operation);
         }
-        // the peer no longer keeps the message, and will not answer
+        // the peer does not have the message any more, and will not answer
         unanswered -= std::min(message.charge, unanswered);
         return true;
     });

@@ -15,37 +15,37 @@
 
 namespace rueda::core {
 
-/// A message to a peer, from the call of its send until the peer has answered that it was received.
+/// A message to a peer. It exists from the call of the send until the peer has answered that it received the message.
 struct SendingMessage {
     /// Transitions: unsent → whole; or offered → asked; or lent → asked or dropped.
     enum class State : std::uint8_t {
         unsent,
         whole,
         offered,
-        /// offered, and its receiver may be reading it in this rank's memory: the memory belongs to the caller again
-        /// only after an answer
+        /// offered, and the receiver may be reading it in this rank's memory: the caller gets its memory back only
+        /// after an answer
         lent,
         asked,
-        dropped,  ///< the receiver does not read it, and this rank has not ended it yet
+        dropped,  ///< the receiver will not read it, and this rank has not ended the send yet
     };
 
-    MessageOperation* operation = nullptr;  ///< null: a whole message whose caller has gone on
+    MessageOperation* operation = nullptr;  ///< null for a whole message whose caller did not wait for the answer
     State state = State::unsent;
     std::shared_ptr<const SetIdentity> set;
     std::int32_t tag = 0;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
     std::uint64_t sent_bytes = 0;  ///< for a message that is sent in parts
-    std::uint64_t charge = 0;      ///< for a whole message: what it adds to MessagePeer::unanswered
+    std::uint64_t charge = 0;      ///< for a whole message: the number of bytes that it adds to MessagePeer::unanswered
 };
 
-/// A message of a peer that this rank has asked for.
+/// A message for which this rank has asked a peer.
 struct ReceivingMessage {
     MessageOperation* operation = nullptr;
     std::uint64_t bytes = 0;
     std::uint64_t received_bytes = 0;
-    const std::byte* source = nullptr;  ///< where this rank reads the message; null: it arrives in parts
-    /// the message lies in the sender's resident memory; `source` may still be null, if this rank cannot reach that
+    const std::byte* source = nullptr;  ///< where this rank reads the message; null if the message arrives in parts
+    /// the message is in the sender's resident memory; `source` may still be null, if this rank cannot access that
     /// memory
     bool is_lent = false;
 };
@@ -54,33 +54,34 @@ struct ReceivingMessage {
 struct MessagePeer {
     int rank = 0;
     std::unique_ptr<Link> link;
-    NetworkLink* network = nullptr;  ///< the same link if the peer is on another host; else null
+    NetworkLink* network = nullptr;  ///< the same link if the peer is on another host; otherwise null
 
-    std::uint64_t last_id = 0;        ///< of messages to the peer
-    std::uint64_t last_heard_id = 0;  ///< of messages from the peer
+    std::uint64_t last_id = 0;        ///< the last number of a message to the peer
+    std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
-    std::deque<Frame> replies;           ///< sent before anything else
-    std::deque<std::uint64_t> unsent;    ///< messages, in the order of the calls
-    std::deque<std::uint64_t> streams;   ///< messages that the peer has asked for
+    std::deque<Frame> replies;           ///< these are sent before anything else
+    std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
+    std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
-    std::uint64_t unanswered = 0;        ///< the charged bytes of whole messages that the peer may have to keep
+    std::uint64_t unanswered = 0;        ///< the charged bytes of those whole messages that the peer may have to keep
 
-    bool has_unread = false;  ///< more frames have arrived than one step reads
-    bool is_busy = false;     ///< the peer is in the Messenger's list: there may be something to do
-    bool holds_job = false;   ///< its replies count among this rank's pending operations
-    bool is_leaving = false;  ///< the peer has shut down; what it wrote before is still to be read
+    bool has_unread = false;  ///< more frames have arrived than one step handles
+    bool is_busy = false;     ///< the peer is in the Messenger's list of peers for which there may be work
+    bool holds_job = false;   ///< its unsent replies count as one pending operation of this rank
+    bool is_leaving = false;  ///< the peer has shut down; what it wrote before must still be read
     bool is_gone = false;
     bool was_asked = false;  ///< the peer asked this rank to tell it when this rank shuts down
-    bool asks = false;       ///< this rank asked the peer for the same
+    bool asks = false;       ///< this rank asked the peer to tell it when the peer shuts down
 
     [[nodiscard]] bool has_output() const { return !replies.empty() || !unsent.empty() || !streams.empty(); }
     [[nodiscard]] bool is_transferring() const { return !receiving.empty() || !streams.empty(); }
-    /// Takes out everything under way in both directions for the process sets that `is_meant` selects, and adds the
-    /// operations to `operations`. With `keeps_lent`, lent messages stay, and their numbers are added there.
+    /// Removes all messages in both directions that belong to the process sets for which `is_meant` returns true, and
+    /// adds their operations to `operations`. If `keeps_lent` is given, lent messages are not removed; their numbers
+    /// are added to `keeps_lent`.
     void take_out(const std::function<bool(std::int32_t set)>& is_meant, std::vector<MessageOperation*>& operations,
                   std::vector<std::uint64_t>* keeps_lent = nullptr);
-    /// Messages of the process set that this rank is reading in the peer's resident memory.
+    /// The messages of this process set that this rank is reading in the peer's resident memory.
     [[nodiscard]] std::vector<std::uint64_t> readings_of(std::int32_t set) const;
     void clear();
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Handles what other ranks send: frames of messages, answers, and the notification that a rank has shut down.
+// Handles what other ranks send: messages, answers, and the notification that a rank has shut down.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -20,10 +20,11 @@
 namespace rueda::core {
 namespace {
 
-/// The time between two looks for messages of other hosts while this rank waits for none: a sender there may wait to be
-/// told to go on.
+/// While this rank waits for no message of another host, it looks for one at this interval, because a sender there may
+/// wait until it learns that its message is kept.
 constexpr std::int64_t kProbeNs = 5'000'000;
-/// If a rank of another host has sent nothing for this long, it is asked to tell when it shuts down.
+/// If a rank of another host has sent nothing for this long, this rank asks it to send a notification when it shuts
+/// down.
 constexpr std::int64_t kQuestionNs = 500'000'000;
 
 MessageArrival arrival_of(int sender, const Frame& frame) {
@@ -88,18 +89,18 @@ Status Messenger::hear_knocks() {
     return {};
 }
 
-/// Handles the ranks of this host that have shut down since the last look.
+/// Handles those ranks of this host that have shut down since the last call.
 Status Messenger::hear_departures() {
-    // Partner: say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep says so first and then looks
-    // here.
+    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first says so and then
+    // reads this count.
     const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
     if (departures == departures_) {
         return {};
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // If this rank has shut down itself, it waits only for room for its last frames. So it does not look at ranks
-        // with which it exchanged nothing.
+        // If this rank has shut down itself, it waits only until its last frames fit into the rings. So it ignores
+        // ranks with which it exchanged nothing.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);
@@ -111,7 +112,7 @@ Status Messenger::hear_departures() {
     return {};
 }
 
-/// A rank of another host reports its shutdown only to the ranks that have asked for this report. This function asks.
+/// Asks ranks of other hosts to report their shutdown, because they report it only to ranks that have asked.
 void Messenger::ask_for_departures() {
     const std::int64_t now_ns = base::monotonic_ns();
     if (now_ns < next_question_ns_) {
@@ -152,8 +153,8 @@ Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
         const auto received = peer.link->front();
         RUEDA_RETURN_IF_FAILED(received.status());
         if (!received.value()) {
-            // Messages that the leaving peer has lent are read to the end first: its sends end only when it is notified
-            // of that.
+            // Messages that the leaving peer has lent are first read completely: its sends end only when this rank has
+            // notified it.
             return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
         }
         moved = true;
@@ -203,12 +204,12 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            reply(peer, FrameKind::gone, 0);  // on the same host, the door says it
+            reply(peer, FrameKind::gone, 0);  // on the same host, the door tells the peer
         }
         return {};
     }
     MessageArrival arrival = arrival_of(peer.rank, frame);
-    if (forgotten_.contains(frame.set)) {  // the sender also forgets the message
+    if (forgotten_.contains(frame.set)) {  // the sender forgets the message too
         if (arrival.is_resident) {
             reply(peer, FrameKind::dropped, frame.id);
         }
@@ -229,7 +230,7 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
 Status Messenger::handle_part(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload) {
     const auto found = peer.receiving.find(frame.id);
     if (found == peer.receiving.end()) {
-        return {};  // a message of a process set that was removed
+        return {};  // the message belonged to a process set that was removed
     }
     ReceivingMessage& message = found->second;
     if (message.source != nullptr || payload.size() > message.bytes - message.received_bytes) {
@@ -251,8 +252,8 @@ void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
     complete(operation, {}, peer.rank);
 }
 
-/// Whether the job has ended. If it has, the memory of a resident message may already have been given back to its
-/// caller. The acquire fence before the load ensures that everything read so far was read before this look. Partner:
+/// Whether the job was aborted. If it was, the memory of a resident message may already belong to its caller again. The
+/// acquire fence before the load ensures that everything read so far was read before this check. Pairs with
 /// AbortBlock::raise(), which comes before any rank gives memory back. ThreadSanitizer does not support fences.
 bool Messenger::job_has_ended() const {
 #if !defined(RUEDA_THREAD_SANITIZER)
@@ -261,7 +262,7 @@ bool Messenger::job_has_ended() const {
     return arena_->control().abort.raised();
 }
 
-/// Reads messages that lie in the peer's resident memory. Returns true if it read some bytes.
+/// Reads a message that is in the peer's resident memory. Returns true if it read some bytes.
 bool Messenger::read_resident(MessagePeer& peer) {
     if (peer.readings.empty()) {
         return false;
@@ -269,12 +270,12 @@ bool Messenger::read_resident(MessagePeer& peer) {
     const std::uint64_t id = peer.readings.front();
     ReceivingMessage& message = peer.receiving.at(id);
     const std::uint64_t bytes = std::min(4 * kBytesPerStep, message.bytes - message.received_bytes);
-    // A message to the rank itself may overlap with its receive.
+    // If a rank sends to itself, the message and the receive may overlap in memory.
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
     message.received_bytes += bytes;
-    // If this rank was stopped for longer than the others wait for it, the bytes that it read may be invalid. The
-    // receive then does not complete here; fail_all() ends it.
+    // If this rank was stopped for longer than the other ranks wait for it after an abort, the bytes that it read may
+    // be invalid. Then the receive does not complete here; fail_all() ends it.
     if (message.received_bytes == message.bytes && !job_has_ended()) {
         peer.readings.pop_front();
         finish_receiving(peer, id);
@@ -282,7 +283,7 @@ bool Messenger::read_resident(MessagePeer& peer) {
     return true;
 }
 
-/// Handles what the receiver of a message says about it.
+/// Handles the receiver's answer about a message.
 Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     const auto found = peer.sending.find(frame.id);
     if (found == peer.sending.end()) {
@@ -313,7 +314,7 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     }
     switch (kind) {
         case FrameKind::dropped:
-            message.state = SendingMessage::State::dropped;  // until this rank learns the reason
+            message.state = SendingMessage::State::dropped;  // kept in this state until this rank learns the reason
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;
@@ -352,8 +353,8 @@ void Messenger::handle_refusal(MessagePeer& peer, const SendingMessage& message,
     }
 }
 
-/// The sender shuts down or has removed the process set, so the send of a resident message is to end. If this rank is
-/// reading the message, the answer follows when it has read it.
+/// Called because the sender shuts down or has removed the process set: the send of a resident message must end. If
+/// this rank is reading the message, it answers when it has read it.
 Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     if (frame.id > peer.last_heard_id) {
         return failure(ErrorCode::internal, "rank {} withdraws message {}; it has sent {}", peer.rank, frame.id,
@@ -376,18 +377,18 @@ Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     return {};
 }
 
-/// Everything that the peer has written was read.
+/// Called when everything that the leaving peer has written was read.
 Status Messenger::handle_gone(MessagePeer& peer) {
     if (peer.network == nullptr) {
-        // The peer waits for the answers about its resident messages. If there is no room for them, it waits until all
-        // ranks have shut down.
+        // The peer waits for the answers about its resident messages. If the ring has no space for them, the peer waits
+        // until all ranks have shut down.
         bool moved = false;
         RUEDA_RETURN_IF_FAILED(send_replies(peer, moved).status());
         peer.link->tell();
     }
     peer.is_gone = true;
     const int rank = peer.rank;
-    // Whole messages stay, because their bytes are here.
+    // Whole messages are not dropped, because their bytes are here.
     matching_.drop_arrivals([rank](const MessageArrival& kept) { return kept.sender == rank && !kept.is_whole; });
     std::vector<MessageOperation*> ended;
     peer.take_out([](std::int32_t) { return true; }, ended);

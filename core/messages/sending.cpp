@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Sends to other ranks: replies, whole messages and offers, and the parts that a receiver has asked for.
+// Sends to other ranks: replies, whole messages, offers, and the parts that a receiver has asked for.
 #include <algorithm>
 #include <utility>
 
@@ -11,17 +11,17 @@
 namespace rueda::core {
 namespace {
 
-/// Messages up to this size are sent whole, before the receiver asks for them. That costs one more copy on the receiver
-/// if no receive waits, and saves two trips. In sets of more than two ranks, inputs up to the same size travel with an
-/// announcement.
+/// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips, but costs one more
+/// copy on the receiver if no receive waits yet. For comparison: in sets of more than two ranks, inputs up to the same
+/// size are sent with an announcement.
 constexpr std::uint64_t kWholeBytes = 8 * 1024;
-/// The maximum bytes of whole messages that one rank may have to keep for another. Further messages are offered
-/// instead.
+/// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Beyond this, messages
+/// are offered instead.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// What a kept message costs in addition to its bytes, roughly.
+/// About what a kept message costs in addition to its bytes.
 constexpr std::uint64_t kLeastCharge = 128;
 
-/// As in ProcessSet: frames that were sent to this rank may still be inside MPI.
+/// After a send, this rank polls for this long, because frames may still be inside MPI. ProcessSet does the same.
 constexpr std::int64_t kSendingNs = 1'000'000'000;
 
 std::span<const std::byte> bytes_of(const std::byte* memory, std::uint64_t offset, std::uint64_t bytes) {
@@ -54,7 +54,7 @@ Status Messenger::send_to(MessagePeer& peer, bool& moved) {
     return {};
 }
 
-/// Returns true if nothing is left to send, so there may be room for other frames.
+/// Sends the replies. Returns true if none is left, so that there may be space for other frames.
 Result<bool> Messenger::send_replies(MessagePeer& peer, bool& moved) {
     while (!peer.replies.empty()) {
         Result<bool> sent = peer.link->send(peer.replies.front(), {});
@@ -139,8 +139,8 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
     return true;
 }
 
-/// Replies that wait for room count as pending, so that the rank stays awake for them even if it has nothing else to
-/// do.
+/// Replies that wait for space in the ring count as pending, so that this rank stays awake for them even if it has no
+/// other work.
 void Messenger::hold_job(MessagePeer& peer, bool holds) {
     if (std::exchange(peer.holds_job, holds) != holds) {
         if (holds) {

@@ -8,20 +8,21 @@
 
 namespace rueda::core {
 
-/// The position at which a batch could end now. The batch begins at a given position of the log.
+/// A batch begins at a given position of the log. This is the position at which it could end now.
 struct BatchEnd {
     std::uint64_t end = 0;
-    bool complete = false;  ///< nothing more would join: the next entry is of another kind, or the threshold is met
+    /// the batch cannot grow any more: the next entry is of another kind, or the threshold is reached
+    bool complete = false;
 };
 
 [[nodiscard]] constexpr bool is_call(EntryKind kind) {
     return kind == EntryKind::call || kind == EntryKind::first_call || kind == EntryKind::changed_call;
 }
 
-/// Allreduces that are published one after the other go together, up to `threshold_bytes`. A larger tensor goes alone,
-/// and a threshold of 0 means no fusion. Adasums go together with adasums only, and other operations go alone
-/// (fusion_of()). Every rank finds the same end, because the entries decide alone. The entry at `begin` is a published
-/// call.
+/// Decides which entries form one batch. Consecutive allreduces form one batch, up to `threshold_bytes`. A larger
+/// tensor is a batch of its own. A threshold of 0 means no fusion. Adasums form batches with other adasums only, and
+/// every other operation is a batch of its own (fusion_of()). Every rank finds the same end, because the result depends
+/// only on the entries. The entry at `begin` must be a published call.
 template <class Atomics>
 [[nodiscard]] BatchEnd propose_batch_end(const Log<Atomics>& log, std::uint64_t begin, std::uint64_t threshold_bytes) {
     const auto first = log.read(begin);

@@ -24,7 +24,7 @@ std::string describe_site(const char* file, std::int32_t line) {
     }
     path.remove_prefix(path.size() - (room - kCut.size()));
     while (!path.empty() && (static_cast<unsigned char>(path.front()) & 0xc0) == 0x80) {
-        path.remove_prefix(1);  // skip the bytes of a UTF-8 character that was cut
+        path.remove_prefix(1);  // skip the remaining bytes of a UTF-8 character that was cut
     }
     return std::string(kCut) + base::printable(path) + number;
 }

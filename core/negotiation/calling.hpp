@@ -10,29 +10,29 @@
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
 
-/// How a counted announcement becomes a call in the log, and how a rank records what it has read of the log
+/// How an announcement is counted and becomes a call in the log, and how a rank records what it has read of the log
 /// (docs/design/0001-negotiation.md). Threads: the functions that count or append run under the rank's enqueue lock;
 /// advance_cursor() and end_announcements() run in the thread that drives progress.
 namespace rueda::core {
 
 /// The order of the steps in the product. A test of interleavings passes another type with the same members, to show
-/// that it notices a wrong order.
+/// that the test notices a wrong order.
 struct ShippedSteps {
     static constexpr bool called_before_append = false;
     static constexpr std::memory_order end_of_announcements = std::memory_order_seq_cst;
 };
 
 /// Appends the call of a complete slot, and then marks the slot's arrivals as called. Returns the position of the call,
-/// or Log::kNowhere. `arrivals` counts all arrivals of the slot, those of this call included.
+/// or Log::kNowhere. `arrivals` is the number of all arrivals in the slot, including the arrivals of this call.
 ///
-/// The mark must come after the append: from the mark on, the registrar may retire the slot, and the members must read
-/// the call before the retirement.
+/// The mark must come after the append: once the mark is set, the registrar may retire the slot, and the members must
+/// read the call before the retirement.
 template <class Atomics, class Steps = ShippedSteps>
 std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                           const typename Log<Atomics>::Entry& call, std::uint64_t arrivals,
                           std::uint64_t begins_batch_at = Log<Atomics>::kNowhere, const Steps& steps = {}) {
     ArrivalWord<Atomics>& word = memory.arrivals(call.slot);
-    // release; partner: Registrar::close_to_arrivals().
+    // Release: pairs with Registrar::close_to_arrivals().
     const auto mark_as_called = [&] { word.called.store(arrivals, std::memory_order_release); };
     if (steps.called_before_append) {
         mark_as_called();
@@ -48,20 +48,20 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
     return position;
 }
 
-/// A rank's announcement in a slot, to be counted.
+/// Says which announcement of this rank is to be counted.
 struct Counting {
     std::uint32_t slot = kNoSlot;
-    std::uint64_t counted = 0;  ///< how many of the slot's generations are counted, with this one (≥ 1)
-    bool changed = false;       ///< this rank's metadata differs from what the slot is bound to
+    std::uint64_t counted = 0;  ///< the number of the slot's generations that are counted, including this one (≥ 1)
+    bool changed = false;       ///< this rank's metadata differs from the metadata that the slot is bound to
 };
 
-/// What follows from a counted announcement.
+/// The result of a counted announcement.
 enum class Counted {
     waiting,     ///< other members have not arrived yet
-    called,      ///< this rank came last and has appended the call
-    unresolved,  ///< this rank came last, and the registrar has to compare the announcements: post a resolve
-    retired,     ///< not counted, because the slot was taken from its name: announce in full
-    log_full,    ///< no entry of the log was free, which cannot happen if all ranks are correct
+    called,      ///< this rank was the last one and has appended the call
+    unresolved,  ///< this rank was the last one, but the registrar must compare the announcements: post a resolve
+    retired,     ///< not counted, because the slot no longer belongs to the name: announce in full
+    log_full,    ///< the log had no free entry, which cannot happen if all ranks are correct
 };
 
 /// A call that may be appended at once.
@@ -71,11 +71,11 @@ struct ReadyCall {
     std::uint64_t begins_batch_at = Log<Atomics>::kNowhere;  ///< as Log::append()
 };
 
-/// Counts this rank's announcement, whose place must be written. The last arriver also appends the call, unless members
-/// must be compared first.
+/// Counts this rank's announcement. The announcement's place must already be written. The last arriver also appends the
+/// call, unless the announcements must be compared first.
 ///
-/// `arrived()` runs between the two steps: it tells members that have joined. `ready_call()` runs for the last arriver
-/// only. It returns an optional ReadyCall, which is empty if the registrar has to compare the announcements.
+/// `arrived()` runs between the two steps; it tells members that have joined. Only the last arriver calls
+/// `ready_call()`. It returns an optional ReadyCall, which is empty if the registrar must compare the announcements.
 template <class Atomics, class Arrived, class MakeReadyCall, class Steps = ShippedSteps>
 [[nodiscard]] Counted count_announcement(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                                          const Counting& counting, Arrived&& arrived, MakeReadyCall&& ready_call,
@@ -101,21 +101,22 @@ template <class Atomics, class Arrived, class MakeReadyCall, class Steps = Shipp
     return position == Log<Atomics>::kNowhere ? Counted::log_full : Counted::called;
 }
 
-/// Records that `rank` has read the log up to `position`. release; partner: the registrar, which uses a slot's number
-/// again when all members have read past the slot's retirement.
+/// Records that `rank` has read the log up to `position`. Release: pairs with the registrar, which reuses a slot's
+/// number when all members have read past the slot's retirement.
 template <class Atomics>
 void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position) {
     memory.cursor(rank).position.store(position, std::memory_order_release);
 }
 
-/// Whether a rank that has read such an entry announces nothing more: in the entry's slot, or in any slot.
+/// Whether a rank that has read an entry of this kind announces nothing more, either in the entry's slot or in any
+/// slot.
 [[nodiscard]] constexpr bool ends_announcements(EntryKind kind) {
     return kind == EntryKind::retire || kind == EntryKind::closing;
 }
 
-/// As advance_cursor(), behind an entry that ends_announcements(). Afterwards the caller rings the members that sleep,
-/// because they may wait for an announcement that does not come. seq_cst; partner: look_at_direct() of such a member,
-/// which first says that it sleeps and then looks at this cursor.
+/// Like advance_cursor(), for a position behind an entry for which ends_announcements() is true. Afterwards the caller
+/// wakes the sleeping members, because they may wait for an announcement that will not come. seq_cst: pairs with
+/// look_at_direct() of such a member, which first records that it sleeps and then reads this cursor.
 template <class Atomics, class Steps = ShippedSteps>
 void end_announcements(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position,
                        const Steps& steps = {}) {

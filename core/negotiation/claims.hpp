@@ -13,32 +13,32 @@
 #include "core/negotiation/metadata.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
-/// What groups of ranks mean by a tensor: merging their claims on the way up the tree, and comparing them at the root.
+/// What groups of ranks mean by a tensor: claims are merged on the way up the tree, and compared at the root.
 namespace rueda::core {
 
-/// `ranks` must be ascending without duplicates.
+/// `ranks` must be in ascending order without duplicates.
 [[nodiscard]] std::vector<RankRange> ranges_of(std::span<const std::int32_t> ranks);
 [[nodiscard]] std::vector<std::int32_t> ranks_of(std::span<const RankRange> ranges);
-/// Returns the same ranks as ascending ranges, as few as possible.
+/// Returns the same ranks as the smallest number of ascending ranges.
 [[nodiscard]] std::vector<RankRange> united(std::vector<RankRange> ranges);
 [[nodiscard]] bool contains(std::span<const RankRange> ranges, std::int32_t rank);
 [[nodiscard]] std::uint64_t count_of(std::span<const RankRange> ranges);
-/// Whether all of `inner` is within `outer`. Both must be results of united().
+/// Whether all ranks of `inner` are in `outer`. Both must be results of united().
 [[nodiscard]] bool all_within(std::span<const RankRange> inner, std::span<const RankRange> outer);
-/// The ranks of `ranges` that are not in `others`. In both lists, the ranges must be ascending and disjoint.
+/// Returns the ranks of `ranges` that are not in `others`. In both lists, the ranges must be ascending and disjoint.
 [[nodiscard]] std::vector<RankRange> without(std::span<const RankRange> ranges, std::span<const RankRange> others);
 
-/// Checks that each of `ranks` (a result of united()) is in exactly one claim. If there are kMostClaims claims, some
-/// ranks may be missing.
+/// Checks that each of `ranks` (a result of united()) is in exactly one claim. If there are kMostClaims claims, ranks
+/// without a claim are allowed.
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
-/// Adds the claim of some ranks to an equal claim, if there is one. If there would be more than kMostClaims claims,
-/// those of the last ranks are dropped, except claims that may mean a group (is_size_of_group()).
+/// Merges the claim into an equal claim, if there is one. If there would be more than kMostClaims claims, the claims of
+/// the last ranks are dropped, except claims that may be about a group (is_size_of_group()).
 void merge(std::vector<Claim>& claims, Claim claim);
 
 /// Returns what all ranks mean, or the Mismatch that lists which ranks mean what.
 /// - There must be at least one claim.
-/// - `last_called`: what claims without metadata mean. If there are such claims and it is empty, the error is Internal.
+/// - `last_called`: what claims without metadata mean. If it is empty and there are such claims, the error is Internal.
 /// - `ranks`: the number of all ranks.
 /// - `job_ranks`: the job's rank for each of these ranks; empty if they are the same.
 /// - `joined`: ranks without a claim, because they have joined.
@@ -48,8 +48,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
-/// Whether metadata have the form in which a group's number of members is announced. The findings of checks
-/// (docs/design/0009-verify.md) have two dimensions, so that they differ from it.
+/// Whether the metadata has the form that announces a group's number of members. The findings of checks
+/// (docs/design/0009-verify.md) have two dimensions, so they have another form.
 [[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
 }
@@ -57,8 +57,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
 /// Shortens the text to at most kMostTextBytes without splitting a UTF-8 character.
 [[nodiscard]] std::string shortened(std::string text);
 
-/// The error for all members if an operation would need something of ranks that have joined. `joined` holds these ranks
-/// in the numbers of the job, at least one. For `call` see agreement_of().
+/// Returns the error for all members if an operation needs something of ranks that have joined. `joined` holds at least
+/// one of these ranks, in the numbers of the job. For `call` see agreement_of().
 [[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
                                   std::span<const std::int32_t> joined, std::uint64_t call = 0);
 

@@ -8,8 +8,8 @@
 
 namespace rueda::core {
 
-/// Copies data that another process may write at any time (no correct rank does). The caller checks the copy and uses
-/// the copy. It is not a snapshot: its bytes may come from several moments.
+/// Copies data that another process may write at any time (no correct rank does). The caller must check the copy and
+/// use only the copy. The copy is not a snapshot: its bytes may come from different times.
 template <class T>
 [[nodiscard]] T copy_once(const T& shared) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -18,7 +18,7 @@ template <class T>
     } else {
         T copy;
         std::memcpy(&copy, &shared, sizeof(T));
-        // The compiler must not read the original again after this.
+        // After this, the compiler must not read the original again.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return copy;
     }

@@ -9,9 +9,9 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// Operations whose metadata alone shows that no rank can do them. They are announced like all others. Only when all
-/// ranks have announced one is it known whether a single rank is wrong (a mismatch), or all of them are (a refusal).
-/// Either way all ranks get the error (docs/design/0001-negotiation.md). Pure.
+/// Operations that no rank can do. The metadata alone shows this. They are announced like all other operations. Only
+/// after all ranks have announced such an operation is it clear whether a single rank is wrong (a mismatch) or all
+/// ranks are (a refusal). Either way all ranks get the error (docs/design/0001-negotiation.md). Pure.
 namespace rueda::core {
 
 /// `metadata` must be plausible.
@@ -27,17 +27,17 @@ namespace rueda::core {
            (metadata.compression == static_cast<std::uint16_t>(Compression::none) || may_compress(metadata));
 }
 
-/// Whether the code is one that refusal_of() returns.
+/// Whether refusal_of() can return this code.
 [[nodiscard]] constexpr bool is_refusal(ErrorCode code) {
     return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported;
 }
 
-/// The reason and what to do instead; success if the operation is possible. `ranks` are those of the process set,
-/// ascending, in the numbers of the job.
+/// Returns the reason, and what to do instead; success if the operation is possible. `ranks` are the ranks of the
+/// process set, in ascending order and in the numbers of the job.
 [[nodiscard]] Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks);
 
-/// The same for the callers: the text begins with the tensor. `call` is the number of an operation without a name,
-/// counted from 1.
+/// Like refusal_of(), but the text is for the callers: it begins with the tensor. `call` is the number of an operation
+/// without a name, counted from 1.
 [[nodiscard]] Status refusal_of(std::string_view name, std::uint64_t call, const Metadata& metadata,
                                 std::span<const std::int32_t> ranks);
 

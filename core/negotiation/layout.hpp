@@ -19,57 +19,61 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/rueda.h"
 
-/// The data of the negotiation in the arena, per process set (docs/design/0001-negotiation.md). Everything has a fixed
-/// width and is reached by offsets. The atomics come from a policy, so that an explorer can run the same code.
+/// The data of the negotiation in the arena, per process set (docs/design/0001-negotiation.md). All fields have a fixed
+/// width, and all tables are at fixed offsets. The atomics come from a policy, so that the interleaving tests can run
+/// the same code.
 namespace rueda::core {
 
 inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
 
-/// Tensors up to this size travel in the cache lines of their announcement, in sets of up to kInlineMembers ranks.
-/// Every rank reads the lines of all others, so the cost grows with the square of the ranks. Larger tensors may travel
-/// beside the announcement (NegotiationExtent::payload_bytes).
+/// In sets of up to kInlineMembers ranks, tensors up to this size are sent inside the announcement, in its cache lines.
+/// Every rank reads the lines of all others, so the cost grows with the square of the number of ranks. Larger tensors
+/// may be sent beside the announcement (NegotiationExtent::payload_bytes).
 inline constexpr std::size_t kInlineBytes = 80;
 inline constexpr std::uint32_t kInlineMembers = 8;
 
 /// The sizes of a process set's tables.
 struct NegotiationExtent {
     std::uint32_t members = 1;
-    std::uint32_t unnamed_slots = 64;     ///< the first slots; matched by call order
-    std::uint32_t initial_slots = 1024;   ///< used before idle slots are reclaimed; includes the unnamed ones
-    std::uint32_t slots = 4096;           ///< the number of slots for which addresses are reserved
-    std::uint32_t mailbox_records = 64;   ///< per member; a power of two
-    std::uint32_t refusals_per_slot = 4;  ///< names remembered at the limit, per slot; uses memory only at the limit
-    /// This many slots, from the first on, have room beside their places for a payload.
+    std::uint32_t unnamed_slots = 64;  ///< these are the first slots; they are matched by the order of the calls
+    /// the number that is used before idle slots are reclaimed; includes the unnamed slots
+    std::uint32_t initial_slots = 1024;
+    std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
+    std::uint32_t mailbox_records = 64;  ///< per member; a power of two
+    /// names remembered when all slots are taken, per slot; uses memory only then
+    std::uint32_t refusals_per_slot = 4;
+    /// This many slots, counted from the first one, have a buffer beside their places for a payload.
     std::uint32_t payload_slots = 0;
-    std::uint32_t payload_bytes = 0;  ///< the size of this room in bytes, in whole cache lines
-    std::uint32_t attachments = 0;    ///< attachments to log entries; 0 in a set on one host
+    std::uint32_t payload_bytes = 0;  ///< the size of this buffer in bytes, in whole cache lines
+    std::uint32_t attachments = 0;    ///< the number of attachments to log entries; 0 in a set on one host
     std::uint32_t attachment_bytes = 0;
-    std::uint32_t call_sites = 0;  ///< 1: announcements say where their calls stand (SiteLine)
+    std::uint32_t call_sites = 0;  ///< 1: an announcement says where in the source its call stands (SiteLine)
 
-    /// Whether member 0, the leader, is the only registrar and the only member that appends to the log. This is so in a
-    /// set on several hosts (docs/design/0002-several-hosts.md). Ask it where something is made; what is done later is
-    /// chosen by then (core/process_set/hosts.hpp).
+    /// Whether member 0, the leader, is the only registrar and the only member that appends to the log. This is true in
+    /// a set on several hosts (docs/design/0002-several-hosts.md). Check this only where objects are created: later
+    /// code uses the objects that were chosen then (core/process_set/hosts.hpp).
     [[nodiscard]] bool has_leader() const { return attachments != 0; }
-    /// Whether inputs may travel with their announcements: in small sets on one host.
+    /// Whether inputs may be sent with their announcements: only in small sets on one host.
     [[nodiscard]] bool inputs_travel() const { return members <= kInlineMembers && attachments == 0; }
-    /// Whether there is a table for the splits of an alltoall or a scatter. In a set on several hosts, splits go
-    /// directly from rank to rank.
+    /// Whether there is a table for the splits of an alltoall or a scatter. In a set on several hosts, ranks send
+    /// splits directly to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
         const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;  // *wanted*, and *all joined*
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
-    /// How many of the first `all` slots are for names. Settings and messages use this number.
+    /// How many of the first `all` slots are for names. Settings and error messages use this number.
     [[nodiscard]] std::uint32_t for_names(std::uint32_t all) const { return all - std::min(all, unnamed_slots); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
 };
 
-/// The arrivals of a slot in one word. The word only grows until the slot is retired.
+/// The arrivals in a slot, in one word. The word only grows until the slot is retired.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
-    static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;  ///< added with kOne: "my metadata changed"
+    /// added together with kOne; means "my metadata changed"
+    static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;
     static constexpr std::uint64_t kRetired = std::uint64_t{1} << 63;
 
     [[nodiscard]] static constexpr std::uint64_t arrivals(std::uint64_t word) { return word & (kChangedOne - 1); }
@@ -77,8 +81,8 @@ struct ArrivalCount {
     [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
 };
 
-/// The fields that a mailbox record carries for a rank that does not know its slot yet, as a copy outside of shared
-/// memory.
+/// The fields of a place, as a copy outside of shared memory. A mailbox record carries them for a rank that does not
+/// know its slot yet.
 struct PlaceContent {
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
@@ -92,23 +96,24 @@ struct PlaceContent {
     std::uint64_t stamp = 0;
 };
 
-/// The data of a rank's announcement. Its rank writes it before the arrival, and all members read it after the call.
-/// Members that see the stamp of a direct announcement read it then. The stall monitor reads `stamp` and `announced_ns`
-/// at any time.
+/// The data of a rank's announcement. The rank writes it before the arrival, and all members read it after the call. If
+/// the announcement is direct, members read it as soon as they see its stamp. The stall monitor reads `stamp` and
+/// `announced_ns` at any time.
 template <class Atomics>
 struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
         kResidentInput = 1,
         kResidentOutput = 2,
-        kPayload = 4,     ///< the whole input travels along (NegotiationMemory::payload)
-        kMetadata = 8,    ///< `metadata` is set and is what this rank means. If this flag is not set, the rank means
-                          ///< what the slot is bound to.
-        kDirect = 16,     ///< a direct announcement, which is not counted among the arrivals; see look_at_direct()
-        kJoined = 32,     ///< the rank has joined: it gives nothing to this operation and gets nothing
-        kUncounted = 64,  ///< with kJoined: an average does not count this rank either
+        kPayload = 4,     ///< the whole input is sent with the announcement (NegotiationMemory::payload)
+        kMetadata = 8,    ///< `metadata` is set: it is what this rank means. Without this flag, the rank means the
+                          ///< metadata to which the slot is bound.
+        kDirect = 16,     ///< a direct announcement: it is not counted among the arrivals, see look_at_direct()
+        kJoined = 32,     ///< the rank has joined: it contributes nothing to this operation and gets no result
+        kUncounted = 64,  ///< only with kJoined: an average does not count this rank
     };
 
-    typename Atomics::template Atomic<std::uint64_t> stamp{0};  ///< generation + 1 of the last announcement here
+    /// generation + 1 of the last announcement in this place
+    typename Atomics::template Atomic<std::uint64_t> stamp{0};
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
@@ -117,7 +122,7 @@ struct alignas(base::kCacheLine) Place {
     std::int64_t first_dimension = 0;  ///< first dimension of the input of an operation of variable size
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
-    std::uint64_t signature = 0;  ///< of `metadata`; for unnamed operations
+    std::uint64_t signature = 0;  ///< signature of `metadata`; only for unnamed operations
 
     /// Reads each field once.
     [[nodiscard]] PlaceContent content() const {
@@ -142,14 +147,14 @@ struct alignas(base::kCacheLine) Place {
         metadata = content.metadata;
         signature = content.signature;
         announced_ns.store(content.announced_ns, std::memory_order_relaxed);
-        // Partner: the stall monitor, which reads the time after the stamp.
+        // Pairs with the stall monitor, which reads the time after the stamp.
         stamp.store(content.stamp, std::memory_order_release);
     }
 };
 
-/// The place in the source of the call behind an announcement, as text for people. It stands beside the place and
-/// follows the rules of the place. It consists of words, because the stall monitor may read it at any time. If the
-/// announcement changes meanwhile, the monitor does not use what it read.
+/// The place in the source of the call behind an announcement, as text for people. It is stored beside the
+/// announcement's Place and follows the same rules for reading and writing. It consists of atomic words, because the
+/// stall monitor may read it at any time. If the announcement changes meanwhile, the monitor does not use the text.
 inline constexpr std::size_t kSiteBytes = 128;
 template <class Atomics>
 class alignas(base::kCacheLine) SiteLine {
@@ -160,9 +165,9 @@ public:
         for (std::size_t i = 0; i < kWords; ++i) {
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
-            words_[i].store(
-                word,
-                std::memory_order_relaxed);  // published by the place's stamp, or when the registrar is handed on
+            words_[i].store(word,
+                            // published by the stamp of the place, or when the next rank becomes the registrar
+                            std::memory_order_relaxed);
         }
     }
     [[nodiscard]] Text read() const {
@@ -182,80 +187,86 @@ private:
 template <class Atomics>
 struct alignas(base::kCacheLine) ArrivalWord {
     typename Atomics::template Atomic<std::uint64_t> count{0};
-    /// The log position of the last call. Relaxed; it is for the choice of a slot to reclaim.
+    /// The log position of the last call. Used to choose a slot to reclaim, so relaxed is enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
-    /// The number of arrivals that the log has called. If it is less than `count`, some member's operation is pending,
-    /// or the last arriver has not appended its call yet; a retirement must not come before this call. The appender
-    /// writes it after its append (release).
+    /// The number of arrivals for which the log has a call. If it is less than `count`, some member's operation is
+    /// pending, or the last arriver has not appended its call yet. A retirement must not come before this call. Whoever
+    /// appends the call writes this number afterwards (release).
     typename Atomics::template Atomic<std::uint64_t> called{0};
 };
 
 enum class EntryKind : std::uint32_t {
     call = 1,          ///< `slot` is complete: execute it
-    first_call = 2,    ///< the same, and `slot` is bound to the name in its record
-    changed_call = 3,  ///< the same with the metadata of this announcement; the slot is retired
-    mismatch = 4,      ///< the members disagree about `slot`, or agree on something impossible; a named slot is retired
-    failed = 5,        ///< `slot` will not be called: a rank has shut down
-    retire = 6,        ///< `slot` is taken from its name
-    refused = 7,       ///< `rank`'s full announcement `ticket` came after a shutdown
-    closed = 8,        ///< all members have shut down; the last entry
-    exhausted = 9,     ///< no slot was left for `rank`'s full announcement `ticket`; `bytes`: the number of slots
-    closing = 10,      ///< a rank has shut down: a member that has read this announces nothing any more
-    disagreed = 11,    ///< like mismatch, on several hosts: the attachment says why, `rank` is the ErrorCode
-    lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else like mismatch (on
-                        ///< several hosts like disagreed)
-    all_joined = 13,    ///< all ranks of the set have joined, `rank` last; the join ends
-    /// On several hosts: other hosts have announced what the attachment says. All members here have joined and stand
-    /// in. `slot`: for an unnamed call, the slot of its number; kNoSlot: there is a name.
+    first_call = 2,    ///< like call, and `slot` is bound to the name in its record
+    changed_call = 3,  ///< like call, with the metadata of this announcement; the slot is retired
+    /// the members disagree about `slot`, or agree on an impossible operation; a named slot is retired
+    mismatch = 4,
+    failed = 5,   ///< `slot` will not be called, because a rank has shut down
+    retire = 6,   ///< `slot` no longer belongs to its name
+    refused = 7,  ///< `rank`'s full announcement with this `ticket` came after a shutdown
+    closed = 8,   ///< all members have shut down; the last entry
+    /// no slot was free for `rank`'s full announcement with this `ticket`; `bytes`: the number of slots
+    exhausted = 9,
+    closing = 10,       ///< a rank has shut down: a member that has read this entry announces nothing more
+    disagreed = 11,     ///< like mismatch, but on several hosts: the attachment says why, `rank` is the ErrorCode
+    lacks_joined = 12,  ///< `slot` is complete, but the operation needs something of a rank that has joined. Otherwise
+                        ///< like mismatch (on several hosts like disagreed).
+    all_joined = 13,    ///< all ranks of the set have joined, `rank` was the last; the join ends
+    /// On several hosts: other hosts have announced the operation that the attachment names. All members on this host
+    /// have joined and stand in for it. `slot`: for an unnamed call, the slot of its number; kNoSlot if the operation
+    /// has a name.
     wanted = 14,
 };
 
 template <class Atomics>
 struct alignas(base::kCacheLine) LogEntry {
-    typename Atomics::template Atomic<std::uint64_t> sequence{0};  ///< position + 1; marked until it is published (Log)
-    typename Atomics::template Atomic<std::uint64_t> end{0};       ///< end of the batch that begins here, if > position
+    /// position + 1; kClaimed is set until the entry is published (Log)
+    typename Atomics::template Atomic<std::uint64_t> sequence{0};
+    /// if > position: the end of the batch that begins here
+    typename Atomics::template Atomic<std::uint64_t> end{0};
     std::uint32_t kind = 0;
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t fusion = 0;      ///< Fusion of a call, for the rank that closes the batch
+    std::uint32_t fusion = 0;      ///< the Fusion of a call, for the rank that closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
-    std::uint64_t bytes = 0;       ///< of the tensor; as `fusion`
-    std::uint32_t uncounted = 0;   ///< call, on several hosts: the number of ranks of the set by which an average does
-                                   ///< not divide
+    std::uint64_t bytes = 0;       ///< bytes of the tensor, for the same rank as `fusion`
+    std::uint32_t uncounted = 0;   ///< for a call on several hosts: how many ranks of the set an average does not count
 };
 
 enum class SlotState : std::uint32_t {
     unused = 0,
-    first_sight = 1,  ///< some members have announced the name in full
+    first_sight = 1,  ///< some members have announced the name in full, but not all
     bound = 2,
-    retired = 3,  ///< waits until all cursors have passed
-    /// For labels only: all members have announced the name in full, and the log is about to say what follows.
+    retired = 3,  ///< unused until all cursors have passed the retirement
+    /// Only for labels: all members have announced the name in full, and the log is about to get the entry that
+    /// answers.
     answering = 4,
 };
 
-/// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
-/// anywhere. A value between these constants is a slot + 1: the member announces in this slot, which includes the log
-/// entry if it arrives last.
+/// The step of the protocol that a member has begun and not finished. It is for the stall monitor, because a process
+/// can be stopped anywhere. A value between these constants is a slot + 1: the member is announcing in this slot. If
+/// the member arrives last, the step includes the log entry.
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
-    static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< it posts a record to the registrar
-    static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< it does the registrar's work
+    static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member posts a record to the registrar
+    static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< the member does the registrar's work
 };
 
-/// The registrar's data about a slot. Other ranks read `name` and `metadata` after a log entry told them to.
+/// The registrar's data about a slot. Other ranks read `name` and `metadata` after a log entry told them to do so.
 struct SlotRecord {
     std::uint32_t state = 0;  ///< SlotState
     std::uint32_t name_bytes = 0;
     std::uint64_t name_hash = 0;
-    std::uint64_t arrived = 0;  ///< bit per member, while first_sight
+    std::uint64_t arrived = 0;  ///< one bit per member, used in state first_sight
     std::uint64_t retired_at = 0;
     Metadata metadata;  ///< the metadata to which the slot is bound
     char name[RUEDA_MAX_NAME + 1] = {};
 };
 
-/// What any rank may read about a slot at any time, for diagnostics: its state and name, as the registrar publishes
-/// them. This is a sequence lock. Its version is the state word, which includes how often the slot was given a name.
+/// The state and the name of a slot, as the registrar publishes them. Any rank may read them at any time, for
+/// diagnostics. This is a sequence lock: its version is the state word, which includes how often the slot was given a
+/// name.
 template <class Atomics>
 class alignas(base::kCacheLine) SlotLabel {
 public:
@@ -268,7 +279,8 @@ public:
     };
 
     [[nodiscard]] State state() const { return unpack(state_.load(std::memory_order_acquire)); }
-    /// The name that belongs to `state`; "" if the slot has changed since, or if no correct rank writes such a state.
+    /// The name that belongs to `state`; "" if the slot has changed since then, or if no correct rank writes such a
+    /// state.
     [[nodiscard]] std::string name(const State& state) const {
         std::string text(std::size_t{kWords} * kWordBytes, '\0');
         if (state.name_bytes > RUEDA_MAX_NAME) {
@@ -283,7 +295,7 @@ public:
         return after.use == state.use && after.name_bytes == state.name_bytes ? text : std::string();
     }
 
-    // The registrar calls the following functions.
+    // Only the registrar calls the following functions.
     void open(std::string_view name) {
         const std::uint32_t use = unpack(state_.load(std::memory_order_relaxed)).use + 1;
         state_.store(pack({use, 0, SlotState::unused}), std::memory_order_relaxed);
@@ -291,7 +303,8 @@ public:
             std::uint64_t word = 0;
             const std::string_view part = name.substr(i * kWordBytes, kWordBytes);
             std::memcpy(&word, part.data(), part.size());
-            name_[i].store(word, std::memory_order_release);  // a reader that sees it also sees the new use: name()
+            // a reader that sees this word also sees the new use: name()
+            name_[i].store(word, std::memory_order_release);
         }
         state_.store(pack({use, static_cast<std::uint32_t>(name.size()), SlotState::first_sight}),
                      std::memory_order_release);
@@ -324,7 +337,7 @@ private:
     return members >= kBits ? ~std::uint64_t{0} : (std::uint64_t{1} << members) - 1;
 }
 
-/// The call in which a member waits for the end of a set.
+/// The call in which a member waits for a set to end.
 enum class EndCall : std::uint32_t { shutdown = 0, remove = 1, leave = 2 };
 
 enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3, settle = 4 };
@@ -337,19 +350,20 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t slot = kNoSlot;  ///< for resolve
     std::uint32_t name_bytes = 0;
     std::uint64_t generation = 0;  ///< for resolve
-    std::uint64_t counted = 0;     ///< for resolve: how many generations up to this one are counted among the arrivals
+    /// for resolve: the number of generations, up to this one, that are counted among the arrivals
+    std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
-    /// For a handled record: the log position behind the entry that answers it; 0 if there is none. The registrar
-    /// writes it.
+    /// For a handled record: the log position behind the entry that answers the record; 0 if no entry answers it. The
+    /// registrar writes it.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
-    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: one per member
+    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: one number per member
     std::array<char, kSiteBytes> site{};             ///< for announce, in a set with call sites
 
     /// Called by the member that posts the record. The stall monitor may still read the old record, so kind and name
-    /// are written as atomics (release: a reader that sees them sees that the old record was handled). Partner:
-    /// pending_name().
+    /// are written as atomics (release: a reader that sees the new values also sees that the old record was handled).
+    /// Pairs with pending_name().
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
@@ -362,8 +376,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
             std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).store(word, std::memory_order_release);
         }
     }
-    /// The name in an announcement; "" for other records. Called by the stall monitor, which checks afterwards whether
-    /// the record was handled meanwhile, and then does not use the name.
+    /// Returns the name in an announcement; "" for other records. Called by the stall monitor. The monitor checks
+    /// afterwards whether the record was handled meanwhile; if it was, the monitor does not use the name.
     [[nodiscard]] std::string pending_name() {
         const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
         const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);
@@ -381,12 +395,12 @@ struct alignas(base::kCacheLine) MailboxRecord {
     }
 };
 
-/// A name for which no slot was left, while some members were told and others are still to be told.
+/// A name that found all slots taken. Some members were told so, and others must still be told.
 /// NegotiationMemory::refused() holds how often each member was told.
 struct Refusal {
     std::uint64_t key[2] = {};  ///< a hash of the name
-    std::uint32_t slots = 0;    ///< the number of slots, all of them taken, at the first refusal; 0: a free bucket
-    std::uint32_t most = 0;     ///< how often the most frequently refused member was told
+    std::uint32_t slots = 0;    ///< the number of slots at the first refusal, all of them taken; 0 in a free bucket
+    std::uint32_t most = 0;     ///< how often the member that was refused most often was told
 };
 
 /// A member's mailbox: a ring with one producer (the member, under its enqueue lock) and one consumer (the registrar).
@@ -395,32 +409,33 @@ struct MailboxHeader {
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> posted{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> taken{0};
 
-    // The member writes the following for the stall monitor. Announcements for which it found no room stay in its own
-    // memory.
+    // The member writes the following for the stall monitor. Announcements that found the mailbox full stay in the
+    // member's own memory.
 
-    /// The log position that all members must have read before a record is free again; 0: it waits for no reader.
-    /// Accessed by atomic_ref, because it takes no part in the protocol.
+    /// The log position that all members must have read before a record is free again. 0: the member waits for no
+    /// reader. Accessed by atomic_ref, because it is not part of the protocol.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first announcement without room was
-                                                                     ///< made
-    SlotLabel<Atomics> deferred;                                     ///< its name, while in state first_sight
-    /// The number of announcements that found no room. Other members can see only the name of the first one.
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first deferred announcement was made
+    SlotLabel<Atomics> deferred;                                     ///< its name, if the state is first_sight
+    /// The number of announcements that found the mailbox full. Other members can see only the name of the first one.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};
 };
 
 template <class Atomics>
 struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> position{0};
-    /// The slot + 1 of the member's last direct announcement, for the stall monitor, because no arrival shows it. 0:
+    /// For the stall monitor, because no arrival shows a direct announcement: the slot + 1 of the member's last one; 0:
     /// none.
     typename Atomics::template Atomic<std::uint32_t> direct{0};
-    /// A ProtocolStep. Accessed by set_step() and step_of(), because it takes no part in the protocol.
+    /// A ProtocolStep. Accessed by set_step() and step_of(), because it is not part of the protocol.
     std::uint32_t step = ProtocolStep::kNone;
 
-    // For the stall monitor: the operation that the member has finished last. The value is a slot + 1, with 32 bits of
-    // the generation above it. 0: none, or one whose slot was taken from its name.
+    // For the stall monitor: the operation that the member finished last. The value is the slot + 1 in the lower 32
+    // bits, and 32 bits of the generation above them. 0: no operation, or an operation whose slot no longer belongs to
+    // its name.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
-    /// The value of `finished` when the member's background thread last found it changed, and the time of that look.
+    /// The value of `finished` when the member's background thread last found that it had changed, and the time of that
+    /// check.
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 };
@@ -428,76 +443,78 @@ inline constexpr int kFinishedSlotBits = 32;
 
 template <class Atomics>
 struct SetHeader {
-    // Read by all members, written rarely.
+    // All members read the following fields; they are rarely written.
     alignas(base::kCacheLine) NegotiationExtent extent;
-    typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: nothing is announced any more
-    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< then: the rank of the job that began the
-                                                                         ///< shutdown
-    typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots at and above it were never used
+    typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: nothing more is announced
+    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< which rank of the job began the shutdown
+    typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots from this number on were never used
 
-    /// A bit per member that has joined (docs/design/0005-join.md). Set by the member, cleared by the registrar.
+    /// One bit per member: whether the member has joined (docs/design/0005-join.md). Set by the member, cleared by the
+    /// registrar.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
-    typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< last member to join, + 1; 0: not all have
+    /// the last member to join, + 1; 0: not all members have joined
+    typename Atomics::template Atomic<std::uint32_t> last_joined{0};
 
     /// For the report of an end that is delayed (core/diagnostics/pending_end.hpp). `end_announced`: the members that
     /// have posted their shutdown. `end_awaited`: the members that wait until all have posted theirs. `end_awaited_ns`
-    /// and `end_call`: since when the first of these waits, and in which call. Each member sets and clears its own
-    /// bits.
+    /// and `end_call`: since when the first of these members waits, and in which call. Each member sets and clears its
+    /// own bits.
     typename Atomics::template Atomic<std::uint64_t> end_announced{0};
     typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
     typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};
     typename Atomics::template Atomic<std::uint32_t> end_call{0};  ///< EndCall
 
-    /// Grows with every announcement that is made while some member has joined. Members that have joined look here for
-    /// new announcements.
+    /// Grows with every announcement that is made while any member has joined. Joined members read this to find new
+    /// announcements.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> announced{0};
-    typename Atomics::template Atomic<std::int64_t> announced_ns{0};  ///< time of the last of them, or of the last join
+    /// the time of the last such announcement, or of the last join
+    typename Atomics::template Atomic<std::int64_t> announced_ns{0};
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
-    // The registrar's own data, handed on through `requests`.
+    // The registrar's own data. The next registrar gets it through `requests`.
     alignas(base::kCacheLine) std::uint32_t slot_limit = 0;
     std::uint32_t free_count = 0;
     std::uint32_t retired_first = 0;  ///< ring of retired slots, oldest first
     std::uint32_t retired_count = 0;
     std::uint32_t clock_hand = 0;
     std::uint32_t tombstones = 0;
-    std::uint32_t closing = 0;  ///< nothing new is called any more
+    std::uint32_t closing = 0;  ///< nothing more is called
     std::uint32_t closed = 0;
-    std::uint32_t refusals = 0;  ///< names, of extent.refusals()
-    /// If the log ended at this position, no slot was idle. As long as it still ends there, none is.
+    std::uint32_t refusals = 0;  ///< number of refused names; at most extent.refusals()
+    /// The log position at which no idle slot was found. While the log still ends there, no slot is idle.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
-    std::uint64_t settled_members = 0;  ///< joined members with nothing pending; accessed by atomic_ref
-    /// Announcements wait for a slot until all members have read the log up to this position; 0: none waits. The second
-    /// member is the one that handles them then, unless another registrar comes before: member + 1. Accessed by
-    /// atomic_ref, for the stall monitor.
+    std::uint64_t settled_members = 0;  ///< joined members with no pending operation; accessed by atomic_ref
+    /// If announcements wait for a slot number: all members must first have read the log up to `numbers_wait_for`; 0:
+    /// none waits. `numbers_wait_with` is a member + 1: this member handles the announcements then, unless another
+    /// registrar comes before. Both are accessed by atomic_ref, for the stall monitor.
     std::uint64_t numbers_wait_for = 0;
     std::uint32_t numbers_wait_with = 0;
 };
 
-/// Not a part of the protocol: the stall monitor reads it about once per second. Release: a reader that sees the
-/// announcement sees that its step had begun, and a reader that sees the end of the step sees what the step did.
+/// This is not part of the protocol: the stall monitor reads it about once per second. Release: if a reader sees the
+/// announcement, it sees that the step had begun; if it sees the end of the step, it sees what the step did.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);
 }
 template <class Memory>
 [[nodiscard]] std::uint32_t step_of(const Memory& memory, std::uint32_t member) {
-    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);  // partner: set_step()
+    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);  // pairs with set_step()
 }
 
-/// Finds the tables in the memory of a set. Cheap to copy; the memory is the arena's.
+/// Finds the tables in a set's memory. Cheap to copy; the arena owns the memory.
 template <class Atomics>
 class NegotiationMemory {
 public:
     [[nodiscard]] static std::size_t bytes(const NegotiationExtent& extent) { return offsets(extent).end; }
-    /// The part of bytes() that is the table of splits.
+    /// The bytes of the table of splits, which are part of bytes().
     [[nodiscard]] static std::size_t splits_bytes(const NegotiationExtent& extent) {
         return extent.has_splits() ? splits_row_bytes(extent) * extent.slots * extent.members * 2 : 0;
     }
 
-    /// Lays out zeroed memory. Call it once, before any other rank attaches.
+    /// Initialises zeroed memory. Call this once, before any other rank attaches.
     static void initialise(std::byte* memory, const NegotiationExtent& extent);
 
     NegotiationMemory(std::byte* memory, const NegotiationExtent& extent)
@@ -514,9 +531,9 @@ public:
     [[nodiscard]] Place<Atomics>& place(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return *at<Place<Atomics>>(offsets_.places, place_index(slot, rank, generation));
     }
-    /// Where an input of `bytes` bytes travels that belongs to a place; null if it is too large to travel. There are
-    /// two by parity, like the places; that is enough for the same reason, because they are written and read together
-    /// with the places.
+    /// The buffer for an input of `bytes` bytes that is sent with an announcement; null if the input is too large.
+    /// There are two buffers, by parity of the generation, as there are two places. Two are enough, because the buffers
+    /// are written and read together with the places.
     [[nodiscard]] std::byte* payload(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation,
                                      std::uint64_t bytes) const {
         if (bytes <= kInlineBytes) {
@@ -527,9 +544,9 @@ public:
         }
         return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
     }
-    /// The splits beside the place, only for alltoalls and scatters. They follow the rules of the place: its rank
-    /// writes them before the arrival, all members read them after the call, and there are two by parity. One number
-    /// per member.
+    /// The splits of an announcement, only for alltoalls and scatters; one number per member. The rules of the place
+    /// apply: the rank writes them before the arrival, all members read them after the call, and there are two arrays
+    /// by parity.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return at<std::int64_t>(offsets_.splits,
                                 place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));
@@ -561,24 +578,24 @@ public:
     [[nodiscard]] Cursor<Atomics>& cursor(std::uint32_t rank) const {
         return *at<Cursor<Atomics>>(offsets_.cursors, rank);
     }
-    /// Only in a set with call sites: the call site of an announcement, and of a member's join.
+    /// The call site of an announcement, and that of a member's join. Only in a set with call sites.
     [[nodiscard]] SiteLine<Atomics>& site(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, extent_.members + place_index(slot, rank, generation));
     }
     [[nodiscard]] SiteLine<Atomics>& join_site(std::uint32_t rank) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, rank);
     }
-    /// The leader writes it before the entry that refers to it; all members read it after that.
+    /// The leader writes the attachment before the entry that refers to it. All members read it after the entry.
     [[nodiscard]] std::byte* attachment(std::uint32_t number) const {
         return memory_ + offsets_.attachments + std::size_t{number} * extent_.attachment_bytes;
     }
 
 private:
-    /// There are two places by parity of the generation. A rank that announces generation g + 2 has completed g + 1,
-    /// and all members announced g + 1 after they had read the places of g. So generation g + 2 may use either member's
-    /// place of g. Two members therefore swap their places every other generation. A rank then writes to the cache
-    /// lines that it has just read, which its own core holds. If it wrote to its own old lines, the other core would
-    /// first have to give them up.
+    /// There are two places, used alternately for even and odd generations. A rank that announces generation g + 2 has
+    /// completed g + 1, and all members announced g + 1 after they had read the places of g. So generation g + 2 may
+    /// use either member's place of g. In a set of two members, the members therefore swap their places every other
+    /// generation. Then a rank writes to the cache lines that it has just read, which are in the cache of its own core.
+    /// If it wrote to its own old lines, the other core would first have to give them up.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
         return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);
@@ -588,7 +605,7 @@ private:
         std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
             cursors, refusals, refused, splits, attachments, sites, end;
     };
-    /// A rank's splits are on cache lines of their own.
+    /// The splits of a rank have cache lines of their own.
     [[nodiscard]] static std::size_t splits_row_bytes(const NegotiationExtent& extent) {
         return (extent.members * sizeof(std::int64_t) + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
@@ -640,7 +657,8 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
 
 template <class Atomics>
 void NegotiationMemory<Atomics>::initialise(std::byte* memory, const NegotiationExtent& extent) {
-    // All tables begin as zeros, and fresh memory is zero. Writing zeros would touch every page of the largest extent.
+    // All tables start as zeros, and fresh memory is zero already. Writing the zeros would touch every page of the
+    // largest extent.
     auto* header = new (memory) SetHeader<Atomics>;
     header->extent = extent;
     header->slot_limit = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);

@@ -30,7 +30,7 @@ std::string shape_text(const Metadata& metadata) {
     return text + "]";
 }
 
-/// The fields in the order in which a reader wants them. The first field that differs is often the cause of the other
+/// The fields in the order that is best for a reader. The first field that differs is often the cause of the other
 /// differences.
 const std::vector<Field>& fields() {
     static const std::vector<Field> all = {
@@ -55,7 +55,7 @@ struct ValueOfRanks {
     std::vector<std::int32_t> ranks;
 };
 
-/// For example "ranks 0-2: [3, 4]; rank 3: [3, 5]", the value of the lowest rank first; "" if all agree.
+/// For example "ranks 0-2: [3, 4]; rank 3: [3, 5]". The value of the lowest rank comes first. "" if all ranks agree.
 std::string differing_values(const Field& field, std::span<const MetadataOfRanks> groups) {
     std::map<std::string, std::vector<std::int32_t>> ranks_of;
     for (const MetadataOfRanks& group : groups) {
@@ -79,7 +79,7 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
-/// For example "allreduce float32 [3, 4], sum": everything that ranks can disagree about, without default values.
+/// For example "allreduce float32 [3, 4], sum": all fields about which ranks can disagree, without default values.
 std::string description_of(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     std::string text = name_of(operation);
@@ -101,7 +101,7 @@ std::string description_of(const Metadata& metadata) {
     return text;
 }
 
-/// Converts ranks to the numbers of the job.
+/// Converts ranks to their numbers in the job.
 void rename_ranks(std::vector<MetadataOfRanks>& groups, std::span<const std::int32_t> job_ranks) {
     for (MetadataOfRanks& group : groups) {
         if (group.metadata.root_is_foreign == 0) {
@@ -113,7 +113,7 @@ void rename_ranks(std::vector<MetadataOfRanks>& groups, std::span<const std::int
     }
 }
 
-/// The first field that differs; null if none does.
+/// The first field that differs; null if no field differs.
 const Field* differing_field(std::span<const MetadataOfRanks> groups) {
     const auto found = std::find_if(fields().begin(), fields().end(),
                                     [&](const Field& field) { return !differing_values(field, groups).empty(); });

@@ -16,9 +16,9 @@
 
 namespace rueda::core {
 
-/// Everything about an operation on a tensor that the members of a process set must agree on. It lies in the arena, so
-/// its fields have fixed widths. What may legitimately differ between ranks is not in here: the first dimension of an
-/// allgather or alltoall has the extent kAnyExtent.
+/// Everything about an operation on a tensor that the members of a process set must agree on. It is stored in the
+/// arena, so its fields have fixed widths. It does not contain what may differ between correct ranks: the first
+/// dimension of an allgather or alltoall has the extent kAnyExtent.
 struct Metadata {
     static constexpr std::int64_t kAnyExtent = -1;
 
@@ -29,7 +29,7 @@ struct Metadata {
     std::int32_t root = 0;          ///< 0 if the operation has none
     std::int32_t process_set = 0;   ///< id
     std::uint16_t compression = 0;  ///< Compression
-    /// 1: the caller's root is not a rank of the set; `root` is the number that the caller gave
+    /// 1: the root that the caller gave is not a rank of the set; `root` is the number that the caller gave
     std::uint16_t root_is_foreign = 0;
     double prescale = 1.0;
     double postscale = 1.0;
@@ -37,16 +37,16 @@ struct Metadata {
 };
 static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>);
 
-/// Whether two ranks mean the same. Scale factors are compared by their bits, so a NaN agrees with itself.
+/// Whether two ranks mean the same operation. Scale factors are compared by their bits, so a NaN agrees with itself.
 [[nodiscard]] bool agree(const Metadata& a, const Metadata& b);
 
 /// A hash of all fields, for unnamed operations.
 [[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
 
-/// Bytes of the tensor, or of one row if the first dimension may differ between ranks.
+/// The bytes of the tensor, or of one row if the first dimension may differ between ranks.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
-/// For an operation that reduces. The caller sets the divisor.
+/// The reduction of an operation that reduces. The caller sets the divisor.
 [[nodiscard]] inline ops::Reduction reduction_of(const Metadata& metadata) {
     return {.dtype = static_cast<DType>(metadata.dtype),
             .op = static_cast<ReduceOp>(metadata.reduce_op),
@@ -54,7 +54,7 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
             .postscale = metadata.postscale};
 }
 
-/// Whether values may be compressed between hosts: in an allreduce of float32 or float64 that does not use adasum.
+/// Whether values may be compressed between hosts: only in an allreduce of float32 or float64 without adasum.
 [[nodiscard]] constexpr bool may_compress(const Metadata& metadata) {
     const auto dtype = static_cast<DType>(metadata.dtype);
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce) &&
@@ -62,11 +62,11 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// Which operations may be executed in one batch: those of the same kind, unless the kind is `alone`.
+/// Says which operations may be executed in one batch: operations with the same value, except `alone`.
 enum class Fusion : std::uint32_t {
     alone = 0,
-    allreduces = 1,  ///< except by adasum
-    adasums = 2,     ///< allreduces by adasum, which another task executes
+    allreduces = 1,  ///< allreduces without adasum
+    adasums = 2,     ///< allreduces with adasum, which another task executes
 };
 [[nodiscard]] constexpr Fusion fusion_of(const Metadata& metadata) {
     if (metadata.operation != static_cast<std::uint8_t>(collectives::Operation::allreduce)) {
@@ -75,37 +75,37 @@ enum class Fusion : std::uint32_t {
     return metadata.reduce_op == static_cast<std::uint8_t>(ReduceOp::adasum) ? Fusion::adasums : Fusion::allreduces;
 }
 
-/// Returns false for bytes that no correct rank writes: unknown enumerators, too many dimensions, negative extents.
-/// Metadata of an operation that no rank can do is plausible: see is_possible() (impossible.hpp).
+/// Whether a correct rank could have written this. Returns false for: unknown enumerators, too many dimensions,
+/// negative extents. The metadata of an impossible operation is plausible: see is_possible() (impossible.hpp).
 [[nodiscard]] bool is_plausible(const Metadata& metadata);
 
-/// The error for all members: what differs, and which ranks have which value.
+/// Returns the error for all members: it says what differs, and which ranks have which value.
 ///
 ///     tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]
 ///
-/// `by_rank[r]` is what rank r announced. All entries are plausible, and they are not all equal. `job_ranks` holds the
-/// job's ranks of a process set's members; empty if they are the same.
+/// `by_rank[r]` is what rank r announced. All entries must be plausible, and they must not all be equal. `job_ranks[r]`
+/// is the rank of the job that is rank r of the process set; `job_ranks` is empty if the numbers are the same.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank,
                                  std::span<const std::int32_t> job_ranks = {});
 
-/// What some ranks announced.
+/// The metadata that some ranks announced.
 struct MetadataOfRanks {
     Metadata metadata;
-    std::vector<std::int32_t> ranks;  ///< ascending, at least one
+    std::vector<std::int32_t> ranks;  ///< in ascending order; at least one rank
 };
-/// The same text, from groups of ranks in any order.
+/// Returns the same text, made from groups of ranks in any order.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
                                  std::span<const std::int32_t> job_ranks = {});
-/// The same for the `call`-th operation without a name of its process set, counted from 1. The text lists everything
-/// that each rank means. If a rank made one call more or less than the others, its operation is an entirely different
-/// one.
+/// The same for an operation without a name: the `call`-th one of its process set, counted from 1. The text lists all
+/// metadata of each rank, because a rank that made one call more or less than the others has an entirely different
+/// operation here.
 [[nodiscard]] Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
                                          std::span<const std::int32_t> job_ranks = {});
-/// "the 17th unnamed operation of this process set".
+/// For example "the 17th unnamed operation of this process set".
 [[nodiscard]] std::string describe_unnamed(std::uint64_t call);
-/// Whether one rank of the operation has a special role.
+/// Whether one rank (the root) has a special role in the operation.
 [[nodiscard]] bool has_root(collectives::Operation operation);
-/// The job's number of the rank.
+/// Returns the number of the rank in the job.
 [[nodiscard]] inline std::int32_t rank_in_job(std::int32_t rank, std::span<const std::int32_t> job_ranks) {
     const auto index = static_cast<std::size_t>(rank);
     return rank >= 0 && index < job_ranks.size() ? job_ranks[index] : rank;

@@ -11,18 +11,18 @@
 
 namespace rueda::core {
 
-/// 128 bits of a name's hash. Two names with the same bits would share their refusals.
+/// 128 bits of a name's hash. If two names had the same bits, they would share their refusals.
 using RefusalKey = std::array<std::uint64_t, 2>;
 [[nodiscard]] RefusalKey refusal_key(std::string_view name);
 
-/// Names for which no slot was left. Every member's operation on such a name must end in the same way, although the
-/// members announce it at different times. The n-th refusal of one member corresponds to the n-th refusal of every
-/// other member. So a member that was refused less often than another is refused now, even if there is a slot by then.
-/// When all members were refused equally often, the name is forgotten.
+/// Remembers names that found all slots taken. Every member's operation on such a name must end in the same way,
+/// although the members announce it at different times. The n-th refusal of one member corresponds to the n-th refusal
+/// of every other member. So if a member was refused less often than another member, it is refused now, even if a slot
+/// is free by then. When all members were refused equally often, the name is forgotten.
 ///
-/// The table does not grow: add() says if there is no room. It uses open addressing with linear probing and no
-/// tombstones. All loops are bounded by the table's size, so that they also end if the table is damaged. Threads: the
-/// registrar's.
+/// The table does not grow: add() returns false if it is full. It uses open addressing with linear probing and no
+/// tombstones. All loops are bounded by the table's size, so that they also end if the table is damaged. Threads: only
+/// the registrar.
 template <class Atomics>
 class Refusals {
 public:
@@ -30,8 +30,8 @@ public:
 
     [[nodiscard]] bool empty() const { return memory_.header().refusals == 0; }
 
-    /// If another member was refused more often than `member`, refuses `member` too and counts it. Returns how many
-    /// slots there were.
+    /// If another member was refused more often than `member`, refuses `member` too and counts this. Returns the number
+    /// of slots at the first refusal.
     std::optional<std::uint32_t> settle(const RefusalKey& key, std::uint32_t member) {
         const std::uint32_t bucket = find(key);
         const Refusal& refusal = memory_.refusal(bucket);
@@ -44,7 +44,8 @@ public:
         return slots;
     }
 
-    /// Refuses `member`, the first member to be refused. Returns false, and changes nothing, if there is no room.
+    /// Refuses `member`, which is the first member to be refused. Returns false, and changes nothing, if the table is
+    /// full.
     [[nodiscard]] bool add(const RefusalKey& key, std::uint32_t member, std::uint32_t slots) {
         const std::uint32_t bucket = find(key);
         Refusal& refusal = memory_.refusal(bucket);
@@ -60,11 +61,11 @@ public:
         return true;
     }
 
-    /// Forgets all refusals; no member has to be told of one any more.
+    /// Forgets all refusals. Called when no member must be told of a refusal any more.
     void clear() {
         for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
             if (memory_.refusal(bucket).slots != 0) {
-                erase(bucket--);  // an entry that was pushed behind it may be here now
+                erase(bucket--);  // an entry that was displaced by this one may be here now
             }
         }
     }
@@ -75,7 +76,8 @@ private:
         return static_cast<std::uint32_t>(refusal.key[0]) & mask();
     }
 
-    /// The bucket with the key, or the free bucket where it would be. At least half of the buckets are free.
+    /// Returns the bucket with the key, or the free bucket where the key would be. At least half of the buckets are
+    /// free.
     [[nodiscard]] std::uint32_t find(const RefusalKey& key) const {
         std::uint32_t i = static_cast<std::uint32_t>(key[0]) & mask();
         for (std::uint32_t looked = 0; looked < mask(); ++looked, i = (i + 1) & mask()) {
@@ -96,7 +98,7 @@ private:
         erase(bucket);
     }
 
-    /// Closes the gap: moves entries that were pushed behind it, so that every probe still finds its name.
+    /// Closes the gap: moves entries that were displaced by the removed one, so that every probe still finds its name.
     void erase(std::uint32_t gap) {
         --memory_.header().refusals;
         std::uint32_t i = (gap + 1) & mask();

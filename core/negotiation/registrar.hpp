@@ -24,42 +24,42 @@
 
 namespace rueda::core {
 
-/// The registrar of a leader reports the events that one of several hosts cannot decide alone
-/// (docs/design/0002-several-hosts.md). Threads: the registrar's.
+/// The registrar of a host's leader reports to this class the events that one of several hosts cannot decide alone
+/// (docs/design/0002-several-hosts.md). Threads: only the registrar.
 class Superior {
 public:
     virtual ~Superior() = default;
-    /// All members of the host have announced `generation` of `slot`. `changed`: some of them announced other metadata
-    /// than the slot's. Nothing else is announced in the slot until append_calls() or append_refusal() answers.
+    /// All members of the host have announced `generation` of `slot`. `changed`: some of them announced metadata that
+    /// differs from the slot's. Nothing more is announced in the slot until append_calls() or append_refusal() answers.
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
-    /// The slot was taken from its name.
+    /// The slot no longer belongs to its name.
     virtual void retired(std::uint32_t slot) = 0;
-    /// After the first shutdown of any host, the answer is close_to_calls().
+    /// A member of this host has shut down. After the first shutdown on any host, the answer is close_to_calls().
     virtual void shutting_down(std::uint32_t member) = 0;
-    /// All members of the host have shut down. After the last host has said so, the answer is close().
+    /// All members of the host have shut down. When the last host has reported this, the answer is close().
     virtual void closed() = 0;
-    /// All members of the host have joined, and nothing is pending. After the last host has said so, the answer is
+    /// All members of the host have joined, and nothing is pending. When the last host has reported this, the answer is
     /// end_joins().
     virtual void settled() = 0;
 };
 
-/// The sequential part of the negotiation: names, slots, comparison, shutdown. It is not a thread but a role: a rank
-/// that posts while there is no registrar takes the role until nothing is left (docs/design/0001-negotiation.md, "The
-/// registrar").
+/// The sequential part of the negotiation: names, slots, comparison, shutdown. The registrar is not a thread but a
+/// role: if a rank posts a request while there is no registrar, it takes the role until all requests are handled
+/// (docs/design/0001-negotiation.md, "The registrar").
 ///
-/// Data in the arena was written by another process: it is copied and checked, and the copy is used.
+/// Other processes write the data in the arena. So the registrar copies it, checks the copy, and uses the copy.
 ///
-/// Threads: all functions by any thread of a rank under this rank's enqueue lock. One registrar at a time accesses the
-/// tables in the arena; `SetHeader::requests` hands them on (acq_rel).
+/// Threads: any thread of a rank may call the functions, under this rank's enqueue lock. Only one registrar at a time
+/// accesses the tables in the arena; `SetHeader::requests` passes them to the next registrar (acq_rel).
 template <class Atomics>
 class Registrar {
 public:
     using Memory = NegotiationMemory<Atomics>;
     using Record = MailboxRecord<Atomics>;
 
-    /// What the registrar needs from outside the arena.
+    /// What the registrar needs to know from outside the arena.
     struct Environment {
-        /// Whether the table may grow by this many bytes. Asked before memory is touched.
+        /// Whether the table may grow by this many bytes. Called before the memory is touched.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
         /// The member's rank in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
@@ -76,14 +76,14 @@ public:
           leader_serves_(memory.extent().has_leader()),
           no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
-    /// Returns a free record of this rank's mailbox. Returns null if the mailbox is full: try again once the log has
-    /// moved. Also returns null if is_damaged().
+    /// Returns a free record of this rank's mailbox. Returns null if the mailbox is full: the caller must try again
+    /// after members have read more of the log. Also returns null if is_damaged().
     [[nodiscard]] Record* next_record() {
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
         const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
-        // A record is free again when all members have read the entry that answered it. So the log always has room for
-        // these entries.
+        // A record is free again only when all members have read the entry that answered it. So the log always has free
+        // entries for the answers.
         std::uint64_t unread = 0;
         if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
             is_damaged_ = true;
@@ -103,8 +103,8 @@ public:
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
-    /// Whether this rank's mailbox or the log contradicts what this rank knows of it: some rank wrote what no correct
-    /// rank writes.
+    /// Whether the content of this rank's mailbox or of the log contradicts what this rank knows about it. Then some
+    /// rank wrote what no correct rank writes.
     [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
     [[nodiscard]] Status damage() const {
         return failure(ErrorCode::internal,
@@ -113,8 +113,8 @@ public:
     }
 
     /// Publishes the record that next_record() returned, and does the registrar's work if no other rank is the
-    /// registrar. Returns the number of entries that were appended. A failure ends the Runtime. Throws nothing, because
-    /// the others already see the record.
+    /// registrar. Returns the number of log entries that were appended. A failure ends the Runtime. Throws nothing,
+    /// because other ranks already see the record.
     Result<std::uint64_t> post() noexcept {
         auto& mailbox = memory_.mailbox(rank_);
         set_step(memory_, rank_, ProtocolStep::kPosting);
@@ -122,23 +122,23 @@ public:
         return request();
     }
 
-    // ---- led sets, the leader: docs/design/0002-several-hosts.md ----------------------------------------------------
+    // ---- sets with a leader, called by the leader: docs/design/0002-several-hosts.md --------------------------------
 
     void report_to(Superior& superior) { superior_ = &superior; }
-    /// Whether something was posted. seq_cst: partner of request(); a leader that goes to sleep looks at this last.
+    /// Whether something was posted. seq_cst: pairs with request(). A leader that goes to sleep checks this last.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
-    /// Whether posts wait for the leader of the host, which has to be woken.
+    /// Whether posts wait for the leader of the host, which then must be woken.
     [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
-    /// Handles what was posted; in a led set no other rank does. Results are as for post().
+    /// Handles the requests that were posted; in a set with a leader no other rank does. The result is as for post().
     Result<std::uint64_t> serve() noexcept {
         appended_ = 0;
         return has_requests() || is_damaged() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
     }
 
-    /// A complete slot that is to be called, as the leader asks for it.
+    /// A complete slot that the leader wants to be called.
     struct Call {
         std::uint32_t slot = kNoSlot;
-        bool changed = false;          ///< as complete() was told
+        bool changed = false;          ///< the value that complete() got
         std::uint32_t attachment = 0;  ///< as LogEntry::attachment
         std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
     };
@@ -153,7 +153,7 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            // The batch is appended with its end, so neither the kind of its operations nor their bytes matter.
+            // The batch is appended together with its end, so the kind of its operations and their bytes do not matter.
             batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
@@ -166,13 +166,14 @@ public:
         }
         return begin + calls.size();
     }
-    /// Appends a refusal of a complete slot: its ranks disagree, or agree on something impossible (disagreed, with the
-    /// code of the error), or it needs ranks that have joined (lacks_joined). Returns the position behind the entry.
+    /// Appends a refusal of a complete slot. With `disagreed`, its ranks disagree or agree on an impossible operation,
+    /// and `code` is the code of the error. With `lacks_joined`, the operation needs ranks that have joined. Returns
+    /// the position behind the entry.
     std::uint64_t append_refusal(EntryKind kind, std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
         if (named) {
-            set_state(slot, SlotState::retired);  // before the entry, as in end_first_sight()
+            set_state(slot, SlotState::retired);  // done before the entry is appended, as in end_first_sight()
         }
         const std::uint64_t position =
             append({kind, slot, static_cast<std::uint32_t>(code), 0, Fusion::alone, 0, attachment});
@@ -181,23 +182,23 @@ public:
         }
         return position + 1;
     }
-    /// Other hosts have announced what the attachment says, and all members here have joined. `slot` is as in the
-    /// entry. Returns the position behind the entry.
+    /// Tells the members that other hosts have announced the operation in the attachment, while all members here have
+    /// joined. `slot` is as in the entry. Returns the position behind the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
-    /// All ranks of the set have joined, `last` last, and everything that they announced is called. Returns the
-    /// position behind the entry.
+    /// Ends the joins: all ranks of the set have joined, `last` was the last, and everything that they announced has
+    /// been called. Returns the position behind the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
-        header.last_joined.store(0, std::memory_order_relaxed);  // a member that joins again has read the entry
-        // Partner: a joined member that has seen an announcement and checks whether it is to stand in for it.
-        // Announcements after the next line are none of those.
+        header.last_joined.store(0, std::memory_order_relaxed);  // a member that joins again has read the entry before
+        // Pairs with a joined member that has seen an announcement and checks whether it must stand in for it. It need
+        // not stand in for announcements that are made after the next line.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
     }
-    /// `rank` of the job has shut down: what was not called by now never will be.
+    /// Called when `rank` of the job has shut down: operations that were not called by now will never be called.
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
@@ -206,7 +207,7 @@ public:
         append({EntryKind::closing});
         fail_incomplete_slots();
     }
-    /// All ranks of the job have shut down.
+    /// Called when all ranks of the job have shut down.
     void close() {
         memory_.header().closed = 1;
         append({EntryKind::closed});
@@ -220,16 +221,16 @@ public:
         return position;
     }
 
-    /// The log position that all members' cursors must reach before this rank can go on: with announcements that need a
-    /// slot number which is still held, or with a full mailbox. 0: it waits for nothing. Cursors move by themselves,
-    /// whatever is pending, and wait at most for cursors that are further back. But a rank that sleeps must be rung for
-    /// it.
+    /// The log position that all members' cursors must reach before this rank can continue. It waits because its
+    /// mailbox is full, or because announcements need a slot number that is still in use. 0: it waits for nothing.
+    /// Cursors always advance, whatever is pending: a cursor waits at most for cursors that are further back. But a
+    /// sleeping rank must be woken to advance its cursor.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
-    /// Whether announcements are kept until there is a number for them. Then retry() must be called from time to time.
+    /// Whether announcements wait until a slot number is free for them. Then retry() must be called from time to time.
     [[nodiscard]] bool holds_announcements() const { return numbers_wait_for_ != 0; }
 
-    /// Continues with the announcements of holds_announcements(), if all members have read far enough. Results are as
+    /// Handles the waiting announcements (holds_announcements()) if all members have read far enough. The result is as
     /// for post().
     Result<std::uint64_t> retry() noexcept {
         if (numbers_wait_for_ == 0 || all_have_read() < numbers_wait_for_) {
@@ -241,14 +242,15 @@ public:
     }
 
 private:
-    // In a name bucket; 0 means empty, other values are slot + 1.
+    // A value in a name bucket. 0 means an empty bucket; other values are slot + 1.
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
-    static constexpr std::uint32_t kReclaimAtOnce = 16;  // slots per attempt; limits the pause of one announcement
-    static constexpr std::uint32_t kLookAtOnce = 128;    // the same, for slots to look at
+    // slots retired per attempt; limits how long one announcement is delayed
+    static constexpr std::uint32_t kReclaimAtOnce = 16;
+    static constexpr std::uint32_t kLookAtOnce = 128;  // slots checked per attempt, for the same reason
 
     enum class Handled { done, waits };
 
-    /// A request to the registrar, copied out of the mailbox.
+    /// A request to the registrar, copied from the mailbox.
     struct Request {
         RequestKind kind;
         std::uint32_t ticket;
@@ -259,7 +261,7 @@ private:
         std::uint64_t name_hash;
         std::array<char, RUEDA_MAX_NAME + 1> text;
         PlaceContent place;
-        std::array<std::int64_t, base::kMaxLocalRanks> splits;  // for an alltoall or a scatter
+        std::array<std::int64_t, base::kMaxLocalRanks> splits;  // only for an alltoall or a scatter
         std::array<char, kSiteBytes> site;                      // for announce
 
         explicit Request(const Record& record)
@@ -285,15 +287,15 @@ private:
         [[nodiscard]] bool has_splits() const {
             return collectives::has_splits(static_cast<collectives::Operation>(place.metadata.operation));
         }
-        /// The name in a plausible announcement.
+        /// The name in an announcement that was found plausible.
         [[nodiscard]] std::string_view name() const { return {text.data(), name_bytes}; }
     };
 
-    /// Called in the step kPosting, which ends here.
+    /// Called in the step kPosting; this function ends the step.
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
         if (leader_serves_) {
-            // Partner: has_requests() of a leader that is about to sleep; the caller rings it after this.
+            // Pairs with has_requests() of a leader that is about to sleep; the caller wakes the leader afterwards.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
         } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
             return run_to_end();
@@ -316,14 +318,15 @@ private:
                 return damage();
             }
         } catch (const std::bad_alloc&) {
-            // Memory can run out only while the text of a failure is made, or while the leader is told.
+            // Memory can run out only while the text of a failure is made, or in a report to the leader.
             return no_memory_;
         }
         return appended_;
     }
 
-    /// Handles everything that was posted before the swap to 0 succeeds, except announcements that must wait for
-    /// readers. The next registrar continues with those; at the latest this rank does, with retry().
+    /// Handles everything that was posted before the swap to 0 succeeds, except announcements that must wait until all
+    /// members have read further. The next registrar handles those. If no other rank becomes the registrar, this rank
+    /// does in retry().
     Status run() {
         auto& requests = memory_.header().requests;
         std::uint64_t seen = 1;
@@ -337,16 +340,16 @@ private:
         return {};
     }
 
-    // The following is for the stall monitor. Partner: pending_tensors().
+    // The following functions write for the stall monitor. They pair with pending_tensors().
 
-    /// The log position that this rank's mailbox waits for.
+    /// Records the log position that this rank's mailbox waits for.
     void await_readers(std::uint64_t position) {
         if (answers_wait_for_ != position) {
             answers_wait_for_ = position;
             std::atomic_ref(memory_.mailbox(rank_).reads_awaited).store(position, std::memory_order_release);
         }
     }
-    /// The log position for which announcements without a slot wait.
+    /// Records the log position that announcements without a slot wait for.
     void tell_numbers_wait_for(std::uint64_t position) {
         SetHeader<Atomics>& header = memory_.header();
         if (copy_once(header.numbers_wait_for) != position) {
@@ -372,10 +375,10 @@ private:
             Result<Handled> handled = handle(member, Request(record));
             RUEDA_RETURN_IF_FAILED(handled.status());
             if (handled.value() == Handled::waits) {
-                return {};  // records behind it are not handled either, to keep the order
+                return {};  // the records behind it are not handled either, to keep the order
             }
             record.answered_before = answered_before_;
-            mailbox.taken.store(++taken, std::memory_order_release);  // partner: next_record()
+            mailbox.taken.store(++taken, std::memory_order_release);  // pairs with next_record()
         }
     }
 
@@ -410,13 +413,14 @@ private:
             answer({EntryKind::refused, kNoSlot, member, request.ticket});
             return Handled::done;
         }
-        // This comes before the search for the slot: a slot that exists may be for an operation after the refused one.
+        // This must come before the search for the slot: if the name has a slot, the slot may be for an operation after
+        // the refused one.
         if (const auto slots = settle_refusal(request.name(), member)) {
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, *slots});
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        // On several hosts, other hosts may have announced it.
+        // On several hosts this is allowed, because other hosts may have announced the name.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal,
                            "rank {} has joined, and announced '{}', which no other rank has announced", member,
@@ -444,7 +448,7 @@ private:
         }
         page.arrived |= bit;
         if (memory_.extent().call_sites != 0) {
-            memory_.site(slot, member, 0).write(request.site);  // before the stamp
+            memory_.site(slot, member, 0).write(request.site);  // must come before the stamp
         }
         memory_.place(slot, member, 0).write(request.place);
         if (request.has_splits() && memory_.extent().has_splits()) {
@@ -456,7 +460,8 @@ private:
         return Handled::done;
     }
 
-    /// No slot is left. This operation fails on all members, on each one when it announces the name. Others go on.
+    /// No slot is free. This operation fails on each member when the member announces the name. Other operations are
+    /// not affected.
     Result<Handled> refuse(std::uint32_t member, const Request& request) {
         const std::uint32_t slots = memory_.header().slot_limit;
         if (superior_ != nullptr) {
@@ -471,17 +476,17 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // This entry alone made no slot idle.
+        // If only this entry was appended since the last search, there is still no idle slot.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
     }
 
-    /// On several hosts the job ends: ranks of other hosts may have a slot for the name, and would wait for this host's
-    /// ranks for ever (docs/design/0002-several-hosts.md, "When a host runs out of slots").
+    /// On several hosts, the job ends: ranks of other hosts may have a slot for the name, and would wait for ever for
+    /// the ranks of this host (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        const bool may_be_more = slots < most;  // unless memory is short
+        const bool may_be_more = slots < most;  // more slots are possible, unless there is no memory
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
@@ -510,8 +515,8 @@ private:
         insert(slot);
     }
 
-    /// Clears the stamps of an earlier use of the number, because generations begin again. For the stall monitor, which
-    /// sees this before the label's new use.
+    /// Clears the stamps of an earlier use of the slot number, because its generations start again. The stall monitor
+    /// sees this before it sees the label's new use.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
             return;  // the slot was never used
@@ -546,20 +551,21 @@ private:
         return {};
     }
 
-    /// The label changes before the entry, as with a call: a joined member that reads the entry then looks for first
-    /// sights. The label does not yet get its final state: until the entry is there, the stall monitor must find the
-    /// announcements.
+    /// The label changes before the entry is appended, as for a call: a joined member that reads the entry then looks
+    /// for new names. The label gets its final state only after the entry, because until then the stall monitor must
+    /// find the announcements.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);
         retire(slot, append({kind, slot}));
     }
 
-    /// Handles the request of the last arriver: the generation is complete, and some member's metadata changed.
+    /// Handles the request of the last arriver, after some member's metadata changed, a member joined, or the tensor is
+    /// unnamed. The generation is complete.
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
         if (superior_ != nullptr && memory_.header().closing != 0) {
-            return {};  // the shutdown failed the slot, although it was complete, because it was not called
+            return {};  // the slot was complete but not called, so the shutdown has failed it
         }
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
@@ -585,7 +591,7 @@ private:
         const bool callable = can_be_called(agreed.value());
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
-            // The last arriver did not append the call itself, because a member has joined or the tensor is unnamed.
+            // The last arriver has not appended the call itself, because a member has joined or the tensor is unnamed.
             ++appended_;
             core::append_call(memory_, log_, call_entry(EntryKind::call, slot, *agreed.value()), arrivals);
             return {};
@@ -601,15 +607,16 @@ private:
         return {};
     }
 
-    /// `member` has joined, like all others, and has nothing pending. When this holds for all members, everything that
-    /// was announced has ended, and they begin again with nothing open (docs/design/0005-join.md).
+    /// `member` reports that it has joined, like all others, and has no pending operation. When all members have
+    /// reported this, everything that was announced has ended. Then all members start again with no pending operation
+    /// (docs/design/0005-join.md).
     Status settle(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         if (header.closing != 0) {
             return {};  // *closing* has ended the joins
         }
         const std::uint64_t all = all_members(memory_.extent().members);
-        // acquire: partner of the members' joining.
+        // Acquire: pairs with the joins of the members.
         if (header.joined.load(std::memory_order_acquire) != all) {
             return failure(ErrorCode::internal, "rank {} has nothing left to do, but not all ranks have joined",
                            member);
@@ -633,7 +640,7 @@ private:
         return {};
     }
 
-    /// Whether the operation would need something of a member that has joined.
+    /// Whether the operation needs something of a member that has joined.
     [[nodiscard]] bool lacks_joined(std::uint32_t slot, std::uint64_t generation, const Metadata& metadata) const {
         if (goes_on_without_joined(static_cast<collectives::Operation>(metadata.operation))) {
             return false;
@@ -646,12 +653,13 @@ private:
         return false;
     }
 
-    /// Whether the members agree, and on something possible.
+    /// Whether the members agree, and the operation is possible.
     [[nodiscard]] static bool can_be_called(const std::optional<Metadata>& agreed) {
         return agreed && is_possible(*agreed);
     }
 
-    /// What all members that have not joined mean by a complete generation; empty if they disagree.
+    /// Returns the metadata on which all members that have not joined agree, for a complete generation; empty if they
+    /// disagree.
     Result<std::optional<Metadata>> compare(std::uint32_t slot, std::uint64_t generation) const {
         std::optional<Metadata> agreed;
         bool all_agree = true;
@@ -674,7 +682,8 @@ private:
     }
 
 public:
-    /// What `member` meant by its announcement of a complete generation. It is a copy, which the caller must check.
+    /// Returns what `member` meant by its announcement of a complete generation. The result is a copy, which the caller
+    /// must check.
     [[nodiscard]] static Metadata announced_metadata(const Memory& memory, std::uint32_t slot, std::uint32_t member,
                                                      std::uint64_t generation) {
         const Place<Atomics>& place = memory.place(slot, member, generation);
@@ -693,7 +702,7 @@ private:
         ++appended_;
         return log_.append(entry);
     }
-    /// Appends an answer to one rank. Its mailbox record is not used again before all members have read the entry.
+    /// Appends an answer to one rank. The rank's mailbox record is not reused before all members have read the entry.
     std::uint64_t answer(const typename Log<Atomics>::Entry& entry) {
         const std::uint64_t position = append(entry);
         answered_before_ = position + 1;
@@ -728,8 +737,8 @@ private:
             // The next store publishes it.
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
-        // Enqueuing ranks look at this copy. They may be late; then their announcement meets a retired slot or this
-        // registrar.
+        // Ranks that enqueue read this copy. They may read it too late; then their announcement finds a retired slot,
+        // or the registrar refuses it.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
             append({EntryKind::closing});
@@ -740,7 +749,7 @@ private:
         }
     }
 
-    /// From here on nothing can become complete: every slot is closed to arrivals, and members that wait in one are
+    /// After this, no slot can become complete: every slot is closed to arrivals, and members that wait in a slot are
     /// told.
     void fail_incomplete_slots() {
         const std::uint32_t high = high_slot();
@@ -753,7 +762,7 @@ private:
             const std::uint64_t word =
                 memory_.arrivals(slot).count.fetch_or(ArrivalCount::kRetired, std::memory_order_acq_rel);
             const std::uint64_t arrivals = ArrivalCount::arrivals(word);
-            // On one of several hosts, this also fails slots that are complete here and were not called.
+            // On one of several hosts, this also fails slots that are complete on this host but were not called.
             const bool uncalled =
                 superior_ != nullptr && arrivals != memory_.arrivals(slot).called.load(std::memory_order_relaxed);
             if (state == SlotState::first_sight || arrivals % memory_.extent().members != 0 || uncalled) {
@@ -769,11 +778,11 @@ private:
 
     enum class Room {
         now,    ///< take_slot() finds a number
-        later,  ///< when all members have read that some are free
-        none,   ///< all slots are pending; waiting for one would deadlock ranks that are pending on different names
+        later,  ///< take_slot() finds a number when all members have read that some are free
+        none,   ///< all slots are pending; waiting for one could deadlock ranks that are pending on different names
     };
 
-    /// Looks for a number for a new name.
+    /// Makes a slot number available for a new name.
     Result<Room> make_room() {
         SetHeader<Atomics>& header = memory_.header();
         RUEDA_RETURN_IF_FAILED(check_tables());
@@ -790,7 +799,7 @@ private:
         if (header.retired_count == 0) {
             return Room::none;
         }
-        // All members will have read the oldest retirement first.
+        // The oldest retirement is the first one that all members will have read.
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
@@ -798,7 +807,7 @@ private:
         return Room::later;
     }
 
-    /// Takes a slot. There must be room.
+    /// Takes a slot number. make_room() must have returned Room::now.
     Result<std::uint32_t> take_slot() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint32_t free = copy_once(header.free_count); free > 0 && free <= memory_.extent().slots) {
@@ -809,11 +818,11 @@ private:
         }
         const std::uint32_t fresh = header.high_slot.load(std::memory_order_relaxed);
         RUEDA_RETURN_IF_FAILED(check_named(fresh));
-        header.high_slot.store(fresh + 1, std::memory_order_release);  // partner: the stall monitor
+        header.high_slot.store(fresh + 1, std::memory_order_release);  // pairs with the stall monitor
         return fresh;
     }
 
-    /// Checks the tables, because another process was the registrar before.
+    /// Checks the tables, because another process may have been the registrar before.
     [[nodiscard]] Status check_tables() const {
         const SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t slots = memory_.extent().slots;
@@ -835,11 +844,11 @@ private:
         return {};
     }
 
-    /// Slots at and above it were never used.
+    /// Slots from this number on were never used.
     [[nodiscard]] std::uint32_t high_slot() const {
         return std::min(memory_.header().high_slot.load(std::memory_order_relaxed), memory_.extent().slots);
     }
-    /// The number of the oldest retired slot, which another process may have written.
+    /// The number of the oldest retired slot. Another process may have written it.
     [[nodiscard]] std::uint32_t oldest_retired() const {
         return copy_once(memory_.retired_slot(copy_once(memory_.header().retired_first) % memory_.extent().slots));
     }
@@ -850,7 +859,7 @@ private:
         return header.free_count + (header.slot_limit > high ? header.slot_limit - high : 0);
     }
 
-    /// Returns false at the limit, and if the memory for more slots is refused.
+    /// Raises the limit of slots. Returns false if the maximum is reached, or if the memory for more slots is refused.
     bool grow() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t wanted = std::min(2 * header.slot_limit, memory_.extent().slots);
@@ -864,13 +873,13 @@ private:
                 return false;
             }
         } catch (const std::bad_alloc&) {
-            return false;  // there is not even memory for the question
+            return false;  // there is not even enough memory to ask
         }
         header.slot_limit = wanted;
         return true;
     }
 
-    /// Frees the numbers whose retirement every member has read: no member holds them any more.
+    /// Frees the slot numbers whose retirement every member has read, because no member uses these numbers any more.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();
@@ -895,8 +904,8 @@ private:
         return {};
     }
 
-    /// Looks at all bound slots. It does not look again if it found no idle slot before and nothing was called since:
-    /// at the limit, every new name comes here.
+    /// Looks at all bound slots for idle ones. It skips the search if the previous search found no idle slot and
+    /// nothing was called since then, because at the limit this runs for every new name.
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
@@ -905,8 +914,8 @@ private:
         }
     }
 
-    /// Retires bound slots with nothing pending. With `only_idle`, retires only slots that were not called during as
-    /// many log entries as there are slots. Looks at up to `most` slots; the next call continues from there.
+    /// Retires bound slots in which nothing is pending. With `only_idle`, retires only slots whose last call is at
+    /// least as many log entries ago as there are slots. Checks up to `most` slots; the next call continues from there.
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;
@@ -932,23 +941,23 @@ private:
         }
     }
 
-    /// Changes the word from "all called" to "all called, retired", unless some member's operation is pending in the
-    /// slot.
+    /// Marks the slot as retired if all its arrivals are called and nothing is pending in it. Returns false if some
+    /// member's operation is pending in the slot.
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // A complete generation is in the log only when its last arriver has appended it. So `called`, not `count`,
-        // says that nothing is pending.
+        // A complete generation is in the log only after its last arriver has appended the call. So it is `called` and
+        // not `count` that shows whether anything is pending.
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;
         }
-        // Partner: arrive(), which either comes first and makes this fail, or sees the bit.
+        // Pairs with arrive(): either arrive() comes first and makes this exchange fail, or it sees the bit.
         return count.compare_exchange_strong(word, word | ArrivalCount::kRetired, std::memory_order_acq_rel,
                                              std::memory_order_relaxed);
     }
 
-    /// `slot` has no name any more. Its number is free once all cursors have passed `position`.
+    /// Takes the name from `slot`. The slot number is free once all cursors have passed `position`.
     void retire(std::uint32_t slot, std::uint64_t position) {
         SetHeader<Atomics>& header = memory_.header();
         SlotRecord& page = memory_.record(slot);
@@ -960,8 +969,8 @@ private:
             superior_->retired(slot);
         }
     }
-    /// Comes before the call of a complete slot: all its arrivals are called. For led sets, in which only the leader
-    /// retires slots.
+    /// Runs before the call of a complete slot is appended: marks all its arrivals as called. For sets with a leader,
+    /// in which only the leader retires slots.
     void note_called(std::uint32_t slot) {
         ArrivalWord<Atomics>& arrivals = memory_.arrivals(slot);
         arrivals.called.store(ArrivalCount::arrivals(arrivals.count.load(std::memory_order_acquire)),
@@ -993,7 +1002,7 @@ private:
     }
     void insert(std::uint32_t slot) {
         if (memory_.header().tombstones > memory_.extent().name_buckets() / 4) {
-            rebuild_names();  // the slot is in state first_sight already, so this inserts it too
+            rebuild_names();  // the slot is already in state first_sight, so this inserts it too
         } else {
             place_in_bucket(slot);
         }
@@ -1032,16 +1041,16 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
-    bool leader_serves_;  // posts wait for the leader, instead of being served by the member that posts
+    bool leader_serves_;  // posts wait for the leader; the member that posts does not handle them itself
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // used by append_calls()
-    Status no_memory_;                                 // made in advance
+    Status no_memory_;                                 // allocated in advance
     bool is_damaged_ = false;
-    std::uint64_t handed_back_ = 0;  // of the taken records of this rank's mailbox, the number that may be used again
+    std::uint64_t handed_back_ = 0;  // how many records of this rank's mailbox were found free for reuse
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;
-    std::uint64_t answered_before_ = 0;  // set by the entry that answers the current record
+    std::uint64_t answered_before_ = 0;  // set when an entry answers the current record
 };
 
 }  // namespace rueda::core

@@ -9,11 +9,12 @@
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/layout.hpp"
 
-/// Which sleeping threads are woken by what a rank has just published. Each function comes after a seq_cst store, as
-/// Attention demands. `attention_of(member)` returns the Attention of a member. Threads: any.
+/// Decides which sleeping threads are woken after a rank has published something. Each function must come after a
+/// seq_cst store, because Attention requires it. `attention_of(member)` returns the Attention of a member. Threads:
+/// any.
 namespace rueda::core {
 
-/// Wakes the thread that sleeps for the rank, if one does.
+/// Wakes the thread that sleeps for the rank, if there is one.
 template <class Attention>
 void ring_if_sleeping(Attention& attention) {
     if (const base::AttentionState state = attention.state(); state != base::AttentionState::awake) {
@@ -21,9 +22,9 @@ void ring_if_sleeping(Attention& attention) {
     }
 }
 
-/// Wakes the threads that must look at the log now: blocked callers and, with `own_background`, the sleeping background
-/// thread of `rank`, because no other thread of this rank is going to look. The sleeping background threads of the
-/// other ranks are woken by the rank that starts the batch.
+/// Wakes the threads that must read the log now. These are the blocked callers and, with `own_background`, the sleeping
+/// background thread of `rank`, because no other thread of this rank will read it. The rank that starts the batch wakes
+/// the sleeping background threads of the other ranks.
 template <class AttentionOf>
 void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_background, AttentionOf&& attention_of) {
     for (std::uint32_t member = 0; member < members; ++member) {
@@ -36,8 +37,8 @@ void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_bac
     }
 }
 
-/// Runs after `rank` has published that it counts its announcement. Members that announced the same generation directly
-/// then have to count theirs, so they are woken.
+/// Runs after `rank` has published that it counts its announcement. If members announced the same generation directly,
+/// they must now count their announcements too, so they are woken.
 template <class Atomics, class AttentionOf>
 void ring_direct_waiters(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot,
                          std::uint64_t generation, AttentionOf&& attention_of) {

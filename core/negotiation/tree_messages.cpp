@@ -17,13 +17,13 @@ namespace {
 using collectives::WireReader;
 using collectives::WireWriter;
 
-// The bytes of a message: its kind, then the fields in the order of the structs. A list begins with its length. Each
-// value has only one encoding, so parsing a message and encoding it again gives the same bytes.
+// A message is encoded as its kind, and then the fields in the order of the structs. A list begins with its length.
+// Each value has only one encoding, so parsing a message and encoding it again gives the same bytes.
 
 enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat = 4 };
 enum class KeyKind : std::uint8_t { id = 1, name = 2, call = 3 };
 
-/// Which fields of a decision follow.
+/// Bits that say which fields of a decision follow.
 enum : std::uint8_t {
     kEndsBatch = 1,
     kHasId = 2,
@@ -35,12 +35,12 @@ enum : std::uint8_t {
     kAllFlags = 127
 };
 
-/// Which fields of an announcement follow.
+/// Bits that say which fields of an announcement follow.
 enum : std::uint16_t { kAnnouncedRows = 1, kAnnouncedJoined = 2, kAllAnnounced = 3 };
 
 constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
-/// Kind and fields of an UpMessage, with the lengths of its four lists; a DownMessage is shorter.
+/// The kind and the fields of an UpMessage, with the lengths of its four lists. A DownMessage is shorter.
 constexpr std::size_t kUpHeadBytes = 1 + kNumberBytes + 4 * kLengthBytes + 2 * sizeof(std::uint32_t);
 
 // ---- encode ---------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ bool has_joined(const Announcement& announcement) {
     return !announcement.joined.empty() || !announcement.uncounted.empty();
 }
 
-/// An announcement by id without further fields takes 12 bytes; nearly all are of this kind.
+/// An announcement by id without further fields takes 12 bytes; nearly all announcements are of this kind.
 void put(WireWriter& out, const Announcement& announcement) {
     const KeyKind kind = kind_of(announcement.key);
     out.number(static_cast<std::uint8_t>(kind));
@@ -210,7 +210,7 @@ void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
 
 // ---- parse ----------------------------------------------------------------------------------------------------------
 
-/// Parses a message. Lists grow as their elements are found, so a false length allocates nothing.
+/// Parses a message. Lists grow as their elements are read, so a false length cannot cause a large allocation.
 class Parser {
 public:
     Parser(std::span<const std::byte> bytes, std::uint32_t ranks, std::uint32_t hosts)
@@ -519,7 +519,7 @@ private:
     }
     [[nodiscard]] bool goes_on() const { return wrong_.empty() && in_.intact(); }
 
-    /// Reports only the first error: missing bytes cause further errors.
+    /// Keeps only the first error, because missing bytes cause further errors.
     template <class... Args>
     void expect(bool holds, fmt::format_string<Args...> text, Args&&... args) {
         if (!holds && goes_on()) {

@@ -24,7 +24,7 @@ std::string text_of(const TensorKey& key) {
     return key.name.empty() ? fmt::format("the tensor of id {}", key.id) : "tensor " + base::quote(key.name);
 }
 
-/// Adds a claim without metadata for ranks that mean the same as in the last call.
+/// Adds a claim without metadata for ranks that mean the same as at the last call.
 void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
     if (!ranks.empty()) {
         merge(claims, {std::nullopt, std::move(ranks)});
@@ -66,10 +66,11 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
         root.batches_ahead = options_.batches_ahead;
         root_.emplace(std::move(root));
     }
-    options_.host_of = {};  // a node keeps no data per rank except for its part of the tree
+    options_.host_of = {};  // a node keeps data per rank only for its own part of the tree
 }
 
-/// Every host below this node belongs to the same child as its parent, and parents have lower numbers.
+/// Every host below this node belongs to the same child as the host's parent does. Parents have lower numbers, so this
+/// loop has already handled them.
 void TreeNode::find_contributors(const std::vector<std::int32_t>& host_of) {
     const std::vector<std::uint32_t> children = options_.shape.children(options_.host);
     children_.resize(children.size());
@@ -122,7 +123,7 @@ void TreeNode::executed(std::uint64_t batches) {
     }
 }
 
-/// Keeps the first failure.
+/// Records the status. Only the first failure is kept.
 Status TreeNode::note(Status status) {
     if (failure_.is_ok()) {
         failure_ = std::move(status);
@@ -217,7 +218,7 @@ Status TreeNode::take_shutdown(std::int32_t rank, std::uint32_t contributor) {
         outbox_.shutting_down.push_back(rank);
         return {};
     }
-    draw_from_root();  // everything that was decided comes first
+    draw_from_root();  // decisions that were already made come first
     root_->shut_down(rank);
     draw_from_root();
     return {};
@@ -281,7 +282,8 @@ Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_num
     return {};
 }
 
-/// All ranks in this whole part of the tree have joined, so none of them announces the tensor unless it is asked to.
+/// Called if all ranks in this whole part of the tree have joined: none of them announces the tensor unless it is asked
+/// to.
 Status TreeNode::take_wanted(const Decision& wanted) {
     const auto key = key_of({wanted.id, wanted.name, wanted.call});
     RUEDA_RETURN_IF_FAILED(key.status());
@@ -297,7 +299,7 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Asks joined contributors for a tensor that others have announced. The request lies behind the decisions that those
+/// Asks joined contributors for a tensor that others have announced. The request comes after the decisions that those
 /// others knew of, and before the decision about the tensor itself.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
@@ -316,7 +318,7 @@ void TreeNode::ask(const TensorKey& key, Entry& entry) {
             wanted_.push_back(std::move(wanted));
             continue;
         }
-        // A host that announced by id holds the id, so no contributor has forgotten it.
+        // If a host announced by id, it holds the id. So every contributor still knows the id.
         wanted.decision.id = entry.id;
         wanted.decision.name = entry.id == 0 ? key.name : std::string();
         children_[contributor - 1].wanted.push_back(std::move(wanted));
@@ -332,7 +334,7 @@ std::optional<Decision> TreeNode::next_wanted() {
     return decision;
 }
 
-/// From now on every announcement comes from a host that knows that the join has ended.
+/// After this, every announcement comes from a host that knows that the join has ended.
 Status TreeNode::end_joins() {
     for (Contributor& contributor : contributors_) {
         if (!contributor.is_away() || contributor.settled_hosts != contributor.joined_hosts || !pending_.empty() ||
@@ -369,7 +371,7 @@ Status TreeNode::take_announcement(Announcement announcement, std::uint32_t cont
     return {};
 }
 
-/// Announcements by id and by name are gathered under the same key: the name.
+/// Announcements by id and announcements by name are gathered under the same key: the name.
 Result<TensorKey> TreeNode::key_of(const TensorKey& announced) const {
     if (announced.call || announced.id == 0) {
         return announced;
@@ -435,8 +437,8 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     } else {
         entry.by_name = true;
     }
-    // An announcement without claims means the same as the last call. If others did make claims, this must be stated as
-    // a claim as well.
+    // An announcement without claims means the same as the last call. If other announcements have claims, this meaning
+    // must become a claim too.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
             merge_if_any(entry.claims, active_of(entry, before));
@@ -458,12 +460,12 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     entry.who.push_back(contributor);
 }
 
-/// The contributor's ranks that have announced the tensor and have not joined.
+/// Returns those ranks of the contributor that have announced the tensor and have not joined.
 std::vector<RankRange> TreeNode::active_of(const Entry& entry, std::uint32_t contributor) const {
     return without(without(contributors_[contributor].ranks, entry.joined), entry.uncounted);
 }
 
-/// This whole part of the tree has announced the tensor.
+/// Called when this whole part of the tree has announced the tensor.
 Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     Announcement whole;
     if (key.call) {
@@ -549,7 +551,7 @@ Status TreeNode::learn(const Decision& decision) {
     return {};
 }
 
-/// From now on the root makes no further decision about these tensors.
+/// After this, the root makes no decision about these tensors any more.
 void TreeNode::begin_closing() {
     closing_ = true;
     pending_.clear();
@@ -624,7 +626,7 @@ std::optional<TreeMessage> TreeNode::message_up() {
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    // The parts are added in this order, and each only after everything of the previous part. Thus an announcement
+    // The parts are added in this order, and each part only after the previous one is complete. So an announcement
     // never overtakes a release or the notification that a host has joined, and a shutdown never overtakes earlier
     // announcements.
     const auto fits = [&room](std::size_t bytes) {
@@ -691,7 +693,7 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
     const auto add = [&](const std::string& name, const Entry& entry) {
-        if (!entry.who.empty()) {  // otherwise only other hosts have announced it
+        if (!entry.who.empty()) {  // if the list is empty, only other hosts have announced the tensor
             in_order.emplace(entry.order, pending_of(name, entry));
         }
     };

@@ -22,7 +22,7 @@ std::vector<RankRange> joined_in(const Announcement& announcement) {
     return united(std::move(joined));
 }
 
-/// The number of an operation without a name as texts give it, counted from 1; 0 for one with a name.
+/// The number of an operation without a name, as it is given in texts: counted from 1. 0 for an operation with a name.
 std::uint64_t number_of_call(const TensorKey& key) { return key.call ? *key.call + 1 : 0; }
 
 }  // namespace
@@ -133,7 +133,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     return {};
 }
 
-/// How many members the groups have that some ranks mean by this name. Each number is returned once.
+/// The sizes of the groups that some ranks mean by this name. Each size is returned once.
 std::vector<std::int64_t> TreeRoot::sizes_of_groups(const Announcement& announcement,
                                                     const std::optional<Metadata>& last_called) const {
     std::vector<RankRange> of_groups;
@@ -267,7 +267,7 @@ Status TreeRoot::close(std::uint32_t hosts) {
 
 // ---- join -----------------------------------------------------------------------------------------------------------
 
-/// A host that has settled announces nothing more, so whatever is pending anywhere is pending on a host that has not
+/// A host that has settled announces nothing more. So if anything is pending, it is pending on a host that has not
 /// settled.
 Status TreeRoot::settle(std::uint32_t hosts) {
     settled_hosts_ += hosts;

@@ -13,38 +13,38 @@
 
 namespace rueda::core {
 
-/// What the root of the tree does in addition to gathering: it compares what the ranks mean, gives ids, forms batches,
-/// and puts all decisions in one order. Pure. See docs/design/0002-several-hosts.md.
+/// What the root of the tree does in addition to gathering announcements: it compares what the ranks mean, assigns ids,
+/// forms batches, and puts all decisions in one order. Pure. See docs/design/0002-several-hosts.md.
 ///
 /// Threads: one at a time.
 class TreeRoot {
 public:
     struct Options {
-        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< ascending
+        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< in ascending order
         std::uint32_t ranks = 0;
-        std::vector<std::int32_t> job_ranks;  ///< by rank, for texts; empty: the same numbers
+        std::vector<std::int32_t> job_ranks;  ///< by rank: numbers for texts; empty if they are the same numbers
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
     };
     explicit TreeRoot(Options options) : options_(std::move(options)) {}
 
-    /// All ranks of all hosts have announced a tensor: by id if all hosts did so, else by name. Claims and first
-    /// dimensions were already checked against the hosts that they came from.
+    /// Call this when all ranks of all hosts have announced a tensor: by id if all hosts used the id, otherwise by
+    /// name. The claims and first dimensions must have been checked against the hosts that they came from.
     [[nodiscard]] Status complete(Announcement announcement);
-    /// `pending`: some host has announced that name again.
+    /// `pending`: some host has announced the same name again.
     [[nodiscard]] Status release(const Release& release, bool pending);
-    /// The first shutdown closes the set: what was not decided by then never will be.
+    /// The first shutdown closes the set: operations that were not decided before will never be called.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
-    /// All ranks of a host have joined, `rank` last.
+    /// Call this when all ranks of a host have joined, `rank` last.
     void join(std::int32_t rank) { last_joined_ = rank; }
-    /// This many joined hosts have nothing pending. When the last ones settle, the join ends.
+    /// This many more hosts have settled. When all hosts have settled, the join ends.
     [[nodiscard]] Status settle(std::uint32_t hosts);
-    /// This many batches are executed, counted from the beginning.
+    /// The number of batches that are executed, counted from the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
-    /// The decisions made so far, in order. The open batch is closed and called as well, if few enough batches are
-    /// ahead.
+    /// Returns the new decisions, in order. The open batch is also closed and called, if few enough batches are not
+    /// executed yet.
     [[nodiscard]] std::vector<Decision> take_decisions();
 
 private:
@@ -52,13 +52,14 @@ private:
     struct Name {
         std::string name;
         std::optional<Metadata> last_called;
-        std::uint32_t released_hosts = 0;  ///< counted since the last call, after which all hosts hold the id
+        std::uint32_t released_hosts = 0;  ///< counted since the last call; after a call, all hosts hold the id
     };
 
     /// The id of the tensor; 0: none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
-    /// `kind` is disagreed, impossible or lacks_joined. `groups`: for a disagreement, the result of sizes_of_groups().
+    /// `kind` is disagreed, impossible or lacks_joined. `groups`: only for a disagreement, the result of
+    /// sizes_of_groups().
     void refuse(Announcement announcement, DecisionKind kind, const Status& reason, std::uint64_t id,
                 std::vector<std::int64_t> groups = {});
     [[nodiscard]] std::vector<std::int64_t> sizes_of_groups(const Announcement& announcement,
@@ -84,11 +85,11 @@ private:
     Fusion batch_fusion_ = Fusion::alone;
     std::uint64_t batch_bytes_ = 0;
     std::vector<Decision> decided_;
-    std::uint64_t batches_ = 0;  ///< batches that were closed
+    std::uint64_t batches_ = 0;  ///< number of batches that were closed
     std::uint64_t executed_ = 0;
     std::uint64_t closed_hosts_ = 0;
     std::uint64_t settled_hosts_ = 0;
-    std::int32_t last_joined_ = 0;  ///< valid once a rank has joined
+    std::int32_t last_joined_ = 0;  ///< valid after a rank has joined
     bool closing_ = false;
 };
 

@@ -31,8 +31,8 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
     }
 }
 
-/// Among the extents so far, which begin no later than this one: the two, of different members, that reach furthest. An
-/// extent that begins before the end of either of them overlaps it.
+/// Keeps two of the extents so far, all of which begin no later than the next one. The two belong to different members
+/// and reach furthest. The next extent overlaps one of them if it begins before that one ends.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

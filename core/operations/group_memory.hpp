@@ -9,14 +9,16 @@
 
 namespace rueda::core {
 
-/// Two members of a group, counted from 0, of which one writes where the other reads or writes.
+/// Two members of a group (counted from 0) that conflict: one of them writes to memory that the other one reads or
+/// writes.
 struct MembersInConflict {
     std::size_t first = 0;
     std::size_t second = 0;
 };
 
-/// Members are executed in any order and in parts. So memory that a member writes must not be used by another member;
-/// inputs may overlap. For tensors that were checked; `out` may be null, if Rueda allocates the outputs.
+/// Finds members in conflict. Members are executed in any order and in parts, so no member may use memory that another
+/// member writes. Inputs may overlap. The tensors must have been checked. `out` may be null if Rueda allocates the
+/// outputs.
 [[nodiscard]] std::optional<MembersInConflict> find_members_in_conflict(const rueda_tensor* in, const rueda_tensor* out,
                                                                         std::size_t count);
 

@@ -11,19 +11,19 @@
 
 #include "core/pending/tensor_table.hpp"
 
-/// The names of a group's members, and what is announced beside them. Pure.
+/// The names of a group's members, and the announcement of their number. Pure.
 namespace rueda::core {
 
-/// A limit above the number of tensors of any model. Numbers from other processes are compared with it.
+/// A limit above the number of tensors of any model. Numbers from other processes are checked against it.
 inline constexpr std::size_t kMostGroupMembers = 1'000'000;
 
-/// For example "layer1_2of3": the second of three; `index` counts from 0.
+/// For example "layer1_2of3" for the second of three members. `index` counts from 0.
 [[nodiscard]] std::string name_of_member(std::string_view group, std::size_t index, std::size_t count);
-/// The operation that announces how many members this rank has. It has the group's own name, so that a rank that uses
-/// this name for something else is noticed. `request` is empty before.
+/// Makes the operation that announces how many members this rank has. It has the group's own name, so that a rank that
+/// uses this name for something else is noticed. `request` must be empty.
 void make_count(std::size_t count, std::int32_t process_set, Request& request);
 
-/// For example "ranks 0, 1: 3; rank 2: 2", the lowest rank first.
+/// For example "ranks 0, 1: 3; rank 2: 2". The number of the lowest rank comes first.
 [[nodiscard]] std::string describe_counts(const std::map<std::int64_t, std::vector<std::int32_t>>& ranks_of);
 
 }  // namespace rueda::core

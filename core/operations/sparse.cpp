@@ -24,7 +24,8 @@ std::string text_of(std::span<const std::int64_t> shape) {
     return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
-/// The request of a rank: the reduction, the two factors, the shape.
+/// A rank's row holds the reduction, the two factors, and then the shape. This is the number of values before the
+/// shape.
 constexpr std::size_t kRowHead = 3;
 
 std::string text_of_row(std::span<const std::int64_t> row) {
@@ -51,8 +52,8 @@ std::int64_t widened(const std::byte* at) {
                                               : std::numeric_limits<std::int64_t>::max();
 }
 
-/// Element `i` of a tensor of integers. A value that does not fit into a signed 64-bit number is out of range in any
-/// case.
+/// Returns element `i` of a tensor of integers. If a value does not fit into a signed 64-bit number, it is out of range
+/// in any case.
 std::int64_t integer_at(const rueda_tensor& tensor, std::size_t i) {
     const auto dtype = static_cast<DType>(tensor.dtype);
     const std::byte* const at = static_cast<const std::byte*>(tensor.data) + i * size_of(dtype);
@@ -85,7 +86,7 @@ Status check_options(const rueda_options& options) {
     return {};
 }
 
-/// Without elements, either pointer may have any value.
+/// If the tensor has no elements, either pointer may have any value.
 Status check_part(const rueda_tensor& tensor, const char* what) {
     if (tensor.ndim < 0 || tensor.ndim > RUEDA_MAX_DIMENSIONS || (tensor.ndim > 0 && tensor.shape == nullptr)) {
         return failure(ErrorCode::invalid_argument,
@@ -104,7 +105,7 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
                          text_of(extents));
 }
 
-/// Positions are numbered, so there may be no more positions than numbers.
+/// Each position gets a number, so there may be at most as many positions as there are numbers.
 constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Status check_whole(std::span<const std::int64_t> shape, std::size_t along) {
@@ -175,7 +176,7 @@ Result<std::unique_ptr<SparseAllreduce>> SparseAllreduce::make(const rueda_tenso
     return made;
 }
 
-/// Converts each position to one number, row-major along the first dimensions.
+/// Converts each position to one number, in row-major order along the first dimensions.
 Status SparseAllreduce::number_places(const rueda_tensor& indices) {
     const auto rows = static_cast<std::size_t>(indices.shape[0]);
     places_.reserve(rows);
@@ -197,7 +198,7 @@ Status SparseAllreduce::number_places(const rueda_tensor& indices) {
 }
 
 std::array<rueda_tensor, SparseAllreduce::kMembers> SparseAllreduce::members() const {
-    // These are inputs; the C interface has no const type for them.
+    // The tensors are only read, but the C interface has no const type for them.
     rueda_tensor values = values_;
     values.shape = values_shape_.data();
     return {{{const_cast<std::int64_t*>(places_.data()), &places_shape_, 1, RUEDA_INT64},
@@ -235,7 +236,7 @@ Result<const Completion::Output*> SparseAllreduce::result(Completion& gathered, 
     return &results_[index];
 }
 
-/// The rows are the same on all ranks, so the failure is too.
+/// The gathered rows are the same on all ranks, so all ranks return the same failure.
 Status SparseAllreduce::compare_rows(Completion& gathered) const {
     const Completion::Output& rows = gathered.output(2);
     const std::size_t length = row_.size();
@@ -262,7 +263,8 @@ Status SparseAllreduce::compare_rows(Completion& gathered) const {
     return failure(ErrorCode::mismatch, "sparse allreduce '{}': the ranks disagree: {}", group_, who);
 }
 
-/// Requests that no rank can do. All ranks have announced by now, and all of them get the error.
+/// Returns the failure of a request that no rank can do. All ranks have announced by now, so all of them get this
+/// error.
 Status SparseAllreduce::check_possible() const {
     if (op_ != ReduceOp::sum && op_ != ReduceOp::average) {
         return failure(ErrorCode::invalid_argument,
@@ -282,10 +284,10 @@ Status SparseAllreduce::check_possible() const {
     return {};
 }
 
-/// Checks data from other processes.
+/// Checks the gathered data, because it comes from other processes.
 Status SparseAllreduce::check_gathered(const Completion::Output& places, const Completion::Output& values) const {
     const auto most = static_cast<std::int64_t>(
-        *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // was checked
+        *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // this was checked before
     const auto all = numbers_of(places);
     const auto wrong = std::find_if(all.begin(), all.end(), [most](std::int64_t p) { return p < 0 || p >= most; });
     if (wrong != all.end() || values.shape.front() != places.shape.front()) {
@@ -302,7 +304,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     Completion::Output& values = gathered.output(1);
     RUEDA_RETURN_IF_FAILED(check_gathered(places, values));
     const auto all = numbers_of(places);
-    // Sorted by position, and for equal positions by rank, in the order in which they came.
+    // Sorted by position. Equal positions stay in the order in which they came, which is by rank.
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a] < all[b]; });
@@ -316,8 +318,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // The number of values of one position. It cannot overflow, because the caller passed as many values for each of
-    // its own positions.
+    // The number of values of one position. It cannot overflow, because the caller has given this many values for each
+    // of its own positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);
@@ -342,7 +344,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     return {};
 }
 
-/// The shape is that of the indices as they were given: [n] or [n, k].
+/// The shape has the form in which the indices were given: [n] or [n, k].
 Status SparseAllreduce::write_places(std::span<const std::int64_t> places) {
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(places.size())};
     if (indices_ndim_ == 2) {

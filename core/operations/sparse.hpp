@@ -18,31 +18,32 @@
 
 namespace rueda::core {
 
-/// An allreduce of tensors of which each rank has only some rows or elements. It is a group of three allgathers: of the
-/// positions, of the values, and of a row that says what this rank asked for (its reduction, its factors and the shape
-/// of the whole tensor), which must be the same on all ranks. Values of the same position are added when the result is
-/// asked for.
+/// An allreduce of tensors where each rank has only some rows or elements. It is a group of three allgathers: the
+/// positions, the values, and a row that describes the request (the reduction, the factors and the shape of the whole
+/// tensor). This row must be the same on all ranks. Values of the same position are added when result() is called.
 ///
-/// Threads: made by one; agreed() and result() by any, once the group's Completion is done.
+/// Threads: one thread makes the object; any thread may call agreed() and result() once the group's Completion is done.
 class SparseAllreduce {
 public:
     static constexpr std::size_t kMembers = 3;
     static constexpr std::size_t kResults = 2;  ///< positions, values
 
-    /// Finds everything that this rank alone can find wrong.
+    /// Makes the object. Finds every mistake that this rank can find alone.
     [[nodiscard]] static Result<std::unique_ptr<SparseAllreduce>> make(const rueda_tensor& indices,
                                                                        const rueda_tensor& values,
                                                                        std::span<const std::int64_t> shape,
                                                                        const rueda_options& options);
-    /// The tensors to gather; valid as long as this object and `values` exist.
+    /// The tensors to gather. They are valid as long as this object and `values` exist.
     [[nodiscard]] std::array<rueda_tensor, kMembers> members() const;
-    /// Call it before the start. It is for errors, and for what averages divide by. `ranks` are ranks of the job.
+    /// Call this before the start. `group` is for errors; an average divides by the number of ranks. `ranks` are ranks
+    /// of the job.
     void belongs_to(std::string group, std::vector<int> ranks);
 
-    /// Whether all ranks asked for the same (else Mismatch) and for something possible. The result is the same on all
-    /// ranks. Call it for a group that has ended with success.
+    /// Success if all ranks made the same request (otherwise Mismatch) and the request is possible. All ranks get the
+    /// same result. Call this for a group that has ended with success.
     [[nodiscard]] const Status& agreed(Completion& gathered) noexcept;
-    /// The same, with the result: 0 is the positions, 1 the values. It is valid as long as this object.
+    /// Like agreed(), and returns the result: index 0 is the positions, 1 the values. The result is valid as long as
+    /// this object exists.
     [[nodiscard]] Result<const Completion::Output*> result(Completion& gathered, std::size_t index);
 
 private:
@@ -55,7 +56,7 @@ private:
     [[nodiscard]] Status write_places(std::span<const std::int64_t> places);
 
     std::vector<std::int64_t> shape_;  // of the whole tensor
-    std::size_t along_ = 1;            // positions are numbers in this many of the first dimensions
+    std::size_t along_ = 1;            // a position has indices in this many of the first dimensions
     std::int32_t indices_ndim_ = 1;
     ReduceOp op_ = ReduceOp::average;
     double prescale_ = 1.0;

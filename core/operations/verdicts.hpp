@@ -13,16 +13,17 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/types.hpp"
 
-/// The findings of the ranks about an operation that is checked (docs/design/0009-verify.md), and the result. Pure.
+/// What the ranks found out about an operation that is checked (docs/design/0009-verify.md), and the conclusion from
+/// it. Pure.
 namespace rueda::core {
 
 /// The finding of one rank.
 struct Verdict {
     enum class Kind : std::uint8_t {
-        checksum = 0,      ///< checksum of the result; 0 if results are not compared
-        changed = 1,       ///< the input is not what it was when it was announced; `value` is 0
-        not_a_number = 2,  ///< there is a NaN or an infinity in the input; `value`: the position of the first one
-        infinite = 3,      ///< the same for an infinity
+        checksum = 0,      ///< `value` is the checksum of the result; 0 if results are not compared
+        changed = 1,       ///< the input has changed since it was announced; `value` is 0
+        not_a_number = 2,  ///< the first element of the input that is not finite is a NaN; `value` is its position
+        infinite = 3,      ///< the first such element is an infinity; `value` is its position
     };
     Kind kind = Kind::checksum;
     std::uint64_t value = 0;  ///< below 2^kValueBits
@@ -31,29 +32,31 @@ struct Verdict {
     [[nodiscard]] bool operator==(const Verdict&) const = default;
 };
 
-/// The number that travels between ranks; not negative.
+/// Encodes a finding as the number that the ranks exchange; not negative.
 [[nodiscard]] std::int64_t encode(const Verdict& verdict);
-/// Reads the number of another process. Empty for a number that no correct rank sends.
+/// Decodes the number of another process. Returns nothing for a number that no correct rank sends.
 [[nodiscard]] std::optional<Verdict> decode_verdict(std::int64_t number);
 
-/// Whether find_not_finite() looks at this dtype.
+/// Whether find_not_finite() checks tensors of this dtype.
 [[nodiscard]] constexpr bool has_not_finite(DType dtype) noexcept {
     return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
 }
 
-/// The checksum, cut to kValueBits.
+/// Returns the checksum, cut to kValueBits.
 [[nodiscard]] std::uint64_t checksum_of(const std::byte* memory, std::uint64_t bytes);
-/// The first NaN or infinity; empty if there is none, and for dtypes that have none.
+/// Returns the first NaN or infinity; empty if there is none, or if the dtype has no such values.
 [[nodiscard]] std::optional<Verdict> find_not_finite(DType dtype, const std::byte* memory, std::uint64_t count);
 
-/// The name of the operation that compares what the ranks found for a tensor: "w (checksums)". A long name is cut.
+/// The name of the operation that compares the ranks' findings about a tensor: for example "w (checksums)". A long name
+/// is cut.
 [[nodiscard]] std::string name_of_check(std::string_view name);
 
 struct VerdictOfRank {
-    std::int32_t rank = 0;  ///< of the job
+    std::int32_t rank = 0;  ///< rank of the job
     Verdict verdict;
 };
-/// Success if there is nothing to report; else the same error on all ranks, which names the ranks and their findings.
+/// Returns success if there is nothing to report. Otherwise returns the same error on all ranks: it names the ranks and
+/// their findings.
 [[nodiscard]] Status judge(std::string_view tensor, const Metadata& metadata, std::span<const VerdictOfRank> verdicts);
 
 }  // namespace rueda::core

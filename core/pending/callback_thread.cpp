@@ -14,14 +14,14 @@
 namespace rueda::core {
 namespace {
 
-/// The mark of a closed queue, which accepts nothing any more.
+/// The mark of a closed queue. A closed queue accepts no more calls.
 class ClosedMark final : public QueuedCall {
 public:
     void call() noexcept override {}
 };
 ClosedMark closed_mark;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): has no state, only an address
 
-/// Signals belong to the program's threads.
+/// Blocks the signals that the program's own threads may handle.
 class WithoutSignals {
 public:
     WithoutSignals() {
@@ -68,8 +68,8 @@ void CallbackThread::hand_over(QueuedCall& call) noexcept {
         }
         call.next_ = newest;
     } while (!newest_.compare_exchange_weak(newest, &call, std::memory_order_seq_cst));
-    // The thread that makes the queue non-empty wakes the callback thread, which takes everything: one system call for
-    // a batch of completions.
+    // If the queue was empty, the pushing thread wakes the callback thread, which takes the whole queue. So a batch of
+    // completions needs only one system call.
     if (newest == nullptr) {
         event_.notify();
     }
@@ -83,7 +83,7 @@ void CallbackThread::stop() {
         thread = std::move(thread_);
     }
     if (!thread.joinable()) {
-        return;  // no thread was started, so nothing was handed over; or it was stopped before
+        return;  // no thread was started, so nothing was handed over; or the thread was stopped before
     }
     stopping_.store(true, std::memory_order_seq_cst);
     event_.notify();
@@ -95,8 +95,8 @@ bool CallbackThread::close_if_empty() {
     return newest_.compare_exchange_strong(empty, &closed_mark, std::memory_order_seq_cst);
 }
 
-/// hand_over() and stop() wake it. They run on threads of this process, so whatever ends one of them ends this thread
-/// too.
+/// hand_over() and stop() wake this thread. They run on threads of this process, so if one of them dies, this thread
+/// dies too.
 void CallbackThread::run() {
     const auto has_to_do = [this] {
         return newest_.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);

@@ -11,15 +11,16 @@ namespace rueda::core {
 
 /// Identifies a process set of the job. Member r of the set is rank ranks[r] of the job.
 struct SetIdentity {
-    std::int32_t id = 0;     ///< 0: the world; never reused in a job, nor in a later job of its processes
+    /// 0 is the world; a number is never reused in a job, nor in a later job of the same processes
+    std::int32_t id = 0;
     std::vector<int> ranks;  ///< ranks of the job, ascending
 
     [[nodiscard]] bool is_world() const { return id == 0; }
-    /// The position of a rank of the job; empty if it is not a member.
+    /// The position of a rank of the job in the set; empty if the rank is not a member.
     [[nodiscard]] std::optional<int> member_of(int job_rank) const;
     /// For example "process set 2 (ranks 0, 3)".
     [[nodiscard]] std::string describe() const;
-    /// The beginning of a message about this set: "" for the world.
+    /// The beginning of an error message about this set; "" for the world.
     [[nodiscard]] std::string title() const { return is_world() ? "" : describe() + ": "; }
 };
 

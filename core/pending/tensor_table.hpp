@@ -16,57 +16,65 @@
 
 namespace rueda::core {
 
-/// One operation on one tensor, as the caller requested it.
+/// One operation on a tensor, as the caller requested it.
 struct Request {
     Metadata metadata;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    std::uint64_t count = 0;           ///< elements; for an operation of variable size: elements of one row
-    std::int64_t first_dimension = 0;  ///< for an operation of variable size: rows of this rank's input
-    std::vector<std::int64_t> splits;  ///< alltoall, scatter: how many rows go to each member
-    /// For operations of variable size except reducescatter: rows of the caller's output; empty if Rueda allocates it.
+    /// the number of elements; for an operation of variable size: of elements in one row
+    std::uint64_t count = 0;
+    std::int64_t first_dimension = 0;  ///< for an operation of variable size: the number of rows of this rank's input
+    std::vector<std::int64_t> splits;  ///< alltoall, scatter: the number of rows that go to each member
+    /// For operations of variable size except reducescatter: the number of rows of the caller's output; empty if Rueda
+    /// allocates the output.
     std::optional<std::int64_t> output_rows;
-    std::uint32_t member = 0;  ///< in a group: the index of this operation's output
-    /// The compression in the caller's options. The metadata has the one that applies, which a rule may have chosen.
+    std::uint32_t member = 0;  ///< in a group: the index of this operation's output in the Completion
+    /// The compression in the caller's options. The metadata has the compression that applies, which the setting may
+    /// have chosen.
     std::int32_t asked_compression = 0;
-    bool is_refused = false;  ///< no rank can do it (is_possible()); it has no elements, and is announced so that all
-                              ///< ranks get the error
+    bool is_refused = false;  ///< no rank can do this operation (is_possible()); it has no elements, and is announced
+                              ///< so that all ranks get the error
     std::int32_t source_line = 0;
-    const char* source_file = nullptr;  ///< where the call stands; set if the job asked for it (RUEDA_CALL_SITES)
+    /// where in the source the call stands; set if the job asked for it (RUEDA_CALL_SITES)
+    const char* source_file = nullptr;
 
-    /// The bytes of `count` elements: of the tensor, or of one row.
+    /// The number of bytes of `count` elements: of the tensor, or of one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }
 };
 
-/// A name as this rank knows it, with the operation that is pending on it; there is at most one.
+/// A name that this rank knows, with the operation that is pending on it. At most one operation is pending.
 struct TensorEntry {
     std::string name;  ///< empty: the entry of an unnamed slot
     std::uint64_t name_hash = 0;
 
-    // Under the enqueue lock.
-    std::uint32_t slot = kNoSlot;  ///< the slot that it is bound to; kNoSlot: the next announcement is a full one
-    Metadata agreed;               ///< valid while bound
-    std::uint32_t pins = 0;        ///< TensorSlots that hold this entry
-    std::uint32_t ticket = 0;      ///< ticket of its full announcements; valid as long as the name is known here
-    bool known_to_agree = false;   ///< `request` was compared with `agreed`, and both are unchanged since
-    /// This rank has joined; the pending operation is another rank's, and this rank contributes nothing.
+    // The following members are used under the enqueue lock.
+    /// the slot to which the name is bound; kNoSlot if the next announcement must be a full one
+    std::uint32_t slot = kNoSlot;
+    Metadata agreed;         ///< valid while a slot is bound
+    std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
+    /// the ticket of the name's full announcements; valid as long as this rank knows the name
+    std::uint32_t ticket = 0;
+    bool known_to_agree = false;  ///< `request` was compared with `agreed`, and neither has changed since then
+    /// This rank has joined: another rank started the pending operation, and this rank contributes nothing to it.
     bool stands_in = false;
-    bool is_counted = true;  ///< if stands_in: averages still divide by this rank
-    /// With stands_in: other hosts asked for it; perhaps no rank of this host has announced it.
+    bool is_counted = true;  ///< if stands_in: whether averages still count this rank
+    /// If stands_in: other hosts announced the operation first; perhaps no rank of this host has announced it.
     bool asked_for = false;
     bool in_full = false;         ///< a full announcement is posted, and the log has not answered it yet
-    TensorEntry* next = nullptr;  ///< in an EntryQueue, or in the chain of `held`
-    bool of_group = false;        ///< the operation was asked for as a member of a group
-    bool is_held = false;  ///< pending as a member of a group that is announced only when the group's number is called
-    TensorEntry* held = nullptr;  ///< for the operation of a group's number: the group's first member
+    TensorEntry* next = nullptr;  ///< link in an EntryQueue, or in the chain that begins with `held`
+    bool of_group = false;        ///< the operation was requested as a member of a group
+    /// the operation is a member of a group and is announced only after the group's number is called
+    bool is_held = false;
+    TensorEntry* held = nullptr;  ///< for the operation that announces a group's number: the group's first member
 
-    /// Written under the enqueue lock. The engine reads it after a log entry, or `direct_`, told it to.
+    /// Written under the enqueue lock. The engine reads it only after a log entry, or `direct_`, has told it to.
     std::uint64_t generation = 0;
-    /// The number of generations so far that were counted among the arrivals. The others were announced directly.
+    /// The number of generations so far that were counted among the arrivals. The other generations were announced
+    /// directly.
     std::uint64_t counted = 0;
 
-    /// An operation is pending: from submit (enqueue lock) to completion (engine). The engine's release is the partner
-    /// of the acquire in the next submit.
+    /// An operation is pending: from submit (enqueue lock) to completion (engine). The engine's release pairs with the
+    /// acquire in the next submit.
     std::atomic<bool> pending{false};
     Request request;
     void ask_for(const Request& wanted) {
@@ -76,17 +84,18 @@ struct TensorEntry {
     }
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
-    std::uint64_t called_at = ~std::uint64_t{0};  ///< the first log position of the batch that called it last
+    std::uint64_t called_at = ~std::uint64_t{0};  ///< the first log position of the last batch that called it
 
-    // For docs/design/0009-verify.md. The thread that holds the progress lock owns these members, except the first,
-    // which is written like `request`.
-    std::uint64_t finding = 0;      ///< what this rank found in its input, since the announcement; a Verdict
+    // These members are for docs/design/0009-verify.md. Only the thread that holds the progress lock uses them.
+    // Exception: `finding` is written at the same time as `request`.
+    std::uint64_t finding = 0;      ///< what this rank has found out about its input since the announcement; a Verdict
     TensorEntry* checks = nullptr;  ///< if set, this operation compares what the ranks found for that entry's operation
-    std::unique_ptr<Completion> checked;  ///< the completion of this comparing operation; it then ends the other one
+    /// the completion of this comparing operation; when it completes, it ends the compared operation
+    std::unique_ptr<Completion> checked;
 };
 
-/// Entries in the order in which they came; each is in at most one queue. The queue is linked through the entries, so
-/// it never needs memory: an announcement must not fail half way.
+/// A queue of entries in the order in which they came. Each entry is in at most one queue. The queue is linked through
+/// the entries, so it allocates no memory: an announcement must not fail after it has begun.
 class EntryQueue {
 public:
     [[nodiscard]] bool empty() const { return first_ == nullptr; }
@@ -120,17 +129,17 @@ private:
     std::size_t size_ = 0;
 };
 
-/// The names of a process set, and the slots to which they are bound. Threads: all functions under the set's enqueue
-/// lock. Exception: the engine calls at_slot() for slots that a log entry has called, whose bindings do not change
-/// meanwhile.
+/// The names of a process set, and the slots to which they are bound. Threads: all functions run under the set's
+/// enqueue lock. Exception: the engine calls at_slot() for slots that a log entry has called; their bindings do not
+/// change meanwhile.
 class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);
 
-    /// Finds or makes the entry of a name. If it throws std::bad_alloc, nothing has changed. No other function here
-    /// needs memory.
+    /// Finds or creates the entry of a name. If it throws std::bad_alloc, nothing has changed. No other function of
+    /// this class allocates memory.
     TensorEntry& entry(std::string_view name);
-    /// The entry whose full announcement has the ticket; null if no entry has it.
+    /// Returns the entry whose full announcement has the ticket; null if there is none.
     [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
         return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
     }
@@ -142,12 +151,12 @@ public:
         return slot < by_slot_.size() ? by_slot_[slot].load(std::memory_order_acquire) : nullptr;
     }
     void bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed);
-    /// Forgets the slot, and also the name if nothing refers to it any more.
+    /// Forgets the slot of the entry. Also forgets the name if nothing refers to it any more.
     void unbind(TensorEntry& entry);
-    /// Forgets a name that has neither a slot, nor an operation, nor a pin.
+    /// Forgets a name that has no slot, no pending operation and no pin.
     void forget_if_unused(TensorEntry& entry);
-    /// Call it when no operation is pending and none will be. It frees everything except pinned entries. No slot is
-    /// bound any more, and the unnamed entries have no slots.
+    /// Frees everything except pinned entries. Call this when no operation is pending and none will be. After this no
+    /// slot is bound, and the unnamed entries have no slots.
     void release();
 
     template <class F>
@@ -161,12 +170,12 @@ public:
     }
 
 private:
-    // The keys are views of the names inside the entries, which do not move.
+    // The keys point to the names in the entries, which do not move.
     std::unordered_map<std::string_view, std::unique_ptr<TensorEntry>> by_name_;
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    std::vector<std::uint32_t> free_tickets_;  // with capacity for all tickets
+    std::vector<std::uint32_t> free_tickets_;  // has capacity for all tickets
 };
 
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);

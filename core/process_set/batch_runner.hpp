@@ -30,22 +30,22 @@ namespace rueda::core {
 
 /// The result of one turn of the engine on a set.
 enum class Turn {
-    idle,      ///< nothing is called
-    advanced,  ///< something was done
+    idle,      ///< the log calls nothing
+    advanced,  ///< an operation made progress
     waiting,   ///< a batch is in progress and waits for another rank of this host
-    polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
+    polling,   ///< a batch is in progress and waits for another host, whose messages do not wake a thread
     holding,   ///< a batch is open and may still grow
 };
 
-/// Reads the log of a set and runs what it calls: an operation whose inputs travelled with the announcements at once,
-/// all others as a task of the communicator.
+/// Reads the log of a set and runs the operations that it calls. If the inputs were sent with the announcements, the
+/// operation runs at once. All other operations run as a task of the communicator.
 ///
-/// Threads: the thread that drives progress. has_unread(), any.
+/// Threads: the thread that drives progress. has_unread(): any thread.
 class BatchRunner {
 public:
     using Atomics = base::StdAtomics;
 
-    /// The parts of the set that the runner uses. They outlive it.
+    /// The parts of the set that the runner uses. They must outlive it.
     struct Parts {
         Announcer& announcer;
         DirectAnnouncements& direct;
@@ -70,11 +70,11 @@ public:
     [[nodiscard]] bool has_batch() const { return task_ != nullptr; }
     /// Whether the log has entries that this rank has not read.
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
-    /// Until when an open batch may grow.
+    /// The time until which an open batch may grow.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// The job has ended: leaves the batch in progress as it is.
+    /// Called when the job has ended: does not continue the batch in progress.
     void abandon() { task_ = nullptr; }
-    /// Frees the memory that only batches need, when none will be run any more.
+    /// Frees the memory that only batches need. Called when no more batches will run.
     void release_memory() { batch_.release(); }
 
 private:
@@ -112,7 +112,7 @@ private:
     OperationEnds& ends_;
     const Waking& waking_;
     LogCursor& cursor_;
-    const TensorTable& table_;  // for slots that an entry of the log has called
+    const TensorTable& table_;  // used for slots that a log entry has called
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
@@ -120,8 +120,8 @@ private:
 
     CalledBatch batch_;
     collectives::Task* task_ = nullptr;
-    bool task_is_splits_ = false;  // the task exchanges splits; the data comes later
-    std::uint64_t task_end_ = 0;   // the log position after the batch
+    bool task_is_splits_ = false;  // the current task exchanges splits; the task for the data follows
+    std::uint64_t task_end_ = 0;   // the log position behind the batch
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
     std::int64_t hold_until_ns_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Executes what the log calls: directly if all inputs travelled with the announcements, else as a task of a
-// communicator.
+// Executes the operations that the log calls: directly if all inputs were sent with the announcements, otherwise as a
+// task of a communicator.
 #include "base/system/clock.hpp"
 #include "core/negotiation/batch_end.hpp"
 #include "core/process_set/batch_runner.hpp"
@@ -26,8 +26,8 @@ Turn BatchRunner::start_batch(std::uint64_t position, bool urgent) {
     return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
 }
 
-/// Whether the hold time of the batch at `position` has not passed yet. The time begins when this rank first looks at
-/// the batch.
+/// Whether the hold time of the batch at `position` is not over yet. The time begins when this rank first looks at the
+/// batch.
 bool BatchRunner::may_still_grow(std::uint64_t position) {
     if (hold_ns_ <= 0) {
         return false;
@@ -40,9 +40,9 @@ bool BatchRunner::may_still_grow(std::uint64_t position) {
     return now < hold_until_ns_;
 }
 
-/// The shortest path, for the smallest tensors. A batch of one allreduce whose inputs all travelled with the
-/// announcements needs no task and no other rank. Other ranks that sleep have to be woken so that they execute it too.
-/// Returns false, and does nothing, if it is not such a batch.
+/// The shortest path, for the smallest tensors. If a batch is one allreduce whose inputs were all sent with the
+/// announcements, it needs no task and no other rank. Sleeping ranks are woken, so that they execute it too. Returns
+/// false, and does nothing, if the batch is not of this kind.
 bool BatchRunner::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
     TensorEntry* entry =
@@ -61,11 +61,12 @@ bool BatchRunner::run_inline(std::uint64_t position) {
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
         if ((place.flags & Place<Atomics>::kPayload) == 0 || place.payload_bytes != bytes ||
             payloads[member] == nullptr) {
-            return false;  // the batch takes another path, or run_batch() reports what is wrong with it
+            return false;  // the batch is executed in another way, or run_batch() reports what is wrong with it
         }
     }
     waking_.wake_others();
-    // the announced copy is the same; reading the input leaves the copy's cache lines with the ranks that read them
+    // The announced copy has the same content. Reading the input instead leaves the copy's cache lines with the ranks
+    // that read them.
     payloads[view_.rank] = request.input;
     if (checks_) [[unlikely]] {
         inspection_.inspect_again(*entry);
@@ -120,7 +121,8 @@ Status BatchRunner::add_to_batch(std::uint64_t position) {
     return batch_.add(*entry, called, position);
 }
 
-/// Ends an operation that exchanges only numbers and no data: the findings of the ranks, or the sizes of their groups.
+/// Ends an operation in which the ranks exchange only numbers and no data: their findings, or the sizes of their
+/// groups.
 Status BatchRunner::settle_numbers(TensorEntry& entry, EntryKind kind) {
     return entry.checks != nullptr ? verification_.settle(entry, batch_)
                                    : groups_.settle(entry, batch_, kind == EntryKind::first_call);
@@ -135,7 +137,7 @@ void BatchRunner::start_task() {
     turn_task();
 }
 
-/// The splits of an alltoall or a scatter on several hosts have arrived; the data follows.
+/// Called when the splits of an alltoall or a scatter on several hosts have arrived. Starts the task for the data.
 void BatchRunner::take_splits() {
     task_is_splits_ = false;
     if (const Status taken = batch_.take_splits(); !taken.is_ok()) {
@@ -166,7 +168,7 @@ TensorEntry* BatchRunner::called_entry(const Called& called) {
         }
         announcer_.table().bind(*entry, called.slot, entry->request.metadata);  // all ranks agree on this metadata
     } else {
-        announcer_.table().unbind(*entry);  // the operation is pending, so the entry stays
+        announcer_.table().unbind(*entry);  // the operation is pending, so the table does not forget the entry
     }
     return entry;
 }

@@ -17,8 +17,8 @@
 
 namespace rueda::core {
 
-/// A set on one host. Its ranks append to the log themselves, and there are no other hosts. The functions do what the
-/// functions of Hosts with the same names do.
+/// A set on one host. Its ranks append to the log themselves, and there are no other hosts. The functions do the same
+/// as the functions of Hosts with the same names.
 class OneHost {
 public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }
@@ -39,13 +39,13 @@ public:
     void explain_failures_with(const std::function<Status(const Status& failure)>& /*explain*/) const {}
 };
 
-/// How a set exchanges decisions and data with other hosts. It is made for one host or for several, and its users need
-/// not know which. It is a variant and not an abstract class: the shortest path of an operation comes through here, and
-/// must not call a virtual function (docs/design/0014-process-set.md).
+/// How a set exchanges decisions and data with other hosts. It is made for one host or for several hosts, and its users
+/// need not know which. It is a variant and not an abstract class, because the shortest path of an operation uses it
+/// and must not call a virtual function (docs/design/0014-process-set.md).
 ///
 /// Threads: the thread that drives progress, unless a comment says otherwise.
 class Hosts {
-    // Defined before its uses, because its return type is deduced.
+    // Defined before its uses, because the compiler deduces its return type.
     template <class F>
     decltype(auto) ask(F&& f) {
         SeveralHosts* several = std::get_if<SeveralHosts>(&hosts_);
@@ -72,31 +72,32 @@ public:
     // ---- batches ----------------------------------------------------------------------------------------------------
 
     [[nodiscard]] collectives::Communicator& communicator() { return *communicator_; }
-    /// If the ranks have to tell each other how many rows they send before the data of `batch` can be sent: the task
-    /// that does so. Else null.
+    /// On several hosts, the ranks may first have to tell each other how many rows they send in `batch`. Returns the
+    /// task that does this, or null if it is not needed.
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch) {
         return ask([&](auto& hosts) { return hosts.exchange_splits(batch); });
     }
-    /// Called while a task makes no progress. If its communicator has failed, the job ends.
+    /// Called while a task makes no progress. If the communicator of the task has failed, this ends the job.
     void look_at_communicator() {
         ask([](auto& hosts) { hosts.look_at_communicator(); });
     }
-    /// No batch will be run any more. On one host, the communicator goes; on several, MPI may still use its memory.
+    /// Called when no more batches will run. On one host, this frees the communicator; on several hosts, MPI may still
+    /// use its memory.
     void release_memory() {
         if (std::holds_alternative<OneHost>(hosts_)) {
             communicator_.reset();
         }
     }
-    /// A task has ended. What it has sent may still lie in the transport for a while.
+    /// Called when a task has ended. What it has sent may still be inside the transport for some time.
     void note_batch() {
         ask([](auto& hosts) { hosts.note_batch(); });
     }
 
     // ---- turns ------------------------------------------------------------------------------------------------------
 
-    /// Does what can be done now. With `is_executing`, a task is in progress, and takes care of its messages itself.
-    /// Without `asks_others`, only what this host has reported is passed on. Returns true if something came from other
-    /// hosts, or went there.
+    /// Does the work that is possible now. `is_executing`: a task is in progress and handles its messages itself.
+    /// Without `asks_others`, this function only passes on what this host has reported. Returns true if it received
+    /// something from other hosts or sent something to them.
     bool turn(bool asks_others, bool is_executing) {
         return ask([&](auto& hosts) { return hosts.turn(asks_others, is_executing); });
     }
@@ -104,33 +105,32 @@ public:
     [[nodiscard]] bool has_work() const {
         return ask([](const auto& hosts) { return hosts.has_work(); });
     }
-    /// Whether this rank must look now and then, because messages from other hosts wake no thread. Any thread.
+    /// Whether this rank must poll, because messages from other hosts wake no thread. Any thread.
     [[nodiscard]] bool has_to_poll() const {
         return ask([](const auto& hosts) { return hosts.has_to_poll(); });
     }
-    /// Whether no other host needs this rank any more. Only for a closed set.
+    /// Whether no other host needs this rank any more. May be called only for a closed set.
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
-    /// Takes care of the messages that the removed set `other` has sent, for as long as that set would have.
+    /// Drives the messages that the removed set `other` has sent, for as long as that set would have done so.
     void look_after_messages_of(const Hosts& other) {
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });
     }
-    /// Takes back what the set still receives, for a set that is removed before the job ends. Call it after
-    /// have_left().
+    /// Takes back the receives of the set, for a set that is removed before the job ends. Call this after have_left().
     void take_back_receives() {
         ask([](auto& hosts) { hosts.take_back_receives(); });
     }
-    /// After an abort: tells the other hosts, and sends and receives nothing afterwards.
+    /// Called after an abort: tells the other hosts. After that it sends and receives nothing.
     void leave(const Status& reason) noexcept {
         ask([&](auto& hosts) { hosts.leave(reason); });
     }
 
     // ---- reports ----------------------------------------------------------------------------------------------------
 
-    /// The operations that make no progress, as `monitor` finds them on this host, or as the root has found them. The
-    /// background thread calls this.
+    /// Returns the operations that make no progress, as `monitor` finds them on this host, or as the root has found
+    /// them. The background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
     }
@@ -144,8 +144,8 @@ public:
     }
 
 private:
-    std::unique_ptr<collectives::Communicator> communicator_;    // on one host: until release_memory()
-    std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // one of the last two
+    std::unique_ptr<collectives::Communicator> communicator_;    // on one host, it exists until release_memory()
+    std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // OneHost or SeveralHosts
 };
 
 }  // namespace rueda::core

@@ -70,7 +70,7 @@ bool SeveralHosts::turn_leader() {
         waking_.announced_more(Urgency::driving);
     }
     if (moved.value().served) {
-        // the rank that posted the name also told the joined members, but the name is visible only now
+        // The rank that posted the name also woke the joined members, but only now can they see the name.
         joined_.tell_of_posts();
     }
     if (moved.value().anything) {
@@ -79,7 +79,7 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// The messages of this rank's last task may still lie in MPI, though the task is done, so MPI must be called. (A
+/// The messages of this rank's last task may still be inside MPI although the task is done, so MPI must be called. (A
 /// leader always polls for messages.)
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
@@ -124,7 +124,8 @@ std::vector<std::int32_t> SeveralHosts::ranks_elsewhere() const {
     return elsewhere;
 }
 
-/// The network between hosts has failed. The rank that saw this first has explained it and has ended the job.
+/// Handles a failure of the network between hosts. If another rank saw it first, that rank has explained it and ended
+/// the job.
 void SeveralHosts::raise(const Status& failure) {
     if (!ends_.has_aborted()) {
         ends_.raise(explain_ ? explain_(failure) : failure);

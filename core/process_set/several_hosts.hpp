@@ -33,7 +33,7 @@ using collectives::OtherHosts;
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
                                                     collectives::Transport* transport);
 
-/// The parts of the set that SeveralHosts uses. They outlive it.
+/// The parts of the set that SeveralHosts uses. They must outlive it.
 struct PartsForHosts {
     Announcer& announcer;
     const JoinedMembers& joined;
@@ -41,8 +41,9 @@ struct PartsForHosts {
     const Waking& waking;
 };
 
-/// A set on several hosts (docs/design/0002-several-hosts.md): the leader of each host belongs to the tree that decides
-/// what is called, and batches cross by messages. The functions do what the functions of Hosts with the same names do.
+/// A set on several hosts (docs/design/0002-several-hosts.md). The leader of each host is part of the tree that decides
+/// what is called, and the ranks exchange the data of batches by messages. The functions do the same as the functions
+/// of Hosts with the same names.
 class SeveralHosts {
 public:
     SeveralHosts(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
@@ -88,8 +89,8 @@ private:
     collectives::Communicator& communicator_;
     std::unique_ptr<Leader> leader_;                // only on the leaders
     std::function<Status(const Status&)> explain_;  // may be empty
-    /// After sending something, this rank polls its messages often until this time. Later it polls only when it drives
-    /// progress anyway.
+    /// Until this time after it has sent something, this rank polls for messages often. Later it polls only when it
+    /// drives progress anyway.
     std::atomic<std::int64_t> sending_until_ns_{0};
 };
 

@@ -15,19 +15,19 @@
 
 namespace rueda::core {
 
-/// Stands in place of a set's id in the messages between ranks that are about to form a set. No set has this id.
+/// Used instead of a set's id in the messages between ranks that are about to form a set. No set has this id.
 inline constexpr std::int32_t kSettingUp = -1;
 
-/// An exchange of bytes among the members of a future process set, without other ranks. It uses messages, which the
-/// lowest member gathers and distributes. If a message does not come, all members learn whose it is, so that no rank
-/// waits for a member that has gone (docs/design/0004-process-sets.md). Threads: one.
+/// Lets the members of a future process set exchange bytes, without other ranks. The members send messages to the
+/// lowest member, which distributes what it gathered. If a message does not come, all members learn whose message is
+/// missing, so that no rank waits for a member that has gone (docs/design/0004-process-sets.md). Threads: one.
 class MemberExchange {
 public:
-    /// `ranks` are the members, ascending, including this rank. The engine outlives this object.
+    /// `ranks` are the members in ascending order, including this rank. The engine must outlive this object.
     MemberExchange(Engine& engine, std::vector<int> ranks, int job_rank, int job_size);
 
-    /// Element r is what rank r gave; empty for ranks that are not members. If a member was called with other ranks and
-    /// meets this one, its bytes are included too.
+    /// Collective over the members. Element r of the result is what rank r gave; it is empty for ranks that are not
+    /// members. If a member was called with different ranks but exchanges with this one, its bytes are included too.
     [[nodiscard]] Result<std::vector<collectives::Bytes>> operator()(std::span<const std::byte> mine) const;
 
 private:

@@ -21,12 +21,13 @@ using collectives::Bytes;
 
 namespace {
 
-/// The name of the world's operation by which everything here is exchanged.
+/// The name of an operation in the world that exchanges all data of this class.
 constexpr const char* kExchangeName = "rueda.process_sets";
 
 }  // namespace
 
-/// Everything that a set needs as long as any thread holds it. The set comes last, so that it is destroyed first.
+/// Everything that a set needs, kept as long as any thread holds the set. The set is the last member, so that it is
+/// destroyed first.
 struct ProcessSets::Joined {
     collectives::LocalGroup group;
     std::unique_ptr<collectives::SetTransport> transport;
@@ -76,18 +77,18 @@ Status ProcessSets::check_going() const {
     return ended_ ? Status(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank") : Status();
 }
 
-/// Sets up what the ranks have agreed on, and publishes it here.
+/// Sets up the set on which the ranks have agreed, and publishes it on this rank.
 Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobExchange& exchange, bool of_members) {
     next_id_ = identity.id + 1;
     std::map<std::int32_t, Known> made;
     try {
-        // Memory for the entry is allocated first: if the engine had a set that is not in the table, it would never be
-        // shut down.
+        // Memory for the table's entry is allocated first. If the engine had a set that is not in the table, nobody
+        // would shut the set down.
         Known& known = made[identity.id];
         known = {identity, nullptr, of_members};
         RUEDA_RETURN_IF_FAILED(join(identity, exchange, known.set));
     } catch (const std::bad_alloc&) {
-        end_job(identity, "there is no memory left");  // the other ranks count on this rank's steps
+        end_job(identity, "there is no memory left");  // the other ranks wait for this rank's steps
         throw;
     }
     const std::lock_guard lock(mutex_);
@@ -147,14 +148,13 @@ Status ProcessSets::leave(std::int32_t id) {
     }
     ProcessSet& set = *left_.back().set;
     Status announced = job_.engine.announce_shutdown(set, EndCall::leave);
-    set.end_to_await_end();  // the other members may leave at any time
+    set.end_to_await_end();  // the other members may leave much later, so this rank no longer waits for them
     RUEDA_RETURN_IF_FAILED(announced);
     let_go_of_closed();
     return {};
 }
 
-/// Frees those sets that this rank has left and all others have left too. Sets that are still open then end with the
-/// job.
+/// Frees the sets that all members have left, this rank included. The other sets end with the job.
 void ProcessSets::let_go_of_closed() {
     std::erase_if(left_, [this](const Known& left) {
         if (!left.set->has_left()) {
@@ -253,7 +253,7 @@ void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) c
                                                       identity.describe(), why));
 }
 
-/// Checks that all ranks ask for the same. Returns the number of the next set, which no rank has seen.
+/// Checks that all ranks request the same change. Returns the number of the next set, which no rank has used.
 Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<const std::byte> mine,
                                         const char* function) {
     collectives::WireWriter writer;
@@ -267,7 +267,7 @@ Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<c
     std::int32_t next = next_id_;
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         if (all.value()[rank].empty()) {
-            continue;  // this rank was not asked
+            continue;  // this rank takes no part in the exchange
         }
         collectives::WireReader reader(all.value()[rank]);
         next = std::max(next, reader.number<std::int32_t>());
@@ -298,7 +298,7 @@ Status ProcessSets::check_ranks(const std::vector<int>& ranks, const char* funct
     return {};
 }
 
-/// Counts from 1 in each job, because the messages between hosts distinguish sets by this number.
+/// The number of the set in this job, counted from 1. The messages between hosts distinguish sets by this number.
 std::uint32_t ProcessSets::number_in_job(const SetIdentity& identity) const {
     return static_cast<std::uint32_t>(identity.id) - static_cast<std::uint32_t>(job_.first_id) + 1;
 }
@@ -311,8 +311,8 @@ Status ProcessSets::check_number(const SetIdentity& identity) const {
                          collectives::Transport::kMostSets - 1);
 }
 
-/// Removes a set on all ranks. Sets that members made among themselves cannot be removed this way, because other ranks
-/// do not know of them.
+/// Checks that the job may have one more set, and that no set has the same ranks. Sets that only their members made do
+/// not count, because the other ranks do not know of them.
 Status ProcessSets::check_new(const SetIdentity& identity) const {
     RUEDA_RETURN_IF_FAILED(check_number(identity));
     const std::lock_guard lock(mutex_);
@@ -326,12 +326,12 @@ Status ProcessSets::check_new(const SetIdentity& identity) const {
     return {};
 }
 
-/// Sets up the set, or follows the ranks that do. `set` stays empty if this rank is not a member.
+/// Sets up the set with the other members. If this rank is not a member, it follows their steps, and `set` stays empty.
 Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchange, std::shared_ptr<ProcessSet>& set) {
     const JobExchange exchange_or_end = [this, &identity, &exchange](std::span<const std::byte> mine) {
         Result<std::vector<Bytes>> all = exchange(mine);
-        // Perhaps only this rank knows of the failure, and the other ranks wait for its step. If the job or a rank has
-        // ended, all ranks know it.
+        // Perhaps only this rank knows of the failure, and the other ranks wait for its step. But if the job or a rank
+        // has ended, all ranks know that.
         if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
             all.status().code() != ErrorCode::not_initialized) {
             end_job(identity, all.status().message());
@@ -345,7 +345,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
     Result<std::shared_ptr<Joined>> joined = make(identity, plane);
     Status status = joined.status();
     if (status.is_ok()) {
-        status = plane.barrier();  // from here on no rank gives up
+        status = plane.barrier();  // after this no rank gives up
     }
     if (!status.is_ok()) {
         plane.give_up(status);
@@ -362,7 +362,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
     std::vector<collectives::RankFacts>
-        facts;  // the facts from the beginning of the job: ranks that shared a host then still do
+        facts;  // the facts are those from the beginning of the job: ranks that shared a host then still share it
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }
@@ -373,7 +373,8 @@ Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity
     auto joined = std::make_shared<Joined>();
     joined->group = std::move(ranks.value().group);
     joined->arena = std::move(ranks.value().attached.arena);
-    std::vector<std::uint32_t> members;  // by member of the set on this host: its member number in the job's arena
+    // for each member of the set on this host: its member number in the job's arena
+    std::vector<std::uint32_t> members;
     for (const int member : joined->group.members) {
         const auto found =
             std::lower_bound(job_.group.members.begin(), job_.group.members.end(), joined->group.job_rank(member));

@@ -21,13 +21,14 @@
 
 namespace rueda::core {
 
-/// The process sets of a job other than the world: their members, and how sets come and go
+/// The process sets of a job other than the world: their members, and how sets are added and removed
 /// (docs/design/0004-process-sets.md).
 ///
-/// Threads: any. Lock order: changing(), then the mutex of the table; nothing else is locked under that one.
+/// Threads: any. Lock order: changing(), then the mutex of the table. While a thread holds that mutex, it takes no
+/// other lock.
 class ProcessSets {
 public:
-    /// The parts of the job. The references outlive this object.
+    /// The parts of the job. The references must outlive this object.
     struct Job {
         const base::Config& config;
         const collectives::LocalGroup& group;
@@ -41,46 +42,48 @@ public:
     };
     explicit ProcessSets(const Job& job);
 
-    /// Collective over all ranks of the job, with the same ranks in any order. Returns the number of the new set, the
-    /// same on all ranks. Mismatch if the ranks were called with different arguments; InvalidArgument for ranks that
-    /// cannot be a set or are one already. Errors are the same on all ranks, and nothing has changed then.
+    /// Collective over all ranks of the job; all give the same ranks, in any order. Returns the number of the new set,
+    /// which is the same on all ranks. Returns Mismatch if the ranks gave different arguments, and InvalidArgument if
+    /// the ranks cannot be a set or are a set already. Errors are the same on all ranks; after an error nothing has
+    /// changed.
     Result<std::int32_t> add(std::span<const int> ranks);
-    /// Collective over all ranks of the job. Operations that are pending in the set fail. Errors are as in add().
+    /// Collective over all ranks of the job. Operations that are pending in the set fail. Errors are as for add().
     Status remove(std::int32_t id);
-    /// Collective over these ranks, which include this one, and no others. There may be several such sets of the same
-    /// ranks. Returns its number, which is the same on its members and means nothing on other ranks.
+    /// Collective over only the given ranks, which must include this rank. Several such sets may have the same ranks.
+    /// Returns the number of the set, which is the same on its members and has no meaning on other ranks.
     Result<std::int32_t> add_among(std::span<const int> ranks);
-    /// For a set made by add_among(): this rank leaves it. Does not wait.
+    /// For a set that add_among() made: this rank leaves the set. Does not wait for the other members.
     Status leave(std::int32_t id);
 
-    /// The set for an operation of this rank; InvalidArgument if there is no such set or this rank is not a member. The
-    /// set stays as long as the pointer is held; operations on a removed set are refused.
+    /// Returns the set for an operation of this rank. Returns InvalidArgument if there is no such set or if this rank
+    /// is not a member. The set exists as long as the pointer is held; operations on a removed set are refused.
     [[nodiscard]] Result<std::shared_ptr<ProcessSet>> find(std::int32_t id) const;
-    /// InvalidArgument if there is no such set.
+    /// Returns InvalidArgument if there is no such set.
     [[nodiscard]] Result<SetIdentity> identity(std::int32_t id) const;
-    /// The set of these ranks, in any order, that all ranks of the job have made; InvalidArgument if there is none.
+    /// Returns the number of the set with these ranks, in any order, that all ranks of the job have made. Returns
+    /// InvalidArgument if there is no such set.
     [[nodiscard]] Result<std::int32_t> id_of(std::vector<int> ranks) const;
-    /// The numbers of all sets, ascending, the world's 0 first.
+    /// The numbers of all sets, in ascending order; the world's number 0 is the first.
     [[nodiscard]] std::vector<std::int32_t> ids() const;
 
-    /// The number that the next set would get here: neither it nor a higher one was used in this job. Waits for threads
-    /// that add or remove sets.
+    /// The number that the next set would get on this rank: no set of this job had this number or a higher one. Waits
+    /// for threads that add or remove sets.
     [[nodiscard]] std::int32_t next_id();
 
-    /// A thread that adds or removes sets holds this lock. While it does, joined() returns all sets of which this rank
-    /// is a member, except the world.
+    /// A thread holds this lock while it adds or removes sets. While a thread holds it, joined() returns all sets of
+    /// which this rank is a member, except the world.
     [[nodiscard]] std::mutex& changing() { return changing_; }
     [[nodiscard]] std::vector<std::shared_ptr<ProcessSet>> joined() const;
     /// Call it with the lock: the job has ended, and its sets do not change any more.
     void end() { ended_ = true; }
-    /// NotInitialized after end(). Call it with the lock.
+    /// Returns NotInitialized after end(). Call this while holding changing().
     [[nodiscard]] Status check_going() const;
 
 private:
     struct Known {
         SetIdentity identity;
         std::shared_ptr<ProcessSet> set;  // null if this rank is not a member
-        bool of_members = false;          // only its members made it
+        bool of_members = false;          // whether only its members made it
     };
     struct Joined;
 
@@ -101,7 +104,7 @@ private:
 
     Job job_;
     std::mutex changing_;
-    std::int32_t next_id_;     // under changing_; neither it nor a higher one was used by a set of this rank
+    std::int32_t next_id_;     // under changing_; no set of this rank had this number or a higher one
     std::vector<Known> left_;  // under changing_; other members may still be in these sets
     bool ended_ = false;       // under changing_
     mutable std::mutex mutex_;

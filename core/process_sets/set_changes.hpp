@@ -11,22 +11,23 @@
 #include "base/status.hpp"
 #include "collectives/control_plane.hpp"
 
-/// The messages between ranks about process sets that they add and remove. The bytes come from other processes and are
+/// The messages between ranks about process sets that they add or remove. The bytes come from other processes and are
 /// checked here.
 namespace rueda::core {
 
 enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };
 
-/// `numbers` are the ranks of a set to add, or the id of one to remove.
+/// `numbers` are the ranks of the set to add, or the id of the set to remove.
 [[nodiscard]] collectives::Bytes encode(SetChange change, std::span<const int> numbers);
 
-/// Describes what a rank has asked for, from its bytes, which may be anything: "add_process_set([0, 2])".
+/// Describes what a rank has requested, for example "add_process_set([0, 2])". The bytes come from that rank and may
+/// have any content.
 [[nodiscard]] std::string describe_set_change(std::span<const std::byte> bytes);
 
-/// Splits the result of an allgather, in which each rank's bytes have their length in front.
+/// Splits the result of an allgather in which the length of each rank's bytes comes before them.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_rank(std::span<const std::byte> joined, int ranks);
 
-/// The same for data in which each rank's number stands before its length. Ranks may be missing; their element is
+/// Like split_by_rank(), but each rank's number comes before its length. Ranks may be missing; their elements are
 /// empty.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_named_rank(std::span<const std::byte> joined, int ranks);
 

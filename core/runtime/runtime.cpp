@@ -24,12 +24,12 @@
 namespace rueda::core {
 namespace {
 
-/// The name of the host for messages; "" if the job has only one host, which need not be named.
+/// The name of the host for texts; "" if the job has only one host, because then it need not be named.
 std::string name_of_host(const collectives::LocalGroup& group) {
     return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
 }
 
-/// Ranks of different hosts can meet only over MPI.
+/// Ranks of different hosts can communicate only with MPI.
 Status check_transport(collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
     if (group.host_count == 1 || control_plane.transport() != nullptr) {
         return {};
@@ -84,12 +84,12 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     if (!runtime.is_ok()) {
         return runtime;
     }
-    Status status = plane.barrier();  // now all rank blocks are filled
+    Status status = plane.barrier();  // after this, all rank blocks are filled
     if (status.is_ok()) {
         status = runtime.value()->engine_.start();
     }
     if (!status.is_ok()) {
-        // The other ranks are past the last point where all agree, and would wait for this rank for ever.
+        // This is after the last point where all ranks agree, so the other ranks would wait for this rank for ever.
         runtime.value()->engine_.raise(ErrorCode::aborted, fmt::format("rank {} could not start: {}",
                                                                        runtime.value()->group_.rank, status.message()));
         runtime.value()->abandon();
@@ -99,15 +99,15 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     return runtime;
 }
 
-/// Everything that happens before the first thread starts: the group, the arena, the object. If it fails, it closes the
-/// control plane.
+/// Runs all steps before the first thread starts: finds the group, sets up the arena, creates the object. If it fails,
+/// it closes the control plane.
 Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                collectives::AddressReserve* addresses) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
-        // If all ranks refuse together, the end is orderly. After a broken connection it cannot be.
+        // If all ranks refuse together, the control plane can be closed normally. After a broken connection it cannot.
         control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
         return status;
     };
@@ -122,7 +122,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!unused.is_ok()) {
         return refuse(unused.status());
     }
-    // The name that reports use. Hosts with equal names get different ones.
+    // The host name that reports use. Hosts with equal names get different names here.
     config.hostname = group.value().host_names[static_cast<std::size_t>(group.value().host_index)];
     const Result<std::int32_t> first_set_id = agree_on_first_sets(*control_plane, first_sets);
     if (!first_set_id.is_ok()) {
@@ -150,7 +150,8 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     return runtime;
 }
 
-/// By default mpirun binds each of two ranks to one core. Then the trainer and the background thread take turns.
+/// If there are two ranks, mpirun by default binds each of them to one core. Then the trainer and the background thread
+/// must share a core.
 void Runtime::say_if_bound_to_one_core() const {
     if (group_.rank == 0 && base::affinity_cores() == 1 && sysconf(_SC_NPROCESSORS_ONLN) > group_.local_size) {
         logger_.warning(
@@ -226,7 +227,7 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
         completion.add_members(~more + 1);  // removes all of them
         return joined;
     }
-    // If some rank is about to leave a set, or the job, the join fails when this rank reads that.
+    // If some rank is about to leave a set, or the job, the join fails when this rank reads the log entry about it.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -267,14 +268,14 @@ Status Runtime::end_busy() {
 void Runtime::set_end_reason(std::string_view text) { control().ranks[arena_->rank()].end_reason.write(text); }
 
 void Runtime::abort(std::string_view reason) {
-    // This store comes before the other ranks learn of the failure. release; partner: let_the_cause_end_first()
+    // This store comes before the other ranks learn of the failure. Release: pairs with let_the_cause_end_first().
     control().ranks[arena_->rank()].ended_job.store(1, std::memory_order_release);
     engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
 }
 
 void Runtime::let_the_cause_end_first() const {
     constexpr std::chrono::milliseconds kPatience{2000};
-    constexpr std::chrono::milliseconds kHeadStart{300};  // launchers look for ended processes every 100 ms
+    constexpr std::chrono::milliseconds kHeadStart{300};  // launchers check for ended processes every 100 ms
     constexpr std::chrono::milliseconds kPause{5};
     const base::ControlBlock& block = arena_->control();
     const auto has_ended_job = [](const base::RankBlock& rank) {
@@ -298,7 +299,7 @@ void Runtime::let_the_cause_end_first() const {
     std::this_thread::sleep_for(kHeadStart);
 }
 
-/// Each step can be repeated. If the time runs out, or memory is missing, the next call does the rest.
+/// Each step can be repeated. If the time is over, or if there is no memory, the next call does the remaining steps.
 Status Runtime::shutdown_within(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
     const std::unique_lock lock = base::lock_before(shutdown_mutex_, deadline);
@@ -325,29 +326,30 @@ Status Runtime::announce_shutdown(Deadline deadline) {
         engine_.end_messages();
         messages_ended_ = true;
     }
-    // This comes before the lock: a thread that adds or removes a set waits for other ranks, and learns of the end by
-    // this.
+    // This comes before the lock: a thread that adds or removes a set holds the lock while it waits for other ranks,
+    // and this announcement ends its wait.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
     const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {
         return {ErrorCode::timeout, ""};
     }
-    // After this there are no new sets: to make one takes an operation of the world, or messages.
+    // After this there are no new sets, because adding a set needs an operation of the world, or messages.
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
-        // while ranks of the world are missing, the world's report names them for this set too
+        // While ranks of the world are missing, the world's report names them, so this set needs no report.
         set->end_to_await_end();
     }
     return {};
 }
 
-/// Waits until all ranks have come or the job was aborted. Returns the reason of the abort.
+/// Leaves the job. All ranks must have announced their shutdown, or the job must have been aborted. Returns the reason
+/// of the abort.
 Status Runtime::leave_job() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // the last step that needs memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // no later step needs memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {
@@ -360,11 +362,12 @@ Status Runtime::leave_job() {
     heap_.end();
     control_plane_->close(after_failure);
     if (!after_failure) {
-        // After an abort another rank may be in the middle of a batch, and this rank's memory may be part of it.
+        // After an abort, another rank may be in the middle of a batch and may still use this rank's memory.
         engine_.release_memory();
         heap_.release();
     }
-    callbacks_.stop();  // last, because a callback may take long, and the other ranks need not wait for it
+    // This is the last step, because a callback may take long, and the other ranks need not wait for it.
+    callbacks_.stop();
     return after_failure ? std::move(reason) : Status();
 }
 

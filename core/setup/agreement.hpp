@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// Either all ranks go on or none does. A rank that failed gets its own failure; the others get the first failure, by
-/// rank. Collective.
+/// Ensures that either all ranks continue or none does. A rank that failed gets its own failure; the other ranks get
+/// the failure of the lowest rank that failed. Collective.
 [[nodiscard]] Status agree_on(collectives::ControlPlane& control_plane, const Status& mine);
 
 }  // namespace rueda::core

@@ -19,10 +19,10 @@ namespace {
 
 using collectives::Bytes;
 
-/// Further ones are shown as "…", so that the line stays readable.
+/// More sets than this are shown as "…", so that the line stays readable.
 constexpr std::size_t kMostSetsNamed = 8;
 
-/// With a higher number the job could not number all the sets that it may have.
+/// If the first number were higher, there would not be enough numbers for all sets that the job may have.
 constexpr std::int32_t kMostFirstId =
     std::numeric_limits<std::int32_t>::max() - static_cast<std::int32_t>(collectives::Transport::kMostSets);
 
@@ -39,7 +39,7 @@ Bytes encoded(const FirstSets& mine) {
     return std::move(writer).take();
 }
 
-/// Prints "[0, 2], [1]" from the bytes of a rank after its number. The bytes may be anything.
+/// Formats a rank's bytes behind its number as, for example, "[0, 2], [1]". The bytes may have any content.
 std::string describe(std::span<const std::byte> bytes) {
     if (bytes.empty()) {
         return "none";

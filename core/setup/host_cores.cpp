@@ -54,7 +54,8 @@ Result<double> cores_of_host(collectives::ControlPlane& control_plane, const col
         CPU_OR(&together, &together, &other.mask);
         quota = std::min(quota, other.quota);
     }
-    // More cores than a mask holds (1,024). The kernel filled none, and the ranks are not short of cores.
+    // If the machine has more cores than the mask can hold (1,024), the kernel has filled no mask. Then the ranks are
+    // not short of cores.
     const int cores = CPU_COUNT(&together);
     return cores == 0 ? std::numeric_limits<double>::infinity() : std::min(static_cast<double>(cores), quota);
 }

@@ -9,13 +9,13 @@
 
 namespace rueda::core {
 
-/// What ranks that work together must know before the first operation: the ranks of a job, or of a process set.
+/// What a group of ranks must know before its first operation: the ranks of a job, or of a process set.
 struct RankGroup {
     collectives::LocalGroup group;
     AttachedArena attached;
 };
 
-/// Sets up the arena of this host for the ranks of the control plane, which have found their `group`. Collective. All
+/// Sets up the arena of this host for the ranks of the control plane, whose `group` was found before. Collective. All
 /// ranks get the same result, except for errors that only one rank can see. For `addresses` see Arena::map().
 [[nodiscard]] Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
                                              collectives::LocalGroup group, ResidentRoom resident,

@@ -14,11 +14,11 @@ using collectives::Bytes;
 
 namespace {
 
-/// What a member does in a step: the first byte that it gives. Ranks that are not members give nothing.
+/// The first byte that a member gives in a step: it says what the member does. Ranks that are not members give nothing.
 enum class Word : std::uint8_t {
-    step = 1,     ///< followed by the bytes for the members
+    step = 1,     ///< the bytes for the members follow
     finish = 2,   ///< nothing follows
-    give_up = 3,  ///< followed by the number of an error code and a text
+    give_up = 3,  ///< the number of an error code and a text follow
 };
 
 constexpr std::size_t kMostReasonBytes = 4096;
@@ -39,17 +39,17 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
     const auto text = bytes.subspan(1);
     const std::string words =
         base::printable({reinterpret_cast<const char*>(text.data()), text.size()}, kMostReasonBytes);
-    // The failure that the members have agreed on already says which rank it concerns.
+    // A failure on which the members have already agreed names the rank.
     return words.starts_with("rank ") ? Status(static_cast<ErrorCode>(code), words)
                                       : failure(static_cast<ErrorCode>(code), "rank {}: {}", rank, words);
 }
 
 struct Step {
     bool finished = false;     ///< all members have finished
-    std::vector<Bytes> bytes;  ///< by member: what it gave in this step, if not all members have finished
+    std::vector<Bytes> bytes;  ///< by member: what it gave in this step; empty if all members have finished
 };
 
-/// The result of one step. `all` holds what each rank of the job gave.
+/// Returns the result of one step. `all` holds what each rank of the job gave.
 Result<Step> read_step(const std::vector<Bytes>& all, const SetIdentity& identity) {
     Step step;
     std::size_t finished = 0;
@@ -84,7 +84,7 @@ Result<Step> read_step(const std::vector<Bytes>& all, const SetIdentity& identit
 Result<std::vector<Bytes>> SetUpPlane::allgather(std::span<const std::byte> mine) {
     RUEDA_ASSERT(!ended_);
     const Result<std::vector<Bytes>> all = exchange_(said(Word::step, mine));
-    ended_ = true;  // stays so unless everything succeeds
+    ended_ = true;  // stays true unless everything succeeds
     RUEDA_RETURN_IF_FAILED(all.status());
     Result<Step> step = read_step(all.value(), identity_);
     RUEDA_RETURN_IF_FAILED(step.status());
@@ -112,7 +112,7 @@ Status SetUpPlane::finish() {
 
 void SetUpPlane::give_up(const Status& reason) {
     if (ended_) {
-        return;  // the other ranks know, or the job is over
+        return;  // the other ranks know the reason, or the job has ended
     }
     ended_ = true;
     Bytes words{static_cast<std::byte>(reason.code())};

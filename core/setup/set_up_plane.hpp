@@ -11,17 +11,18 @@
 
 namespace rueda::core {
 
-/// Collective over all ranks of the job: element r of the result is what rank r gave.
+/// Exchanges bytes among all ranks of the job (collective): element r of the result is what rank r gave.
 using JobExchange = std::function<Result<std::vector<collectives::Bytes>>(std::span<const std::byte> mine)>;
 
-/// The control plane of a process set while the set is being set up. Its members talk through the whole job, whose
-/// other ranks call follow(). See docs/design/0004-process-sets.md.
+/// The control plane of a process set while the set is being set up. Its members exchange data through all ranks of the
+/// job; the ranks that are not members call follow(). See docs/design/0004-process-sets.md.
 ///
-/// It ends for all ranks in the same step: when every member has called finish(), or when one has called give_up(). The
-/// others learn of a give_up() as the failure of their call. After that nothing may be called. Threads: one.
+/// It ends for all ranks in the same step: when every member has called finish(), or when a member has called
+/// give_up(). In the second case, the calls of the other members fail with the reason. After the end, no function may
+/// be called. Threads: one.
 class SetUpPlane final : public collectives::ControlPlane {
 public:
-    /// `job_rank` is a member. The references outlive this object.
+    /// `job_rank` must be a member. The references must outlive this object.
     SetUpPlane(const JobExchange& exchange, const SetIdentity& identity, int job_rank)
         : exchange_(exchange), identity_(identity), rank_(*identity.member_of(job_rank)) {}
 
@@ -36,8 +37,8 @@ public:
 
     [[nodiscard]] Status finish();
     void give_up(const Status& reason);
-    /// Takes part in the steps of a set of which this rank is not a member, until its members have ended them. Returns
-    /// the reason if they gave up.
+    /// Takes part in the steps of a set of which this rank is not a member, until its members have ended the steps.
+    /// Returns the reason if they gave up.
     [[nodiscard]] static Status follow(const JobExchange& exchange, const SetIdentity& identity);
 
 private:

@@ -27,10 +27,10 @@ struct SettingValue {
 };
 using SettingValues = std::vector<SettingValue>;
 
-/// The ranks that have another value than rank 0, by value.
+/// For each value that differs from rank 0's value: the ranks that have it.
 using OtherRanks = std::map<std::string, std::vector<std::int32_t>>;
 
-/// Further values are shown as "other values", so that the line stays readable.
+/// More values than this are shown as "other values", so that the line stays readable.
 constexpr std::size_t kMostValuesNamed = 4;
 
 constexpr std::string_view kSameVersion = "expected the same version of Rueda on all ranks";
@@ -53,7 +53,7 @@ SettingValues values_of(const base::Config& config) {
     return values;
 }
 
-/// "NAME=value" for each setting, ended by a zero byte, which no variable contains.
+/// Encodes each setting as "NAME=value" with a zero byte at the end, because no variable contains a zero byte.
 Bytes encoded(const SettingValues& values) {
     std::string text;
     for (const SettingValue& value : values) {
@@ -93,7 +93,7 @@ Result<SettingValues> decoded(const Bytes& bytes, int rank) {
     return values;
 }
 
-/// Rank 0's values, in the order of `mine`. This rank can use each of them.
+/// Returns rank 0's values, in the order of `mine`. Fails if this rank cannot use one of them.
 Result<SettingValues> decoded_of_rank_zero(const Bytes& bytes, const SettingValues& mine) {
     Result<SettingValues> values = decoded(bytes, 0);
     RUEDA_RETURN_IF_FAILED(values.status());
@@ -124,7 +124,7 @@ SettingValues what_differs(const SettingValues& mine, const SettingValues& rank_
     return different;
 }
 
-/// The result is the same on all ranks, because all have the same bytes.
+/// The result is the same on all ranks, because all ranks receive the same bytes.
 Result<std::map<const Setting*, OtherRanks>> gather_differences(collectives::ControlPlane& control_plane,
                                                                 const SettingValues& different) {
     Result<std::vector<Bytes>> all = control_plane.allgather(encoded(different));
@@ -142,7 +142,7 @@ Result<std::map<const Setting*, OtherRanks>> gather_differences(collectives::Con
 
 std::string described(const std::string& value) { return value.empty() ? "not set" : base::quote(value); }
 
-/// "RUEDA_SLOTS is '1024' on ranks 0, 1 and '2048' on rank 2".
+/// For example "RUEDA_SLOTS is '1024' on ranks 0, 1 and '2048' on rank 2".
 std::string describe(const SettingValue& rank_zeros, const OtherRanks& others, int size) {
     std::vector<bool> has_another(static_cast<std::size_t>(size));
     std::string text;
@@ -171,7 +171,7 @@ std::string describe(const SettingValue& rank_zeros, const OtherRanks& others, i
                        base::format_ranks(as_rank_zero), text);
 }
 
-/// Describes the settings of one scope that differ, in one line, with the flags that make them equal.
+/// Describes in one line which settings of one scope differ, and gives the flags that make them equal.
 struct Differences {
     std::string text;
     std::string flags;

@@ -10,9 +10,10 @@
 
 namespace rueda::core {
 
-/// Puts rank 0's values into `config` for those settings for which they count, by the scope of each row in the table of
-/// settings. On rank 0 it returns the warning about values that do not count; "" on other ranks, or if all values are
-/// equal. InvalidArgument, with the same line on all ranks, if settings differ that must be equal. Collective.
+/// Copies rank 0's values into `config`, for those settings for which rank 0's value applies: the scope of each row in
+/// the table of settings says so. On rank 0, returns a warning about values of other ranks that are not used; returns
+/// "" on other ranks, or if all values are equal. If settings that must be equal differ, returns InvalidArgument with
+/// the same line on all ranks. Collective.
 [[nodiscard]] Result<std::string> share_settings(collectives::ControlPlane& control_plane, base::Config& config);
 
 }  // namespace rueda::core

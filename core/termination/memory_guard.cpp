@@ -23,9 +23,9 @@
 namespace rueda::core {
 namespace {
 
-/// The memory of one operation. A note is linked into the list once, and is reused when its operation has ended,
-/// because a handler may be walking over the list at any time. The end of a range is written last and cleared first
-/// (release; partner: the handler's acquire). So a range that a handler sees is complete.
+/// The memory of one operation. A note is linked into the list once, and is reused after its operation has ended. It is
+/// never removed, because a handler may be reading the list at any time. The end of a range is written last and cleared
+/// first (release: pairs with the handler's acquire). So if a handler sees a range, the range is complete.
 struct MemoryNote {
     struct Range {
         std::atomic<std::uintptr_t> begin{0};
@@ -45,12 +45,12 @@ struct MemoryNote {
             return first < own_end && last > begin.load(std::memory_order_relaxed);
         }
     };
-    static constexpr std::size_t kNameBytes = 200;  // of a longer name only the beginning is kept
+    static constexpr std::size_t kNameBytes = 200;  // only the beginning of a longer name is stored
 
     Range input;
     Range output;
     char name[kNameBytes + 1] = {};
-    char facts[64] = {};  ///< "4096 bytes at 0x7f…"
+    char facts[64] = {};  ///< for example "4096 bytes at 0x7f…"
     MemoryNote* next = nullptr;
 
     [[nodiscard]] bool has(std::uintptr_t address) const { return input.has(address) || output.has(address); }
@@ -59,7 +59,7 @@ struct MemoryNote {
     }
 };
 
-/// What the handlers need, prepared in advance.
+/// Data for the handlers, prepared in advance.
 struct MemoryWatch {
     pid_t pid = 0;
     std::uint32_t members = 0;
@@ -67,18 +67,18 @@ struct MemoryWatch {
     base::ControlBlock* control = nullptr;
     bool prints = false;
     std::string prefix;
-    std::string who;  ///< "rank 2: "
+    std::string who;  ///< for example "rank 2: "
 };
 
 constexpr std::array kFaults = {SIGSEGV, SIGBUS};
 
-/// Release by the thread that links a note or prepares a watch; acquire by the handlers.
+/// Release: the thread that links a note or prepares a watch. Acquire: the handlers.
 std::atomic<MemoryNote*> first_note{nullptr};
 std::atomic<const MemoryWatch*> memory_watch{nullptr};
 
 /// Never destroyed, because operations may end after static objects were destroyed.
 struct Notes {
-    std::mutex mutex;  // a leaf in the lock order: nothing is called while holding it
+    std::mutex mutex;  // the last mutex in the lock order: while it is held, no other function is called
     std::unordered_map<const TensorEntry*, MemoryNote*> of;
     std::vector<MemoryNote*> unused;
 };
@@ -87,7 +87,8 @@ Notes& notes() {
     return *all;
 }
 
-/// The previous handlers, by their position in kFaults. They are written before ours are installed, and read by ours.
+/// The previous handlers, by their position in kFaults. They are written before the handlers of this file are
+/// installed, and those handlers read them.
 std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 
@@ -108,7 +109,8 @@ const char* what_happened(int number, int code) {
                : " was given back while its operation was pending, and is not mapped any more";
 }
 
-/// If no thread has done so before, raises the abort and prints the line. Nothing here allocates, formats or locks.
+/// Raises the abort and prints the line, unless a thread has already raised an abort. Nothing here allocates, formats
+/// or locks.
 void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& info) {
     const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
     const MemoryNote* note = first_note.load(std::memory_order_acquire);
@@ -129,12 +131,12 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(what_happened(number, info.si_code));
     line.add("; keep it until the operation has completed (wait for its handle)");
     if (has_handler_of_program(number)) {
-        // That handler may repair the fault and go on, as a handler that tracks changed pages does. If the process ends
-        // instead, the other ranks report this text as its end reason.
+        // The program's handler may repair the fault so that the process continues; a handler that tracks changed pages
+        // does this. If the process ends instead, the other ranks report this text as its end reason.
         watch.control->ranks[watch.own].end_reason.write(line.view().substr(watch.prefix.size() + watch.who.size()));
         return;
     }
-    // The store is lock-free, so a handler may do it.
+    // The store is lock-free, so it is allowed in a handler.
     const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
     if (first && watch.prints) {
         line.add("\n");
@@ -145,19 +147,19 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     }
 }
 
-/// Behaves as if the signal had gone to the previous handler. By default the access is repeated on return and ends the
-/// process where it happened, so that a core file shows the right place.
+/// Acts as if the previous handler had got the signal. If there was none, the process ends: after the return, the
+/// access is repeated and causes the signal again, so that a core file shows the right place.
 void pass_fault_on(int number, siginfo_t* info, void* context) {
     const struct sigaction& action = before_of(number);
     if ((action.sa_flags & SA_SIGINFO) != 0) {
         action.sa_sigaction(number, info, context);
     } else if (has_handler_of_program(number)) {
         action.sa_handler(number);
-    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // signals from the kernel itself cannot be ignored
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // a signal of the kernel cannot be ignored
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
-        if (info->si_code <= 0) {  // a process sent the signal, so no access is repeated
+        if (info->si_code <= 0) {  // another process sent the signal, so there is no access that is repeated
             raise(number);
         }
     }
@@ -166,7 +168,7 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
 void on_fault(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const MemoryWatch* const watch = memory_watch.load(std::memory_order_acquire);
-    // A forked child is not a rank; and a signal that a process sent has no address.
+    // A forked child is not a rank. If a process sent the signal, there is no address.
     if (watch != nullptr && watch->pid == getpid() && info->si_code > 0) {
         say_whose_memory(*watch, number, *info);
     }
@@ -199,7 +201,7 @@ void write_note(MemoryNote& note, const TensorEntry& entry, std::uint64_t read, 
 constinit std::atomic<bool> is_memory_noted{false};
 
 void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger) {
-    // There is one per job, and it is never destroyed: a handler in another thread may be reading it.
+    // There is one watch per job. It is never destroyed, because a handler in another thread may be reading it.
     static auto* const kept = new std::vector<std::unique_ptr<MemoryWatch>>;
     MemoryWatch* const watch = kept->emplace_back(std::make_unique<MemoryWatch>()).get();
     const auto rank = control.ranks[own].global_rank.load(std::memory_order_relaxed);
@@ -215,12 +217,12 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
         sigaction(kFaults[i], nullptr, &found);
-        // As with SIGTERM, a handler that was installed over ours may still call ours.
+        // As with SIGTERM: if another handler was installed after this file's handler, it may still call that one.
         if (has_ours[i] || is_ours_for_faults(found)) {
             continue;
         }
         faults_before[i] = found;
-        struct sigaction ours = found;  // the program's handler keeps its mask
+        struct sigaction ours = found;  // the handler runs with the same signal mask as the program's handler
         ours.sa_flags |= SA_SIGINFO | SA_ONSTACK;
         ours.sa_sigaction = &on_fault;
         has_ours[i] = sigaction(kFaults[i], &ours, nullptr) == 0;
@@ -251,7 +253,7 @@ void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64
         note = notes().unused.back();
         notes().unused.pop_back();
     } else if (note == nullptr) {
-        // room for all notes that exist, so that note_ended() needs no memory
+        // capacity for all notes that exist, so that note_ended() needs no memory
         notes().unused.reserve(notes().of.size());
         note = new MemoryNote;
         note->next = first_note.load(std::memory_order_relaxed);

@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// The text of a signal handler: a fixed buffer that drops what does not fit. It does not allocate.
+/// The text of a signal handler: a fixed buffer. Text that does not fit is dropped. It allocates no memory.
 class SignalText {
 public:
     void add(std::string_view part) {
@@ -20,7 +20,7 @@ public:
         std::memcpy(bytes_.data() + length_, part.data(), count);
         length_ += count;
     }
-    /// Adds text of another process, or of the program, as one line.
+    /// Adds text that comes from another process or from the program, as one line.
     void add_foreign(std::string_view part) {
         for (const char c : part) {
             const char shown = base::printable(c);

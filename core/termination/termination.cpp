@@ -27,12 +27,12 @@ namespace {
 
 constexpr std::string_view kEndedBySignal = "ended by SIGTERM";
 
-/// What the handler needs, prepared in advance, because the handler must not allocate or format.
+/// Data for the handler, prepared in advance, because the handler must not allocate or format.
 struct Watch {
     struct Member {
         std::uint32_t index = 0;
         pid_t pid = 0;
-        std::string died;  ///< "rank 1 (pid 4711) died: "
+        std::string died;  ///< for example "rank 1 (pid 4711) died: "
     };
     pid_t pid = 0;
     std::uint32_t members = 0;
@@ -43,13 +43,14 @@ struct Watch {
     std::vector<Member> others;
 };
 
-/// Null: no ranks are watched. Release by the thread that prepared it, acquire by the handler.
+/// Null: no ranks are watched. Release: the thread that prepared the watch. Acquire: the handler.
 std::atomic<const Watch*> current{nullptr};
-/// The previous handler. It is written before ours is installed, and read by ours.
+/// The previous handler. It is written before this file's handler is installed, which reads it.
 struct sigaction before {};
-bool installed = false;  // and not restored since
+bool installed = false;  // whether the handler is installed and was not restored since
 
-/// A pidfd is readable from the moment at which the parent can know of the end, so before the parent's SIGTERM.
+/// A pidfd becomes readable as soon as the parent can learn of the end. So it is readable before the parent sends
+/// SIGTERM.
 bool has_ended(pid_t pid) {
     const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (descriptor < 0) {
@@ -61,14 +62,15 @@ bool has_ended(pid_t pid) {
     return ended;
 }
 
-/// The same rule as in Liveness: a rank that has left may end.
+/// The same rule as in Liveness: the end of a rank that has left the job is not a death.
 bool has_died(const Watch& watch, const Watch::Member& other) {
     const auto state =
         static_cast<base::RankState>(watch.control->ranks[other.index].state.load(std::memory_order_acquire));
     return (state == base::RankState::running || state == base::RankState::shutting_down) && has_ended(other.pid);
 }
 
-/// What Engine::report_death() does after an abort, so that no rank waits for the dead one to leave its batch.
+/// Does what Engine::report_death() does, after this handler has raised the abort. So no rank waits for the dead rank
+/// to leave its batch.
 void mark_the_dead_and_ring(const Watch& watch) {
     for (const Watch::Member& other : watch.others) {
         if (has_died(watch, other)) {
@@ -81,8 +83,8 @@ void mark_the_dead_and_ring(const Watch& watch) {
     }
 }
 
-/// Raises the abort with the first death that the launcher itself did not cause, and prints it, unless another rank has
-/// done so.
+/// Finds the first death that the launcher itself did not cause, raises the abort with it and prints it, unless another
+/// rank has already raised an abort.
 void say_who_died(const Watch& watch) {
     for (const Watch::Member& other : watch.others) {
         if (!has_died(watch, other)) {
@@ -98,7 +100,8 @@ void say_who_died(const Watch& watch) {
         line.add(watch.prefix);
         line.add(other.died);
         line.add_foreign(end_reason.empty() ? kNoExitRecord : end_reason);
-        // The stores are lock-free, so a handler may do them. The thread that gives the first reason prints it.
+        // The stores are lock-free, so they are allowed in a handler. The thread whose reason is the first one prints
+        // it.
         const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
         if (first && watch.prints) {
             line.add("\n");
@@ -111,14 +114,15 @@ void say_who_died(const Watch& watch) {
     }
 }
 
-/// Behaves as if the signal had gone to the previous handler.
+/// Acts as if the previous handler had got the signal.
 void pass_on(int number, siginfo_t* info, void* context) {
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(number, info, context);
     } else if (before.sa_handler != SIG_DFL) {
         before.sa_handler(number);
     } else {
-        // The signal is blocked while this handler runs. The process ends by it on return, as its parent expects.
+        // The signal is blocked while this handler runs. When the handler returns, the signal ends the process, as its
+        // parent expects.
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
@@ -131,7 +135,7 @@ bool ends_by_default() { return (before.sa_flags & SA_SIGINFO) == 0 && before.sa
 void on_termination(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const Watch* const watch = current.load(std::memory_order_acquire);
-    // A forked child is not a rank, and has no arena to look into.
+    // A forked child is not a rank, and has no arena to read.
     if (watch != nullptr && watch->pid == getpid()) {
         say_who_died(*watch);
         if (ends_by_default()) {
@@ -150,7 +154,7 @@ bool is_ours(const struct sigaction& action) {
 
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
                        const base::Logger& logger, std::string_view host) {
-    // There is one per job, and it is never destroyed: a handler in another thread may be reading it.
+    // There is one watch per job. It is never destroyed, because a handler in another thread may be reading it.
     static auto* const kept = new std::vector<std::unique_ptr<Watch>>;
     Watch* const watch = kept->emplace_back(std::make_unique<Watch>()).get();
     watch->pid = getpid();
@@ -171,13 +175,14 @@ void watch_termination(base::ControlBlock& control, std::uint32_t members, std::
     sigaction(SIGTERM, nullptr, &found);
     const bool ignored = (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_IGN;
     current.store(watch, std::memory_order_release);
-    // A handler that was installed over ours may still call it. If ours were installed over that one, the two would
-    // call each other for ever.
+    // If another handler was installed after this file's handler, it may still call that one. If this function
+    // installed the file's handler once more, the two would call each other for ever.
     if (installed || is_ours(found) || ignored) {
         return;
     }
     before = found;
-    struct sigaction ours = found;  // the program's handler keeps its stack, its mask, and whether calls are restarted
+    // keeps the settings of the program's handler: its stack, its mask, and whether calls are restarted
+    struct sigaction ours = found;
     ours.sa_flags |= SA_SIGINFO;
     if (ends_by_default()) {
         ours.sa_flags |= SA_RESTART | SA_ONSTACK;

@@ -12,35 +12,35 @@
 
 namespace rueda::core {
 
-/// Writes what this rank announces about an operation to the arena, where the other ranks of this host read it.
-/// Announced is the reading side.
+/// Writes what this rank announces about an operation to the arena, where the other ranks of this host read it (class
+/// Announced).
 ///
-/// Threads: under the set's enqueue lock.
+/// Threads: any thread, under the set's enqueue lock.
 class AnnouncementWriter {
 public:
     using Atomics = base::StdAtomics;
 
     explicit AnnouncementWriter(const SetView& view) : view_(view) {}
 
-    /// Writes everything except the stamp. Returns whether inputs like this rank's travel with their announcement.
+    /// Writes all fields except the stamp. Returns whether inputs like this rank's are sent with their announcement.
     [[nodiscard]] bool fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                             bool with_metadata) const;
-    /// Writes the splits. Call it before the arrival is counted, like fill(). Operations other than alltoall and
-    /// scatter have no splits, and in sets on several hosts splits go directly from rank to rank.
+    /// Writes the splits. Call this before the arrival is counted, like fill(). Only an alltoall or a scatter has
+    /// splits. In a set on several hosts, the ranks send their splits directly to each other instead.
     void fill_splits(std::int64_t* splits, const Request& request) const {
         if (!request.splits.empty() && view_.extent().has_splits()) [[unlikely]] {
             std::copy(request.splits.begin(), request.splits.end(), splits);
         }
     }
-    /// Writes where the call stands in the source, if call sites are recorded. Call it before the stamp is written.
+    /// Writes where in the source the call stands, if call sites are recorded. Call this before the stamp is written.
     /// Only for announcements in a slot.
     void write_site(const TensorEntry& entry) const {
         if (view_.extent().call_sites != 0) [[unlikely]] {
             write_wanted_site(entry);
         }
     }
-    /// Writes the stamp, which publishes the announcement. Partners: the stall monitor and, with seq_cst, members that
-    /// announced directly and may be asleep.
+    /// Writes the stamp, which publishes the announcement. Pairs with the stall monitor and, with seq_cst, with members
+    /// that announced directly and may be asleep.
     static void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                         std::memory_order order) {
         place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);

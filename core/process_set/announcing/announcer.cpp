@@ -95,8 +95,8 @@ TensorEntry* Announcer::entry_of_slot(std::uint32_t slot) {
 
 void Announcer::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // If the number was called, the call announced the held members. If it did not, the call came from a faulty
-        // rank, and the members were not reduced.
+        // If the group's number was called, the call has announced the held members. If held members are left, the call
+        // came from a faulty rank, and the members were not reduced.
         end_held(
             entry,
             !status.is_ok()
@@ -185,11 +185,11 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
     return tensors;
 }
 
-/// The caller keeps the completion alive. Here it is only compared, and its content is not read.
+/// The caller must keep the completion alive. This function only compares its address and does not read its content.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
-        // Acquire: the partner is the release in OperationEnds::complete(). A member of a group that is held back is
-        // announced when the group's number has been called, and the number is pending with the same completion.
+        // Acquire: pairs with the release in OperationEnds::complete(). A held member of a group is skipped, because
+        // the group's number is still pending with the same completion.
         if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
             return;
         }

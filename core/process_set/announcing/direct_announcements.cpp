@@ -16,15 +16,15 @@ using collectives::Operation;
 void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
     place.flags |= Place<Atomics>::kDirect;
     if (auto& last = memory_.cursor(view_.rank).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
-        last.store(entry.slot + 1, std::memory_order_release);  // partner: the stall monitor
+        last.store(entry.slot + 1, std::memory_order_release);  // pairs with the stall monitor
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
-        // read by this thread, or published when the right to drive progress is passed on
+        // read by this thread, or published when another thread takes the progress lock
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
-        // Comes before the stamp. The thread that drives progress may be asleep as a blocked caller; it finds this when
-        // it is woken below. seq_cst, because that thread first says that it sleeps and then looks.
+        // This comes before the stamp. The thread that drives progress may sleep as a blocked caller; it sees this when
+        // it is woken below. seq_cst, because that thread first says that it sleeps and then reads this.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);
@@ -65,7 +65,7 @@ TensorEntry& DirectAnnouncements::withdraw() {
 }
 
 DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
-    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has checked that there is one
+    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has checked that there is an operation
     const DirectState found =
         look_at_direct(memory_, entry.slot, view_.rank, entry.generation, std::min(last_position, closing_at_));
     if (found == DirectState::complete && execute(entry)) {
@@ -75,8 +75,8 @@ DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
     return found;
 }
 
-/// Returns false if a member announced something other than it had agreed to, or if there is no memory to go on; the
-/// job then ends.
+/// Returns false if a member announced something different from what it had agreed to, or if there is not enough
+/// memory; then the job ends.
 bool DirectAnnouncements::execute(TensorEntry& entry) {
     try {
         const Status executed = execution_.run(entry);
@@ -94,8 +94,7 @@ bool DirectAnnouncements::execute(TensorEntry& entry) {
     return true;
 }
 
-/// Records the use, because the log does not show that the slot is in use. It is a hint for the search for unused
-/// slots.
+/// Records that the slot is in use, because the log does not show it. The search for unused slots uses this as a hint.
 void DirectAnnouncements::note_use(const TensorEntry& entry) const {
     auto& last_called = memory_.arrivals(entry.slot).last_called;
     if (const std::uint64_t next = cursor_.position(); last_called.load(std::memory_order_relaxed) < next) {

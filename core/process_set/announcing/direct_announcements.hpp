@@ -18,15 +18,15 @@
 namespace rueda::core {
 
 /// The operation that this rank has announced directly (docs/design/0001-negotiation.md, "Direct announcements"): a
-/// blocking operation whose input travels with the announcement. There is at most one at a time.
+/// blocking operation whose input is sent with the announcement. There is at most one such operation at a time.
 ///
-/// Threads: the announcing thread makes it under the enqueue lock. The thread that drives progress reads it, and
-/// removes it before it completes the operation.
+/// Threads: the announcing thread sets the operation under the enqueue lock. The thread that drives progress reads it,
+/// and removes it before it completes the operation.
 class DirectAnnouncements {
 public:
     using Atomics = base::StdAtomics;
 
-    /// All references outlive this object. If not `is_allowed`, nothing is announced directly.
+    /// All references must outlive this object. If `is_allowed` is false, no operation is announced directly.
     DirectAnnouncements(const SetView& view, bool is_allowed, DirectExecution& execution, OperationEnds& ends,
                         const JoinedMembers& joined, const Waking& waking, const LogCursor& cursor)
         : view_(view),
@@ -40,23 +40,23 @@ public:
 
     // ---- announcing, under the enqueue lock -------------------------------------------------------------------------
 
-    /// Whether an announcement whose input travels with it, and whose metadata are as agreed, may be direct. The caller
-    /// itself must be about to look at the other members' places, because no other thread would.
+    /// Whether an announcement may be direct. Its input must be sent with it, and its metadata must be as agreed. The
+    /// caller's thread must be about to read the other members' places, because no other thread would.
     [[nodiscard]] bool may_begin(const TensorEntry& entry, Urgency urgency) const {
         return urgency != Urgency::background && entry.request.count > 0 &&
                direct_.load(std::memory_order_relaxed) == nullptr && !joined_.any() && is_allowed_;
     }
     /// Publishes the announcement that was written to `place`.
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    /// Whether the last announcement is for finish_at_once().
+    /// Whether finish_at_once() must be called for the last announcement.
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
-    /// Whether another member might have announced directly what this rank counts. Whether an input travels depends on
-    /// where it lies, and on its number of rows if ranks may have different ones.
+    /// Whether another member may have announced directly what this rank counts. Members may decide differently,
+    /// because the memory of an input and its number of rows decide whether it is sent with the announcement.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
-    /// Removes the operation, which the caller counts or ends in another way.
+    /// Removes the operation. The caller must then count it, or end it in another way.
     TensorEntry& withdraw();
     void forget() { direct_.store(nullptr, std::memory_order_relaxed); }
-    /// Whether `entry` is the operation; and whether `slot` is its slot.
+    /// Whether `entry` is the operation that was announced directly, and whether `slot` is its slot.
     [[nodiscard]] bool is(const TensorEntry& entry) const { return direct_.load(std::memory_order_acquire) == &entry; }
     [[nodiscard]] bool uses(std::uint32_t slot) const {
         const TensorEntry* entry = direct_.load(std::memory_order_acquire);
@@ -65,18 +65,18 @@ public:
 
     // ---- progress ---------------------------------------------------------------------------------------------------
 
-    /// Whether there is an operation. seq_cst: partner of announce(), after which the announcing thread wakes the
+    /// Whether there is an operation. seq_cst: pairs with announce(), after which the announcing thread wakes the
     /// thread that drives progress.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
-    /// Looks whether the operation can go on. There must be one. If all members have announced it, it is executed and
-    /// ends. If the result is `withdrawn`, the caller has to withdraw() and count it. `last_position`: as
-    /// look_at_direct() says.
+    /// Checks whether the operation can be completed. There must be an operation. If all members have announced it,
+    /// this function executes and ends it. If the result is `withdrawn`, the caller must call withdraw() and count the
+    /// operation. For `last_position` see look_at_direct().
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
-    /// The first shutdown is at this position of the log. Members that have read it announce nothing more.
+    /// Records the log position of the first shutdown. Members that have read this entry announce nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
-    /// Looks `looks` times whether the operation that this thread has just announced can be completed. If it returns
-    /// true, the operation has ended, and its completion is done if it was needed. If it returns false, the operation
-    /// is pending like any other.
+    /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. If it
+    /// returns true, the operation has ended, and its completion is done if it was needed. If it returns false, the
+    /// operation is pending like any other.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:
@@ -84,7 +84,7 @@ private:
     void note_use(const TensorEntry& entry) const;
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, because the shortest path reads it
+    NegotiationMemory<Atomics> memory_;  // a copy, because the fast path of small operations reads it
     bool is_allowed_;
     DirectExecution& execution_;
     OperationEnds& ends_;
@@ -92,7 +92,7 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
     std::atomic<TensorEntry*> direct_{nullptr};
-    // announced by the thread that drives progress, and not counted among the pending operations yet
+    // Announced by the thread that drives progress, and not yet counted among the pending operations.
     TensorEntry* at_once_ = nullptr;
     std::uint64_t closing_at_ = kNoLastPosition;
 };

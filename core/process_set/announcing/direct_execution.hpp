@@ -17,21 +17,21 @@
 namespace rueda::core {
 
 /// Executes an operation that all members have announced directly: computes this rank's result from the inputs that
-/// travelled with the announcements. No other rank has to do anything for it.
+/// were sent with the announcements. This needs no action of the other ranks.
 ///
 /// Threads: the thread that drives progress.
 class DirectExecution {
 public:
-    /// All arguments but `view` outlive this object.
+    /// All arguments except `view` must outlive this object.
     DirectExecution(const SetView& view, const PayloadReduction& reduction, const Announced& announced,
                     const RowOutputs& outputs)
         : view_(view), memory_(view.memory), reduction_(reduction), announced_(announced), outputs_(outputs) {}
 
-    /// Fails if a member announced something other than it had agreed to. Throws std::bad_alloc.
+    /// Fails if a member announced something different from what it had agreed to. Throws std::bad_alloc.
     [[nodiscard]] Status run(TensorEntry& entry);
 
 private:
-    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< by member
+    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< index: the member
 
     Status reduce_or_copy(const TensorEntry& entry);
     Status locate(const TensorEntry& entry, Locations& of) const;

@@ -26,7 +26,7 @@ bool InputInspection::looks_for_nan(Operation operation) const {
     return check_nan_ && collectives::is_reduction(operation);
 }
 
-/// Whether this rank gives an input to an operation whose result is compared.
+/// Whether this rank contributes an input to an operation whose result is compared.
 bool InputInspection::is_compared(const Request& request) const {
     const Operation operation = inspected_operation(request);
     return verify_ == 1 &&
@@ -54,7 +54,7 @@ void InputInspection::inspect_again(TensorEntry& entry) const {
     if (!is_compared(entry.request) || entry.stands_in || is_found(entry.finding)) {
         return;
     }
-    // If the tensor is resident and in place, other ranks may have begun to write the result.
+    // If the tensor is resident and in place, other ranks may already be writing the result.
     if (entry.request.input == entry.request.output && view_.arena.resident_offset(entry.request.input, 0)) {
         return;
     }

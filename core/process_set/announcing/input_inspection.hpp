@@ -11,10 +11,10 @@
 
 namespace rueda::core {
 
-/// Looks at the inputs of operations that are checked (docs/design/0009-verify.md). What it finds is kept in the entry,
-/// until Verification compares it.
+/// Inspects the inputs of operations that are checked (docs/design/0009-verify.md). It stores its findings in the
+/// entry, until Verification compares them.
 ///
-/// Threads: any. inspect() under the enqueue lock, the rest in the thread that drives progress.
+/// Threads: any. inspect() runs under the enqueue lock, the other functions in the thread that drives progress.
 class InputInspection {
 public:
     InputInspection(const base::Config& config, const SetView& view)
@@ -22,18 +22,19 @@ public:
 
     /// Whether anything is checked.
     [[nodiscard]] bool is_on() const { return verify_ != 0 || check_nan_; }
-    /// The n of RUEDA_VERIFY=n: every n-th allreduce is compared; 0: none.
+    /// The n of RUEDA_VERIFY=n: every n-th allreduce is compared; 0 means that no allreduce is compared.
     [[nodiscard]] std::uint32_t every() const { return verify_; }
-    /// Whether the operation must not have elements that are not finite.
+    /// Whether the operation is checked for elements that are not finite.
     [[nodiscard]] bool looks_for_nan(collectives::Operation operation) const;
 
-    /// Looks at the input as the caller gave it, before the announcement. If only some results are compared, it is not
-    /// known yet whether this is one of them, and inputs are not compared.
+    /// Inspects the input as the caller gave it, before the announcement. If only some results are compared, this
+    /// function cannot know yet whether this one will be; then inputs are not compared.
     void inspect(TensorEntry& entry) const noexcept;
-    /// Looks again before the operation is executed, and also afterwards if the output lies elsewhere.
+    /// Inspects the input again before the operation is executed. If the output is in other memory, it does so after
+    /// the execution too.
     void inspect_again(TensorEntry& entry) const;
 
-    /// Whether `finding`, of an entry, says that something is wrong with the input.
+    /// Whether `finding`, which an entry holds, says that something is wrong with the input.
     [[nodiscard]] static bool is_found(std::uint64_t finding);
     [[nodiscard]] static std::uint64_t as_finding(const Verdict& verdict) {
         return static_cast<std::uint64_t>(encode(verdict));

@@ -18,53 +18,53 @@
 
 namespace rueda::core {
 
-/// The batch that the log calls, in the form in which a communicator executes it. It is built from what each rank
-/// announced, entry by entry. It stays valid until the next batch begins, and the batch's task uses its memory.
+/// A batch that the log calls, in the form that a communicator executes. It is built entry by entry from what each rank
+/// announced. It stays valid until the next batch begins, and the batch's task uses its memory.
 ///
-/// Threads: the thread that drives progress. A failure here means a faulty rank, or too little memory, and ends the
-/// job.
+/// Threads: the thread that drives progress. A failure here means that a rank is faulty or that there is too little
+/// memory. It ends the job.
 class CalledBatch {
 public:
     using Call = Log<base::StdAtomics>::Entry;
 
-    /// All arguments outlive this object.
+    /// All arguments must outlive this object.
     CalledBatch(const SetView& view, const Announced& announced, const RowOutputs& outputs)
         : view_(view), announced_(announced), outputs_(outputs) {}
 
     /// Begins an empty batch for these log positions.
     void begin(std::uint64_t begin, std::uint64_t end);
-    /// Adds the pending operation `entry`, which `called`, the log entry at `position`, calls.
+    /// Adds the pending operation `entry`. `called` is the log entry at `position`, which calls it.
     [[nodiscard]] Status add(TensorEntry& entry, const Call& called, std::uint64_t position);
 
-    // These functions need a batch that is not empty.
+    // These functions may be called only if the batch is not empty.
     [[nodiscard]] std::span<TensorEntry* const> entries() const { return entries_; }
     [[nodiscard]] TensorEntry& first() const { return *entries_.front(); }
     [[nodiscard]] collectives::Operation operation() const {
         return static_cast<collectives::Operation>(first().request.metadata.operation);
     }
-    /// The batch for the communicator. Valid until the next begin().
+    /// The batch as the communicator gets it. Valid until the next begin().
     [[nodiscard]] collectives::Batch for_communicator() const {
         return {operation(), segments_, locations_, splits_, rows_};
     }
 
     /// For an operation of variable size: the number of members, on all hosts, that have announced their rows.
     [[nodiscard]] std::size_t members() const { return rows_.size(); }
-    /// The first dimension that the member announced; nothing if it has joined.
+    /// The first dimension that the member announced; empty if the member has joined.
     [[nodiscard]] std::optional<std::int64_t> rows_of(std::size_t member) const {
         return rows_[member] == kJoinedRows ? std::nullopt : std::optional(rows_[member]);
     }
 
     /// For an alltoall or a scatter on several hosts: before the data is sent, every rank tells every other rank how
-    /// many rows it gets.
+    /// many rows it will get.
     struct Splits {
-        std::span<const std::int64_t> to;  ///< number of rows from this rank for each member
+        std::span<const std::int64_t> to;  ///< the number of rows that this rank sends to each member
         std::span<std::int64_t> from;      ///< the communicator fills this
     };
     [[nodiscard]] Splits begin_splits();
-    /// Call it when the splits are filled. Afterwards the batch can be executed.
+    /// Call this when the splits are filled. Afterwards the batch can be executed.
     [[nodiscard]] Status take_splits();
 
-    /// Frees the memory, when no further batch will begin.
+    /// Frees the memory. Called when no more batches will begin.
     void release();
 
 private:
@@ -85,9 +85,9 @@ private:
     std::uint64_t end_ = 0;
     std::vector<TensorEntry*> entries_;
     std::vector<collectives::Segment> segments_;    // one for each entry
-    std::vector<collectives::Location> locations_;  // for each segment, one for each member of this host
-    std::vector<std::int64_t> rows_;                // the first dimensions of the operation of variable size, by member
-    std::vector<std::int64_t> splits_;              // the splits of the alltoall, gather or scatter
+    std::vector<collectives::Location> locations_;  // for each segment: one for each member of this host
+    std::vector<std::int64_t> rows_;                // by member: the first dimensions in an operation of variable size
+    std::vector<std::int64_t> splits_;              // the splits of an alltoall, a gather or a scatter
 };
 
 }  // namespace rueda::core

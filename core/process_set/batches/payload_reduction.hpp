@@ -12,10 +12,10 @@
 
 namespace rueda::core {
 
-/// The inputs of the members of a small set, by member.
+/// The inputs of the members of a small set; index: the member.
 using Payloads = std::array<const std::byte*, kInlineMembers>;
 
-/// Combines inputs that travelled with the announcements, in the order of the set.
+/// Combines inputs that were sent with the announcements, in the order of the members.
 ///
 /// Threads: any.
 class PayloadReduction {

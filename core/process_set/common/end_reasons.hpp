@@ -12,30 +12,31 @@
 
 namespace rueda::core {
 
-/// Why operations of a set end without a result, as text. Without memory for the text, a shorter one is returned.
+/// Texts that say why operations of a set end without a result. If there is no memory for a text, a shorter one is
+/// returned.
 ///
 /// Threads: any.
 class EndReasons {
 public:
     explicit EndReasons(const SetView& view);
 
-    /// Makes a reason that ends many operations the error of one of them. `name` is empty for an operation without a
-    /// name. If the reason begins with this tensor, it is not named again.
+    /// Turns a reason that ends many operations into the error of one of them. `name` is empty for an operation without
+    /// a name. If the reason already begins with this tensor, the name is not added.
     [[nodiscard]] static Status about(std::string_view name, const Status& reason);
-    /// This rank has shut down, or has removed the set.
+    /// The reason: this rank has shut down, or has removed the set.
     [[nodiscard]] Status shut_down_here() const noexcept;
-    /// Another rank has shut down, or has removed the set. `name` as above.
+    /// The reason: another rank has shut down, or has removed the set. `name` is as for about().
     [[nodiscard]] Status shut_down(std::string_view name) const noexcept;
-    /// The same for an operation without a name, with how many such operations each rank has started: the others may
-    /// have ended because this rank has made one call more.
+    /// Like shut_down(), for an operation without a name. The text says how many such operations each rank has started,
+    /// because the other ranks may have ended after this rank had made one call more than they did.
     [[nodiscard]] Status shut_down_unnamed(const TensorEntry& entry) const noexcept;
-    /// All slots for names are taken. The text is the same on every rank: `slots`, the number of slots, comes from the
-    /// log.
+    /// The reason: all slots for names are taken. `slots`, the number of slots, comes from the log, so the text is the
+    /// same on every rank.
     [[nodiscard]] Status exhausted(std::string_view name, std::uint64_t slots) const;
 
 private:
     const SetView& view_;
-    Status no_memory_;  // made in advance, because there may be no memory for it later
+    Status no_memory_;  // allocated in advance, because there may be no memory for it later
 };
 
 }  // namespace rueda::core

@@ -13,35 +13,36 @@
 namespace rueda::core {
 
 /// Notifies the members that have joined (docs/design/0005-join.md) that something was announced, so that they stand
-/// in.
+/// in for it.
 ///
-/// Threads: any thread, under the enqueue lock; tell_of_posts() also without it.
+/// Threads: any thread, under the enqueue lock; tell_of_posts() also without the lock.
 class JoinedMembers {
 public:
     JoinedMembers(const SetView& view, const Waking& waking)
         : memory_(view.memory), waking_(waking), members_(view.extent().members), rank_(view.rank) {}
 
     [[nodiscard]] bool any() const {
-        // acquire: the last rank to announce an operation sees the members that joined and announced before it.
+        // Acquire: the last rank to announce an operation sees the members that joined and announced before it.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
-    /// This rank has announced something. What it stands in for is not new.
+    /// Called when this rank has announced something. If this rank only stands in, the announcement is not new, and no
+    /// member is told.
     void tell(const TensorEntry& entry) const {
         const std::uint64_t joined = joined_to_tell(memory_);
         if (joined != 0 && !entry.stands_in) [[unlikely]] {
             wake(joined);
         }
     }
-    /// The registrar has handled something that this rank or others posted.
+    /// Called when the registrar has handled a post of this rank or of others.
     void tell_of_posts() const {
         if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
             wake(joined);
         }
     }
-    /// Wakes those of the members in the mask `joined`, except this rank.
+    /// Wakes the members in the mask `joined`, except this rank.
     void wake(std::uint64_t joined) const {
         memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-        // Partner: Join::turn(), which a sleeper calls after it has said that it sleeps.
+        // Pairs with Join::turn(), which a sleeping thread calls after it has said that it sleeps.
         memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_ && (joined >> member & 1) != 0) {

@@ -17,13 +17,13 @@ class LogCursor {
 public:
     explicit LogCursor(const SetView& view) : memory_(view.memory), rank_(view.rank) {}
 
-    /// The position of the next entry.
+    /// The log position of the next entry to read.
     [[nodiscard]] std::uint64_t position() const { return next_.load(std::memory_order_relaxed); }
     void advance_to(std::uint64_t position) {
         next_.store(position, std::memory_order_relaxed);
         advance_cursor(memory_, rank_, position);
     }
-    /// Moves behind an entry after which this rank announces nothing more: see end_announcements().
+    /// Moves behind an entry after which this rank announces nothing more; see end_announcements().
     void advance_behind_end(std::uint64_t position) {
         next_.store(position, std::memory_order_relaxed);
         end_announcements(memory_, rank_, position);

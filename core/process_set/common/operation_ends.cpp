@@ -24,17 +24,17 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status) {
     if (status.is_ok()) {
         note_finished(entry);
     }
-    // From here on the caller may submit the name again.
+    // After this, the caller may submit the name again.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();
-    if (completion != nullptr) [[likely]] {  // no caller waits for an operation that this rank stands in for
+    if (completion != nullptr) [[likely]] {  // if this rank stands in for an operation, no caller waits for it
         completion->complete_one(status);
     }
 }
 
 void OperationEnds::forget_finished(std::uint32_t slot) {
     if (static_cast<std::uint32_t>(finished_.load(std::memory_order_relaxed)) == slot + 1) {
-        finished_.store(0, std::memory_order_relaxed);  // published by the cursor, which the registrar waits for
+        finished_.store(0, std::memory_order_relaxed);  // published by the cursor, for which the registrar waits
     }
 }
 

@@ -11,20 +11,21 @@
 
 namespace rueda::core {
 
-/// What all parts of a process set know about it: which of its members this rank is, and where the members of this host
-/// announce. Parts copy it, or refer to that of the set. What it refers to outlives it and stays the same.
+/// What all parts of a process set know about it: which of its members this rank is, and where in memory the members of
+/// this host announce. A part has a copy of this object, or a reference to the one of the set. The objects that it
+/// refers to must outlive it, and they do not change.
 struct SetView {
     const SetIdentity& identity;
     const collectives::Arena& arena;
     const NegotiationMemory<base::StdAtomics>& memory;
     std::uint32_t rank = 0;      ///< this rank's position among the members on this host
-    std::uint32_t set_rank = 0;  ///< its position among the members on all hosts
+    std::uint32_t set_rank = 0;  ///< this rank's position among the members on all hosts
     std::uint32_t set_size = 0;  ///< the number of members on all hosts
 
     [[nodiscard]] const NegotiationExtent& extent() const { return memory.extent(); }
     /// This rank's number in the job.
     [[nodiscard]] std::int32_t own_job_rank() const { return identity.ranks[set_rank]; }
-    /// The number in the job of a member on this host, for messages.
+    /// The rank in the job of a member on this host, for texts.
     [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const {
         return arena.blocks().of(member).global_rank.load(std::memory_order_relaxed);
     }

@@ -4,10 +4,10 @@
 
 namespace rueda::core {
 
-/// How much is known about who will execute what an announcement completes.
+/// Which thread will execute the operations that an announcement completes.
 enum class Urgency {
-    background,  ///< nobody waits yet
-    blocking,    ///< the calling thread is about to drive the engine itself
+    background,  ///< no thread waits yet; whichever thread drives progress executes them
+    blocking,    ///< the calling thread is about to drive progress itself
     driving,     ///< the calling thread already holds the progress lock, and calls finish_at_once() next
 };
 

@@ -10,8 +10,8 @@
 
 namespace rueda::core {
 
-/// Wakes the members of a set on this host. The attention word of each member says whether it sleeps, and how: as a
-/// blocked caller or as a background thread.
+/// Wakes the members of a set on this host. The attention word of each member says whether the member sleeps, and
+/// whether it sleeps as a blocked caller or as a background thread.
 ///
 /// Threads: any, except ring_readers().
 class Waking {
@@ -21,8 +21,8 @@ public:
 
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
-    /// Members that are awake take part as soon as they look. Sleeping members are woken here, once per batch, because
-    /// the rank that appended did not wake them.
+    /// Members that are awake take part when they next look at the log. Sleeping members are woken here, once per
+    /// batch, because the rank that appended the calls did not wake them.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_) {
@@ -31,7 +31,7 @@ public:
         }
     }
 
-    /// Wakes the threads that must look at the log now, because this rank has appended to it.
+    /// Wakes the threads that must read the log now, because this rank has appended to it.
     void announced_more(Urgency urgency) const {
         ring_readers_of_log(
             members_, rank_, /*own_background=*/urgency == Urgency::background, [this](std::uint32_t member) -> auto& {
@@ -45,7 +45,7 @@ public:
             memory_, rank_, slot, generation, [this](std::uint32_t member) -> auto& { return attention_of(member); });
     }
 
-    /// Rings the members that have not read the log up to `position`.
+    /// Wakes the members that have not read the log up to `position`.
     void ring_behind(std::uint64_t position) const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
@@ -54,9 +54,10 @@ public:
         }
     }
 
-    /// Rings the members that have not read the log up to `position`, for which the registrar waits: a rank with
-    /// nothing pending reads the log only a few times per second. It rings once: a thread that drives progress then
-    /// looks for unread entries before it leaves (ProgressLock::leave()). Under the enqueue lock.
+    /// Like ring_behind(), for a position for which the registrar waits: a rank without pending operations reads the
+    /// log only a few times per second. Wakes the members only once per position, because a thread that drives progress
+    /// then checks for unread entries before it releases the lock (ProgressLock::leave()). Called under the enqueue
+    /// lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;
@@ -64,7 +65,7 @@ public:
         }
     }
 
-    /// Wakes every member, however it sleeps, because the job ends.
+    /// Wakes every member, however it sleeps. Called when the job ends.
     void ring_all() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             attention_of(member).ring_all();

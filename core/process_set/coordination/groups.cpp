@@ -14,9 +14,9 @@
 
 namespace rueda::core {
 
-/// All members of a group are pending at the same time. If other ranks must be asked for their numbers, the group's own
-/// number is pending as well. If a group does not fit, every rank announces only its number. All ranks then learn that
-/// it does not fit, or that they disagree.
+/// All members of a group are pending at the same time. If the set has other ranks, the group's own number is pending
+/// too, because the ranks must compare their numbers. If a group does not fit into the slots, every rank announces only
+/// its number. All ranks then learn that it does not fit, or that they disagree.
 bool Groups::fits_in_slots(std::size_t members) const {
     return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
 }
@@ -29,7 +29,7 @@ Status Groups::too_many_members(std::string_view group, std::size_t members) con
                    view_.extent().for_names(view_.extent().slots));
 }
 
-/// Checks the names that are announced in addition to the group's own, before anything is pending. `names` holds the
+/// Checks the group's name and the names of its members, before anything is pending. `names` holds the names of the
 /// members to be started: all of the `members`, or none.
 Status Groups::check(std::string_view group, std::size_t members, std::span<const std::string> names) {
     RUEDA_RETURN_IF_FAILED(announcer_.check_open(names.empty() ? group : std::string_view(names.front())));
@@ -72,7 +72,7 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
         std::for_each(members.begin(), members.end(), [this](const std::string& name) { forget_unused(name); });
         return status;
     }
-    // The number is announced first, so that its batch is settled before the batches of the members begin.
+    // The number is announced first, so that its batch is settled before the batches of the group's members begin.
     TensorEntry* const number =
         view_.set_size > 1 ? &start_number(group, names.size(), fits, completion, urgency) : nullptr;
     TensorEntry** held = number != nullptr && holds_members_of(*number) ? &number->held : nullptr;
@@ -91,12 +91,12 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
     return {};
 }
 
-/// Announces the number of members. If they do not fit, nothing else of the group is announced.
+/// Announces the number of members. If the group does not fit into the slots, only this is announced.
 TensorEntry& Groups::start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
                                   Urgency urgency) {
     completion.add_members(1);
     if (!fits) {
-        completion.add_members(~static_cast<std::uint32_t>(members) + 1);  // takes them away
+        completion.add_members(~static_cast<std::uint32_t>(members) + 1);  // this subtracts them
     }
     Request count;
     make_count(members, view_.identity.id, count);
@@ -113,17 +113,17 @@ void Groups::forget_unused(std::string_view name) {
     }
 }
 
-/// Whether the members must wait for the group's number. A number without a slot may find none, and then no rank learns
-/// the others' numbers. So the members are announced only when the number is called. This is the same on all ranks,
-/// because on one host either all announce the number in full, or all announce it in its slot. (On several hosts the
-/// job ends if there is no slot.)
+/// Whether the members must wait for the group's number. If the number has no slot yet, it may find all slots taken,
+/// and then no rank learns the numbers of the others. So the members are announced only after the number was called.
+/// All ranks decide the same, because on one host either all ranks announce the number in full, or all announce it in
+/// its slot. (On several hosts the job ends if no slot is free.)
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
 
 Status Groups::settle(TensorEntry& entry, const CalledBatch& batch, bool in_full) {
     if (entry.stands_in) {
-        return {};  // the rank will also stand in for all members that the others announce
+        return {};  // this rank will also stand in for all members of the group that others announce
     }
     RanksOfCount ranks_of;
     for (std::size_t member = 0; member < batch.members(); ++member) {
@@ -160,16 +160,16 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     }
     const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     RUEDA_RETURN_IF_FAILED(check_counts(entry, ranks_of, own));
-    // The members may have failed earlier, if the ranks together have more of them than there are slots.
+    // The members may have failed earlier, if the ranks together use more names for them than there are slots.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        announcer_.end_held(entry, mismatch);  // then no rank has announced a member
+        announcer_.end_held(entry, mismatch);  // in this case no rank has announced a member
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
-        // After a failure or a shutdown everything pending fails. If this rank is in join(), it stands in for whatever
-        // others have pending. Their members then end without it, some of them with success, but the groups' handles
-        // fail all the same.
+        // After a failure or a shutdown, everything pending fails. If this rank is in join(), it stands in for
+        // everything that others have pending. The members of those groups then end without this rank, some of them
+        // with success, but the groups' handles fail nevertheless.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {
@@ -180,8 +180,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     return {};
 }
 
-/// Checks that every number is possible. A rank has checked the names of its own members. Another rank's number may
-/// lead to longer names.
+/// Checks that every number is possible. Each rank has checked the names of its own group's members, but the number of
+/// another rank may lead to longer names.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
@@ -199,8 +199,8 @@ Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_
     return {};
 }
 
-/// Announces under the name of each member of a group of `count` members, as long as `entry` is pending. No caller of
-/// this rank can then use these names. The announcement is a group without members, which no caller can start.
+/// Announces something under the name of each member of a group of `count` members, while `entry` is pending. So no
+/// caller of this rank can use these names. The announcement is a group without members, which no caller can start.
 void Groups::announce_for_others(std::int64_t count, const TensorEntry& entry) {
     Request nothing;
     make_count(0, view_.identity.id, nothing);

@@ -19,13 +19,15 @@
 
 namespace rueda::core {
 
-/// Groups (docs/design/0006-groups-and-roots.md): operations that are started together. They also end together if the
-/// ranks disagree about the number of the group's members.
+/// Groups (docs/design/0006-groups-and-roots.md) are operations that are started together. If the ranks disagree about
+/// the number of the group's members, the operations also end together.
 ///
-/// Threads: submit(), any; it takes the enqueue lock. settle(): the thread that drives progress. end(): under the lock.
+/// Threads: any thread may call submit(), which takes the enqueue lock. The thread that drives progress calls settle().
+/// end() runs under the lock.
 class Groups {
 public:
-    /// The ranks of the job that mean a group of this many members. Ranks on other hosts are not listed.
+    /// For each number of members: the ranks of the job whose group has this many members. Ranks on other hosts are not
+    /// listed.
     using RanksOfCount = std::map<std::int64_t, std::vector<std::int32_t>>;
 
     Groups(const SetView& view, Announcer& announcer) : view_(view), announcer_(announcer) {}
@@ -33,11 +35,11 @@ public:
     /// As ProcessSet::submit_group().
     Status submit(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
                   Completion& completion, Urgency urgency);
-    /// All ranks have announced how many members their groups have; `batch` has the numbers. If they differ, no rank
-    /// can complete its members by itself. `in_full`: the name had no slot.
+    /// Called when all ranks have announced how many members their groups have; `batch` has the numbers. If the numbers
+    /// differ, the members cannot complete by themselves. `in_full`: the name had no slot.
     Status settle(TensorEntry& entry, const CalledBatch& batch, bool in_full);
-    /// Ends groups whose ranks disagree about the number of members. Every rank also announces, with a wrong meaning,
-    /// the members that other ranks have and it does not have. All members then fail on all ranks, by the usual
+    /// Ends groups whose ranks disagree about the number of members. Some ranks have members that this rank does not
+    /// have: this rank announces them with metadata that cannot match. So all members fail on all ranks, as in every
     /// mismatch. `in_full`: the name had no slot. `entry` is still pending.
     Status end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
 
@@ -45,7 +47,7 @@ private:
     [[nodiscard]] bool fits_in_slots(std::size_t members) const;
     [[nodiscard]] Status too_many_members(std::string_view group, std::size_t members) const;
     [[nodiscard]] Status check(std::string_view group, std::size_t members, std::span<const std::string> names);
-    /// Whether members ever wait for their number. See holds_members_of().
+    /// Whether members of a group may have to wait for the group's number; see holds_members_of().
     [[nodiscard]] bool holds_members() const { return announcer_.caller() == Announcer::Caller::last_rank; }
     TensorEntry& start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
                               Urgency urgency);

@@ -22,7 +22,8 @@ using collectives::Operation;
 
 namespace {
 
-/// The result of a join. If there is no memory for its name, the failure is reported without the name.
+/// The result of a join, with the name of the call. If there is no memory for this text, the failure is reported
+/// without the name.
 Status about_join(const Status& status) noexcept {
     try {
         return status.is_ok() ? status : failure(status.code(), "join: {}", status.message());
@@ -46,12 +47,12 @@ Status Join::announce(Completion& completion, bool counted) {
     looked_at_ = kNeverLooked;
     ends_.count_one();
     joins_soon_.store(true, std::memory_order_seq_cst);
-    joins_.store(true, std::memory_order_release);  // partner: is_on()
+    joins_.store(true, std::memory_order_release);  // pairs with is_on()
     if (may_join()) {
         become_joined();
     }
-    // The thread that drives this rank's progress may be asleep, so it is woken. The caller then calls
-    // Engine::attend().
+    // The thread that drives this rank's progress may be asleep, so it is woken. The caller must call Engine::attend()
+    // afterwards.
     waking_.wake(view_.rank);
     return {};
 }
@@ -73,12 +74,14 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // Operations that have ended since the last look make room for others that were announced before.
+    // If operations have ended since the last look, this rank may now be able to stand in for others that were
+    // announced before.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // The first look also finds direct announcements of members that did not see this rank join.
+        // The first look also checks the places, to find direct announcements of members that did not see this rank
+        // join.
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -87,28 +90,29 @@ bool Join::turn() {
     return settle() || moved;
 }
 
-/// Whether this rank may join now: everything that it has submitted must be announced. An operation that another thread
-/// announced directly must end first, because the other members may have seen it as direct.
+/// Whether this rank may join now. Everything that it has submitted must be announced. If another thread announced an
+/// operation directly, that operation must end first, because the other members may have seen it as direct.
 bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
 void Join::become_joined() {
     view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
     const std::uint64_t joined = set_joined(view_.memory, view_.rank);
     has_joined_ = true;
-    joined_members_.wake(joined);  // the others wait for the last rank to join
+    joined_members_.wake(joined);  // the other ranks wait for the last rank to join
 }
 
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
-/// Says that all members have joined and nothing is pending on this rank. A rank with an operation of its own pending
-/// does not say so. What this rank stands in for is also pending on such a rank.
+/// If all members have joined and nothing is pending on this rank, reports this to the registrar. A rank whose own
+/// operation is pending does not report. While it is pending, the operations of the ranks that stand in for it are
+/// pending, too.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
         !has_nothing_pending()) {
         return false;
     }
-    // If the mailbox is full, another turn tries again. The mailbox is emptied as the log is read.
+    // If the mailbox is full, another turn tries again. The mailbox becomes free when the members read the log.
     has_settled_ = announcer_.try_post_settle();
     return has_settled_;
 }
@@ -122,7 +126,7 @@ bool Join::has_nothing_pending() {
 
 // ---- standing in ----------------------------------------------------------------------------------------------------
 
-/// Announces what others have announced and this rank has not. Returns true if there was something.
+/// Announces the operations that others have announced and this rank has not. Returns true if there were any.
 bool Join::stand_in_for_new(bool look_at_places) {
     bool any = stand_in_for_unnamed();
     const std::uint32_t high =
@@ -133,7 +137,7 @@ bool Join::stand_in_for_new(bool look_at_places) {
     return stand_in_for_direct() || any;
 }
 
-/// Operations without names match by the order of the calls, so this rank makes these calls as well.
+/// Operations without names match by the order of the calls, so this rank makes the same calls.
 bool Join::stand_in_for_unnamed() {
     bool any = false;
     while (!announcer_.next_unnamed().pending.load(std::memory_order_acquire) &&
@@ -157,8 +161,8 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// Handles a name for which this rank has no slot. If this rank has another slot for the name, or its own announcement
-/// of it, the log has further entries about it that come first.
+/// Handles a name for which this rank has no slot. If this rank has another slot for the name, or has announced the
+/// name itself, there are unread log entries about the name. They must be handled first.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -167,7 +171,7 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
     }
     const std::string name = label.name(state);
     if (name.empty()) {
-        return false;  // the slot is in a newer generation, and the rank that started it tells the joined members
+        return false;  // the slot has a newer use, and the rank that started this use notifies the joined members
     }
     const TensorEntry* known = announcer_.table().find(name);
     if (known != nullptr &&
@@ -182,7 +186,7 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
     return true;
 }
 
-/// Each member has at most one direct announcement at a time, in the slot that its cursor names.
+/// Each member has at most one direct announcement at a time. The cursor of the member names its slot.
 bool Join::stand_in_for_direct() {
     bool any = false;
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
@@ -197,7 +201,8 @@ bool Join::stand_in_for_direct() {
     return any;
 }
 
-/// Whether others announced the generation after the last one that this rank announced. The slot must be bound here.
+/// Whether others announced the generation after the last one that this rank announced. The slot must be bound on this
+/// rank.
 bool Join::was_announced(const TensorEntry& entry, bool look_at_places) const {
     if (has_new_arrivals(view_.memory, entry.slot, entry.counted)) {
         return true;
@@ -214,8 +219,8 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether `name` is the comparison that this rank will announce after one of its own operations, which was pending
-/// when it joined. This rank has a finding to announce, so no rank may stand in for that comparison.
+/// Whether `name` is the name of a comparison that this rank will announce after one of its own operations, which was
+/// pending when it joined. This rank has a finding to announce, so it must not stand in for that comparison.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {
@@ -225,11 +230,11 @@ bool Join::will_announce(std::string_view name) {
     return found;
 }
 
-/// Announces an operation without knowing what it is. This rank learns that when the operation is called:
+/// Announces an operation without knowing its metadata. This rank learns the metadata when the operation is called:
 /// take_called().
 void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
-    entry.known_to_agree = true;  // otherwise it would be announced as a change of metadata
+    entry.known_to_agree = true;  // otherwise this would be announced as changed metadata
     entry.completion = nullptr;
     entry.stands_in = true;
     entry.is_counted = is_counted_;
@@ -242,8 +247,8 @@ void Join::stand_in(TensorEntry& entry, bool asked_for) {
 
 // ---- what is called -------------------------------------------------------------------------------------------------
 
-/// Takes over the metadata of an operation that this rank stands in for. All other members mean the same, or it would
-/// not have been called. If no rank of this host takes part, the leader has written the metadata down.
+/// Takes the metadata of an operation that this rank stands in for. All other members mean the same operation, because
+/// otherwise it would not have been called. If no rank of this host takes part, the leader has stored the metadata.
 Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
     std::uint32_t member = 0;
     while (member < view_.extent().members && announced_.stood_in(slot, member, generation)) {
@@ -253,7 +258,7 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
                                                                     view_.memory, slot, member, generation)
                                                               : copy_once(view_.memory.record(slot).metadata);
     const auto operation = static_cast<Operation>(metadata.operation);
-    // as the request holds it
+    // the count as a Request has it
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
     // A group's first dimension is its number of members, which may differ between ranks.

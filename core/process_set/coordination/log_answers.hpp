@@ -26,16 +26,16 @@
 
 namespace rueda::core {
 
-/// Follows the entries of the log that call nothing: an operation ends without a call, slots are free again, all
-/// members have joined, or the set is closed.
+/// Handles the log entries that call nothing: an operation ends without a call, a slot is retired, all members have
+/// joined, or the set is closed.
 ///
-/// Threads: take(), the thread that drives progress; it takes the enqueue lock. is_closed(), any.
+/// Threads: take(): the thread that drives progress; it takes the enqueue lock. is_closed(): any thread.
 class LogAnswers {
 public:
     using Atomics = base::StdAtomics;
     using Entry = Log<Atomics>::Entry;
 
-    /// The parts of the set that this object uses. They outlive it.
+    /// The parts of the set that this object uses. They must outlive it.
     struct Parts {
         Announcer& announcer;
         DirectAnnouncements& direct;
@@ -59,8 +59,8 @@ public:
           waking_(parts.waking),
           cursor_(parts.cursor) {}
 
-    /// Follows `entry`, the next one of the log, and moves the cursor past it. Returns false if it has to wait. An
-    /// entry that no working rank writes ends the job.
+    /// Handles `entry`, which is the next one of the log, and moves the cursor behind it. Returns false if this rank
+    /// must wait before it can do so. If no correct rank can have written the entry, the job ends.
     [[nodiscard]] bool take(const Entry& entry);
     /// Whether all members have shut down.
     [[nodiscard]] bool is_closed() const { return closed_.load(std::memory_order_acquire); }
@@ -100,7 +100,8 @@ private:
     const Waking& waking_;
     LogCursor& cursor_;
     std::atomic<bool> closed_{false};
-    std::uint64_t rung_for_retirement_ = ~std::uint64_t{0};  // a log position
+    std::uint64_t rung_for_retirement_ =
+        ~std::uint64_t{0};  // log position of the last retirement for which members were woken
 };
 
 }  // namespace rueda::core

@@ -18,7 +18,7 @@ Operation operation_of(const TensorEntry& entry) { return static_cast<Operation>
 
 }  // namespace
 
-/// The completion of the comparing operation; when it ends, the operation that it compares ends too.
+/// The completion of a comparing operation. When it ends, the operation that was compared ends too.
 struct Verification::Check final : Completion {
     Check(Verification& v, TensorEntry& b, TensorEntry& o) : Completion(1, &on_done), verification(v), by(b), of(o) {}
     static void on_done(Completion& completion) {
@@ -29,10 +29,11 @@ struct Verification::Check final : Completion {
     Verification& verification;
     TensorEntry& by;
     TensorEntry& of;
-    bool compared = false;  // false if the comparison failed, so this rank does not know what the others have
+    // stays false if the comparison failed; then this rank does not know the findings of the others
+    bool compared = false;
 };
 
-/// Called once for each operation that the log calls, in the order of the log, so all ranks get the same answers.
+/// Called once for each operation that the log calls, in the order of the log. So all ranks get the same results.
 bool Verification::is_compared(Operation operation) {
     const std::uint32_t every = inspection_.every();
     if (every == 0) {
@@ -69,26 +70,26 @@ bool Verification::begin(TensorEntry& entry) {
     return announce(entry, verdict);
 }
 
-/// An unnamed slot has only one operation pending, so its number is enough.
+/// In an unnamed slot only one operation is pending, so the number of the slot is enough.
 std::string Verification::name_of_check_of(const TensorEntry& entry) {
     return name_of_check(entry.name.empty() ? fmt::format("unnamed {}", entry.slot) : entry.name);
 }
 
 /// Announces the comparison. Every rank that has executed the operation does so, whatever its callers do, so no rank
-/// waits forever. Under the enqueue lock.
+/// waits forever. Called under the enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
-        return false;  // the other members have left, so their findings are not awaited
+        return false;  // the other members have left, so this rank does not wait for their findings
     }
     TensorEntry& check = announcer_.table().entry(name_of_check_of(entry));
     if (check.pending.load(std::memory_order_acquire)) {
-        return false;  // a caller has taken the name
+        return false;  // a caller is using the name
     }
     check.checks = &entry;
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    request.metadata.ndim = 2;  // two dimensions, so that it is not taken for a group's size (is_size_of_group())
+    request.metadata.ndim = 2;  // two dimensions, so that it is not mistaken for a group's size (is_size_of_group())
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);
     return true;
@@ -125,8 +126,8 @@ Status Verification::settle(TensorEntry& entry, const CalledBatch& batch) {
 }
 
 /// Ends the compared operation. If the ranks have compared their findings, settle() has already ended it. Otherwise the
-/// operation is complete on this rank, but the other ranks have left, or the job has ended, before they could tell
-/// their findings. All other failures are the same on all ranks. Under the enqueue lock.
+/// operation is complete on this rank, but the other ranks left or the job ended before they could announce their
+/// findings. All other failures are the same on all ranks. Called under the enqueue lock.
 void Verification::end(Check& check) {
     check.by.checks = nullptr;
     if (check.compared || !check.of.pending.load(std::memory_order_relaxed)) {
@@ -137,7 +138,7 @@ void Verification::end(Check& check) {
                    code == ErrorCode::mismatch || code == ErrorCode::resource_exhausted ? check.status() : Status());
 }
 
-/// The operation's name in errors.
+/// Returns the operation's name for errors.
 std::string Verification::name_for_people(const TensorEntry& entry) const {
     return entry.name.empty() ? describe_unnamed(view_.call_of_unnamed(entry.slot, entry.generation))
                               : fmt::format("tensor '{}'", entry.name);

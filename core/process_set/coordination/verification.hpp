@@ -15,21 +15,22 @@
 
 namespace rueda::core {
 
-/// Compares what the ranks found (docs/design/0009-verify.md). After an operation that is checked, the ranks tell each
-/// other their findings. They do so by another operation, which runs before the caller learns that the checked one has
+/// Compares the findings of the ranks (docs/design/0009-verify.md). After an operation that is checked, the ranks
+/// exchange their findings with a second operation. It runs before the caller learns that the checked operation has
 /// ended.
 ///
-/// Threads: begin() and settle(), the thread that drives progress; they take the enqueue lock.
+/// Threads: the thread that drives progress calls begin() and settle(); they take the enqueue lock.
 class Verification {
 public:
-    /// All references outlive this object.
+    /// All references must outlive this object.
     Verification(const SetView& view, const InputInspection& inspection, Announcer& announcer, OperationEnds& ends)
         : view_(view), inspection_(inspection), announcer_(announcer), ends_(ends) {}
 
-    /// An operation was executed. Returns true if it ends only when the ranks have compared it.
+    /// Called after an operation was executed. Returns true if the operation ends only after the ranks have compared
+    /// their findings.
     [[nodiscard]] bool begin(TensorEntry& entry);
-    /// All ranks have announced their findings, as the first dimensions in `batch`, like the numbers of a group's
-    /// members. `entry` is the comparing operation.
+    /// Called when all ranks have announced their findings. The findings are the first dimensions in `batch`, like the
+    /// numbers of a group's members. `entry` is the comparing operation.
     [[nodiscard]] Status settle(TensorEntry& entry, const CalledBatch& batch);
     /// The name of the operation that compares `entry`.
     [[nodiscard]] static std::string name_of_check_of(const TensorEntry& entry);
@@ -46,7 +47,7 @@ private:
     Announcer& announcer_;
     OperationEnds& ends_;
     std::uint64_t allreduces_called_ = 0;
-    std::string first_difference_;  // the first tensor whose results differed
+    std::string first_difference_;  // the name of the first tensor whose results differed
 };
 
 }  // namespace rueda::core
