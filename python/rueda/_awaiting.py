@@ -40,7 +40,8 @@ class _Awaited(NamedTuple):
 
 class _Watcher:
     """Threads: any thread may call watch(). The thread that watch() starts calls the private methods, and ends when the
-    job ends (stop())."""
+    job ends (stop()).
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -92,7 +93,8 @@ class _Watcher:
 
     def _wait_for_work(self, has_pending: bool, hurries: bool) -> None:
         """Waits until a new operation arrives, until it is time to check the pending ones, or until the thread must
-        end."""
+        end.
+        """
         if not (has_pending and hurries):
             self._changed.wait_for(lambda: self._new or self._stopping, _PAUSE if has_pending else None)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The values that an elastic job keeps: model, optimizer, sampler and others, as of the last commit."""
+"""The values that an elastic job saves and restores: model, optimizer, sampler and others, as of the last commit."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = [
     "set_handler_registry",
 ]
 
-#: The bits that on_hosts_updated() gets.
+#: The bits of the argument of on_hosts_updated().
 _HOSTS_ADDED, _HOSTS_REMOVED = 1, 2
 
 
 class State:
-    """The base of states. A subclass implements save(), restore() and sync().
+    """The base class of states. A subclass implements save(), restore() and sync().
 
     Args:
         bcast_object: a function that gives every rank the object that rank 0 passes.
@@ -49,26 +49,30 @@ class State:
         self._host_messages: queue.Queue[tuple[float, int]] = queue.Queue()
         self._last_updated_timestamp: float = 0
         self._reset_callbacks: list[Callable[[], Any]] = []
-        #: The number of commits, counted through restarts.
+        #: The number of commits of the job; restarts do not reset it.
         self._commits = 0
 
     def register_reset_callbacks(self, callbacks: list[Callable[[], Any]]) -> None:
-        """Adds functions to call when the ranks have met again, for example to adapt the learning rate to their number."""
+        """Adds functions to call when the ranks have reconnected, for example to adapt the learning rate to the new
+        number of ranks.
+        """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Called when the ranks have met again."""
+        """Called when the ranks have reconnected."""
         self._host_messages = queue.Queue()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Tells rank 0 that hosts were added (1) or removed (2) at a time; the next commit interrupts all ranks. Threads: any."""
+        """Tells rank 0 that hosts were added (1) or removed (2), and when. The next commit interrupts all ranks.
+        Threads: any thread may call this function.
+        """
         self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """Keeps the present state, and checks whether hosts will change. Every rank calls it.
+        """Saves the present state, and checks whether hosts will change. Every rank calls it.
 
         Example::
 
@@ -81,7 +85,7 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt on all ranks if rank 0 was told that hosts have changed."""
+        """Raises HostsUpdatedInterrupt on all ranks if rank 0 has been told that hosts will change."""
         before = latest = self._last_updated_timestamp
         changes = 0
         while not self._host_messages.empty():
