@@ -341,8 +341,9 @@ _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Python runs the exit function that was registered last first. This function must run before the job is shut down.
-    It must also run before the other futures are no longer watched, because callbacks may wait for them.
+    """Registers _close_all() as an exit function. It must run before the job is shut down, and before the watch of
+    futures ends, because callbacks may wait for futures. Python runs exit functions in reverse order of their
+    registration, so _close_all() is registered last.
     """
     _futures.close_at_exit()
     atexit.register(_close_all)

@@ -183,8 +183,8 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 @functools.cache
 def close_at_exit() -> None:
-    """This function must run before the job is shut down, because the shutdown ends pending operations. Python runs
-    exit functions in reverse order. So this one is registered at the first use, after the shutdown.
+    """Registers an exit function. It must run before the job is shut down, because the shutdown ends pending
+    operations. Python runs exit functions in reverse order, so this one is registered later: at the first use.
     """
     atexit.register(lambda: _watch.close(CLOSING_SECONDS))
 

@@ -52,8 +52,8 @@ class Order:
         with self._changing:
             if not self._given_up:
                 return
-            # Called if this rank failed to start an operation. The other ranks start it, so from now on they are one
-            # operation ahead.
+            # This rank does not start the operation. The other ranks start it, so from now on they are one operation
+            # ahead.
             self._is_broken = True
             cause = next(iter(self._given_up.values()))
         raise RuntimeError(
@@ -225,8 +225,8 @@ class Operation:
 
 
 def _failure_of(handle: Handle[Any]) -> Exception | None:
-    """Returns the error of a wait that timed out; None if the operation ended without an error just after the
-    timeout.
+    """Returns the error of an operation that has ended. Returns None if the operation ended without an error just after
+    a wait for it had timed out.
     """
     try:
         handle.wait()
