@@ -557,14 +557,17 @@ class _DistributedOptimizer(_Common):
         except HorovodInternalError as failure:
             return failure
         for parameter, gradient, output in zip(reduction.parameters, reduction.gradients, outputs, strict=True):
-            # A later optimizer may have taken over a part of a group.
+            # A later optimizer may have taken over a part of the group.
             if (output is not gradient or parameter.grad is not gradient) and self._handles.get(parameter) is reduction:
                 self._put(parameter, gradient, output)
         return None
 
     def _start_the_rest(self) -> None:
-        """Starts the reductions of parameters that got no gradient, or not in as many passes as expected."""
-        # Parameters that were frozen since are left out, as without Rueda: with zeros, momentum and weight decay would move them.
+        """Starts the reductions of parameters that got no gradient, or that got one in fewer backward passes than
+        expected.
+        """
+        # Parameters that were frozen meanwhile are skipped. They must not get zeros as gradients, because then momentum
+        # and weight decay would change them. Without Rueda they would not change.
         waiting = [
             parameter
             for parameter in self._allreduce_delay
@@ -607,7 +610,8 @@ class _DistributedOptimizer(_Common):
             if _is_sparse(gradient):
                 gradient.zero_().add_(output if _is_sparse(output) else output.to_sparse(gradient.sparse_dim()))
             else:
-                gradient.copy_(output)  # written into the gradient's own memory, which may be a part of a larger tensor
+                # Written into the gradient's own memory, because the gradient may be a part of a larger tensor.
+                gradient.copy_(output)
 
     def _warn_of_replaced(self, parameter: Parameter) -> None:
         name = self._parameter_names[parameter]
@@ -628,7 +632,8 @@ class _DistributedOptimizer(_Common):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """In its scope step() does not synchronize. Use it after synchronize(), for example to clip gradients in between.
+        """Within this scope, step() does not synchronize. Use the scope after synchronize(), for example if the program
+        clips gradients between both calls.
 
         Example::
 
@@ -644,10 +649,11 @@ class _DistributedOptimizer(_Common):
             self._should_synchronize = True
 
     def step(self, closure: Callable[[], Any] | None = None, **keywords: Any) -> Any:
-        """Reduces the gradients, and then does the optimizer's own step.
+        """Reduces the gradients, and then runs the optimizer's own step.
 
         Args:
-            closure: a function that computes the loss and its gradients; they are reduced at each call.
+            closure: a function that computes the loss and its gradients. The gradients are reduced after each call of
+                the function.
         """
         if closure is not None and self._should_synchronize:
             return self._step_of_closure(closure, keywords)
@@ -667,7 +673,7 @@ class _DistributedOptimizer(_Common):
         with timeline.scope("optimizer step"):
             return super().step(closure, **keywords) if closure is not None else super().step(**keywords)
 
-    # Set if a GradScaler had the gradients reduced, and not the user.
+    # True if a GradScaler, and not the program, called synchronize()
     _by_scaler = False
 
     def _synchronized_by_hand(self) -> bool:
@@ -691,20 +697,24 @@ class _DistributedOptimizer(_Common):
             self._stepped()
 
     def _before_unscaling(self) -> None:
-        """A GradScaler reads the gradients and decides whether there is a step. All ranks must decide alike, so the gradients are reduced first."""
+        """A GradScaler reads the gradients and decides whether to make a step. All ranks must make the same decision,
+        so the gradients are reduced first.
+        """
         if self._should_synchronize and not self._synchronized:
             self.synchronize()
             self._by_scaler = True
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """As for any optimizer. It waits for gradients that are being reduced."""
+        """The same as for any optimizer. Waits first for gradients that are being reduced."""
         self._discard()
         if self._moves_zeros and self._keeps_gradients(arguments, keywords):
             self._move_zeros()
         super().zero_grad(*arguments, **keywords)
 
     def _keeps_gradients(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-        """Whether zero_grad() with these arguments, or with the defaults of this version of PyTorch, leaves zeros and not None."""
+        """Returns True if zero_grad() with these arguments sets gradients to zeros and not to None. Without arguments,
+        the default of this version of PyTorch decides.
+        """
         try:
             bound = self._zero_grad_signature.bind(*arguments, **keywords)
         except TypeError:  # the optimizer's own zero_grad() raises this error afterwards
@@ -713,15 +723,15 @@ class _DistributedOptimizer(_Common):
         return not bound.arguments.get("set_to_none", True)
 
     def _move_zeros(self) -> None:
-        """Moves gradients that become zeros to resident memory, where autograd adds to them. It does not move gradients that the program may
-        see by another reference.
+        """Moves gradients that become zeros to resident memory; later, autograd adds to them there. A gradient that the
+        program may see by another reference is not moved.
         """
         for parameter in self._allreduce_delay:
             if self._may_move(parameter) and is_unshared(parameter):
                 self._move(parameter)
 
     def _may_move(self, parameter: Parameter) -> bool:
-        """Whether the gradient could lie in resident memory, and does not."""
+        """Returns True if the gradient could lie in resident memory but does not."""
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient):
             return False
@@ -729,7 +739,9 @@ class _DistributedOptimizer(_Common):
 
 
 class _DistributedAdasumOptimizer(_Common):
-    """Runs the user's class of optimizer on this rank's gradients, and combines the resulting changes by Adasum."""
+    """Runs the user's optimizer class on this rank's gradients, and combines the resulting changes of all ranks by
+    Adasum.
+    """
 
     def _begin(self) -> None:
         if self._is_active():
@@ -744,8 +756,9 @@ class _DistributedAdasumOptimizer(_Common):
             self._start(parameter)
 
     def _start(self, parameter: Parameter) -> None:
-        """Makes a step for this parameter alone, and starts to combine its change over the ranks. The parameter itself is not changed
-        before step()."""
+        """Runs a step for this parameter alone, and starts to combine the resulting change with the changes of other
+        ranks. The parameter itself does not change before step().
+        """
         claim = self._claim(parameter)
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -771,11 +784,11 @@ class _DistributedAdasumOptimizer(_Common):
         self._begun(_Reduction([claim], [parameter], [change], lambda: [decompress(_result_of(handle, name), context)]))
 
     def synchronize(self) -> None:
-        """Does nothing: the changes are combined in step()."""
+        """Does nothing, because step() combines the changes."""
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Not with Adasum, whose gradients are not reduced.
+        """Raises an error: with Adasum, gradients are not reduced.
 
         Raises:
             AssertionError: always.
@@ -784,7 +797,7 @@ class _DistributedAdasumOptimizer(_Common):
         yield
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Waits for all changes, combined over the ranks, and makes them."""
+        """Waits until the changes of all ranks are combined, and applies them to the parameters."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -818,7 +831,9 @@ class _DistributedAdasumOptimizer(_Common):
         )
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because they would be lost."""
+        """Does the same as the optimizer's own zero_grad(). Raises AssertionError while changes are being combined,
+        because they would be lost.
+        """
         if self._pending():
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is prohibited as it "
@@ -827,8 +842,8 @@ class _DistributedAdasumOptimizer(_Common):
         super().zero_grad(*arguments, **keywords)
 
 
-# These call the step() of the optimizer's own class, which PyTorch has wrapped already. If PyTorch wrapped these as well when
-# a state is loaded, the users' hooks around step() would run twice.
+# These methods call the step() of the optimizer's own class. PyTorch has already wrapped that step() to run the users'
+# hooks. PyTorch must not wrap these methods, too, when a state is loaded, because then the hooks would run twice.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 
@@ -838,7 +853,9 @@ def _of_gradients(error: InvalidArgument, *names: str) -> InvalidArgument:
 
 
 def _result_of(handle: int, name: str) -> Any:
-    """The result of synchronize(). It is None if the job has ended meanwhile, which raises an error here."""
+    """Returns the result of synchronize(). This is None if the job has ended meanwhile; then this function raises an
+    error.
+    """
     result = synchronize(handle)
     if result is None:
         raise HorovodInternalError(f"the reduction of {name!r} was under way when hvd.shutdown() was called")
@@ -853,39 +870,46 @@ def _is_sparse(tensor: torch.Tensor | None) -> bool:
 
 
 def _is_plain(tensor: torch.Tensor | None) -> TypeGuard[torch.Tensor]:
-    """Whether the tensor's memory can be reduced as it is."""
+    """Returns True if the tensor's memory can be reduced without a copy."""
     return tensor is not None and tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
 
 
 def _is_of_memory(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is just numbers in the CPU's memory, and no object of a subclass with another meaning."""
+    """Returns True if the tensor consists of plain numbers in the CPU's memory, and is not an object of a subclass with
+    another meaning.
+    """
     return type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.is_cpu
 
 
 def _nothing(parameter: Parameter) -> torch.Tensor:
-    """A sparse gradient without rows, of an embedding."""
+    """Returns a sparse gradient without rows, for an embedding."""
     indices, values = torch.empty((1, 0), dtype=torch.int64), parameter.new_empty((0, *parameter.shape[1:]))
     return torch.sparse_coo_tensor(indices, values, parameter.shape, **UNCHECKED)
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
-    """Contiguous memory with the gradient's values: the gradient itself if it is contiguous and dense."""
+    """Returns contiguous memory with the gradient's values. This is the gradient itself if it is contiguous and
+    dense.
+    """
     assert gradient is not None
     if _is_sparse(gradient):
         return gradient.to_dense()
     return gradient if gradient.is_contiguous() and not gradient.is_neg() else gradient.contiguous().resolve_neg()
 
 
-# By the id of a parameter: the function to call, and the handle of PyTorch's hook. A parameter cannot be the key of a weak
-# dictionary, because == compares its elements. An attribute of the parameter would be saved with the model.
+# For each parameter, by its id: the function to call, and the handle of PyTorch's hook. A parameter cannot be the key
+# of a weak dictionary, because == compares its elements. An attribute of the parameter would be saved with the model.
 _hooked: dict[int, tuple[weakref.ref[Parameter], Any]] = {}
 
 
 def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
-    """Calls the optimizer, as long as it lives, when a backward pass has written the parameter's ``.grad``.
+    """Makes a hook that notifies the optimizer, as long as the optimizer lives, when a backward pass has written the
+    parameter's ``.grad``.
 
-    If two optimizers have the same parameters, the later one is called. Usually the program no longer uses the earlier one, which
-    would start every reduction a second time. If the earlier one steps anyway, it reduces then. The returned object keeps the hook.
+    If two optimizers have the same parameters, the hook notifies only the later one. Usually the program no longer uses
+    the earlier optimizer, and a notification would make it start every reduction a second time. If the program still
+    calls the earlier optimizer's step(), that optimizer reduces the gradients then. The hook exists as long as the
+    returned object.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -904,7 +928,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
         with torch.enable_grad():
             node = parameter.expand_as(parameter).grad_fn.next_functions[0][
                 0
-            ]  # the hook lives as long as something refers to it
+            ]  # the hook lives as long as something refers to this object
         of = weakref.ref(parameter)
         hook = node.register_hook(lambda *_gradients: accumulated(of()))
     number = id(parameter)
@@ -913,7 +937,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
 
 
 def _split(names: list[str], parts: int) -> list[list[str]]:
-    """Splits the list in order, as evenly as possible."""
+    """Splits the list into parts. The order stays, and the parts are as equal in length as possible."""
     count, more = divmod(len(names), parts)
     ends = [index * count + min(index, more) for index in range(parts + 1)]
     return [names[begin:end] for begin, end in zip(ends, ends[1:], strict=False) if end > begin]
@@ -975,7 +999,7 @@ def _check_groups(groups: Any) -> int | list[list[Parameter]] | None:
 
 @functools.cache
 def _synchronize_before_unscaling() -> None:
-    """A GradScaler has the gradients reduced before it reads them, so that all ranks take a step or none does."""
+    """Before a GradScaler reads the gradients, they are reduced. So either all ranks make a step or none does."""
     scalers = [getattr(torch.cuda.amp, "GradScaler", None), getattr(getattr(torch, "amp", None), "GradScaler", None)]
     for scaler in scalers:
         original = vars(scaler).get("_unscale_grads_") if scaler is not None else None
@@ -1004,35 +1028,43 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     *,
     gradient_storage: Kind = "auto",
 ) -> torch.optim.Optimizer:
-    """Makes an optimizer of the same class whose gradients are reduced over the ranks, each as soon as it is computed.
+    """Makes an optimizer of the same class that reduces its gradients over the ranks, each gradient as soon as it is
+    computed.
 
-    The result is an instance of the optimizer's class, and takes over its groups and its state.
+    The result is an instance of the optimizer's class, and takes over its parameter groups and its state.
 
     Args:
-        optimizer: an optimizer of torch.optim, or one like those, constructed in the same way on every rank.
-        named_parameters: names of all its parameters, for messages and for matching between ranks: ``model.named_parameters()``.
-            None: the parameters are numbered.
-        compression: a Compressor for the gradients while they are reduced.
-        backward_passes_per_step: gradients are added up over this many backward passes, and then reduced.
-        op: Average, Sum, Min, Max or Product of the gradients; or Adasum of the changes that each rank's step would make.
-        gradient_predivide_factor: for Average only: gradients are divided by it before the sum, and by the rest of the number of
-            ranks after it.
+        optimizer: an optimizer of torch.optim, or one with the same interface. Every rank must have constructed it in
+            the same way.
+        named_parameters: the names of all parameters of the optimizer, for example ``model.named_parameters()``.
+            Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
+            numbered.
+        compression: a Compressor that compresses the gradients for the reduction.
+        backward_passes_per_step: each gradient is reduced after this number of backward passes, which add up in it.
+        op: Average, Sum, Min, Max or Product of the gradients; or Adasum, which combines the changes that each rank's
+            own step would make.
+        gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,
+            they are divided by the number of ranks divided by this factor.
         num_groups: deprecated; use ``groups``.
-        groups: a number: gradients are reduced in this many groups. A list of lists of parameters: these groups; a parameter in no group
-            is reduced by itself. None: each gradient is reduced by itself.
-        sparse_as_dense: whether sparse gradients are reduced as dense ones.
+        groups: with a number, gradients are reduced in this number of groups. With a list of lists of parameters, the
+            lists are the groups, and a parameter in no group is reduced separately. With None, each gradient is reduced
+            separately.
+        sparse_as_dense: if True, sparse gradients are converted to dense gradients and then reduced.
         process_set: the ranks that train together; other ranks reduce nothing.
-        gradient_storage: where gradients lie while they are reduced. Horovod does not have it; it has no effect with compression
-            and for sparse gradients.
+        gradient_storage: the memory of the gradients while they are reduced. Horovod does not have this argument. It
+            has no effect with compression or for sparse gradients.
 
-            - "private": where PyTorch has put them.
-            - "auto": the same. But gradients that this optimizer's ``zero_grad(set_to_none=False)`` keeps move to memory that the
-              ranks of a host share, if nothing else refers to them. PyTorch before 2.3 cannot tell, so there they stay.
-            - "copied": they are copied to shared memory just before the reduction, and ``.grad`` stays there until it becomes None.
-            - "view": they move to shared memory in the first of several backward passes, and are added up there.
+            - "private": the gradients stay where PyTorch has put them.
+            - "auto": as "private", with one exception. Gradients that this optimizer's ``zero_grad(set_to_none=False)``
+              sets to zero move to memory that the ranks of a host share, if nothing else refers to them. PyTorch before
+              2.3 cannot tell whether something refers to them, so with these versions they do not move.
+            - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays there
+              until it becomes None.
+            - "view": the gradients move to shared memory in the first of several backward passes. Later passes add to
+              them there.
 
     Raises:
-        ValueError: an argument is impossible.
+        ValueError: an argument is invalid.
         NotImplementedError: Adasum in a process set.
 
     Example::
@@ -1067,7 +1099,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer
     kind = type(optimizer)
     made: Any = type(kind.__name__, (base, kind), {"__module__": base.__module__, "__doc__": kind.__doc__})
-    # The class's own constructor is not called: it may need unknown arguments, and would begin with an empty state.
+    # The class's own constructor is not called. It may need arguments that are not known here, and would start with an
+    # empty state.
     distributed = made.__new__(made)
     distributed._take_over(optimizer, named_parameters, compression, backward_passes_per_step, process_set)
     if by_adasum:

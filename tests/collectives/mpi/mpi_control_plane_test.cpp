@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The rules for initialising and finalising MPI, tested with a fake MPI: a job of one rank that keeps a diary.
+// Tests the rules for initialising and finalising MPI. The MPI is a fake: a job of one rank that records all calls.
 #include "collectives/mpi/mpi_control_plane.hpp"
 
 #include <catch2/catch.hpp>
@@ -59,7 +59,7 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(mpi->diary == "init ");  // the communicator is neither duplicated nor finalised
 }
 
-/// A job of two ranks. Its MPI_Init returns at the point at which the process would have been ended.
+/// A job of two ranks. Where Rueda would end the process during MPI_Init, the fake MPI_Init returns instead.
 struct InMpiInit {
     std::promise<Status> ended;
     std::future<Status> reason = ended.get_future();
@@ -92,7 +92,7 @@ TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
           "RUEDA_START_TIMEOUT");
     CHECK(job.ended_call == "MPI_Init");
     CHECK(job.ended_rank == 1);
-    REQUIRE(opened.is_ok());  // this stand-in for the end of the process has returned
+    REQUIRE(opened.is_ok());  // the function that replaces the end of the process has returned
     opened.value().control_plane->close(false);
 }
 
@@ -124,8 +124,8 @@ TEST_CASE("a process that waits too long in the call that creates the communicat
     CHECK(outcome(job.reason.get())
               .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
     CHECK(job.ended_call == "MPI_Comm_dup");
-    CHECK(job.ended_rank == 0);  // MPI is initialised, and tells the rank's number
-    REQUIRE(opened.is_ok());     // this stand-in for the end of the process has returned
+    CHECK(job.ended_rank == 0);  // MPI is initialised, and can tell the rank's number
+    REQUIRE(opened.is_ok());     // the function that replaces the end of the process has returned
     opened.value().control_plane->close(false);
 }
 
