@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests ruedarun as its users see it, with real processes and both ways to start them.
+"""Tests ruedarun from the user's point of view, with real processes and both ways to start them.
 
-Called as: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]; MPI_PROGRAM is "none" where there is no MPI.
+Usage: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]. MPI_PROGRAM is "none" if there is no MPI.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ RUEDARUN = ""
 MPI_PROGRAM = ""
 TIMEOUT = 60
 DIRECT = ["--no-mpi"]
-# Every process of a test has this in its environment, so that a process that is left behind can be found.
+# Every process of a test has this variable in its environment. So the test can find processes that are left behind.
 MARK = f"RUEDARUN_TEST_MARK={os.getpid()}.{time.monotonic_ns()}"
 RANK = "import os; rank = int(os.environ.get('RUEDA_RANK') or os.environ['OMPI_COMM_WORLD_RANK'])\n"
 
@@ -47,7 +47,7 @@ def environment(**changes):
 
 
 def marked_processes():
-    """Returns the processes that are left of a test: {pid: command line}."""
+    """Returns the processes of a test that are still running: {pid: command line}."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -61,7 +61,7 @@ def marked_processes():
 
 
 def state_of(pid):
-    """Returns the state that ps shows, such as R, S or T, or X if the process does not exist."""
+    """Returns the state of a process as ps shows it, such as R, S or T. Returns X if the process does not exist."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -69,12 +69,12 @@ def state_of(pid):
 
 
 def is_alive(pid):
-    """Returns False for a dead process that its parent has not reaped yet."""
+    """Returns True if the process is alive. A dead process that its parent has not reaped yet is not alive."""
     return state_of(pid) not in "ZX"
 
 
 def wait_until(condition, seconds=20):
-    """Waits until the condition is true or the time is over, and returns its last value."""
+    """Waits until the condition is true or the time limit is reached. Returns the last value of the condition."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -89,7 +89,9 @@ def python(code):
 
 @contextlib.contextmanager
 def group_with_little_memory(limit):
-    """Creates a control group and yields its file of processes, or None if this machine does not allow that."""
+    """Creates a control group and yields the path of its list of processes. Yields None if this machine does not allow
+    new control groups.
+    """
     for parent, name in (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup/unified", "memory.max"),
@@ -147,7 +149,7 @@ class LauncherTest(unittest.TestCase):
         )
 
     def run_shell(self, script):
-        """Runs a script as if a user had pasted it."""
+        """Runs a script in the way in which a pasted script runs."""
         subprocess.run(
             ["sh", "-c", script],
             cwd=self.folder,
@@ -172,7 +174,7 @@ class LauncherTest(unittest.TestCase):
         return Done(process.returncode, out, err, time.monotonic() - begin)
 
     def pids_in(self, *names):
-        """Waits until the ranks have written their process numbers into these files, and returns the numbers."""
+        """Waits until the ranks have written their process ids into these files. Returns the process ids."""
         files = [self.folder / name for name in names]
         self.assertTrue(
             wait_until(lambda: all(f.exists() and f.read_text().endswith("\n") for f in files)),
@@ -181,7 +183,7 @@ class LauncherTest(unittest.TestCase):
         return [int(f.read_text()) for f in files]
 
     def on_a_terminal(self, arguments, typed=b"", seconds=30):
-        """Runs ruedarun in a terminal. Returns what the user sees, and the exit status."""
+        """Runs ruedarun in a terminal. Returns the text that the user sees, and the exit status."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.folder)
@@ -226,7 +228,7 @@ class WrongInput(LauncherTest):
         self.assertIn("RUEDA_SLOTS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_SLOTS="many")))
 
     def test_a_file_that_is_no_text_harms_no_terminal(self):
-        # Bytes of a program, with control sequences of an 8-bit terminal. The name of the file has some, too.
+        # The program and the name of its file contain bytes that are control sequences of an 8-bit terminal.
         name = "bad\x1b[31m\udcff.txt"
         (self.folder / name).write_bytes(b"\x7fELF\x02\x9b31m\xff\xfe\x00@" + bytes(range(128, 256)) * 20)
         for option in ("--hostfile", "--env-file", "--config"):
@@ -238,7 +240,7 @@ class WrongInput(LauncherTest):
             self.assertLess(len(err), 400)
 
     def with_ssh(self, script):
-        """Returns an environment in which the script is ssh."""
+        """Returns an environment in which the command ssh is the given script."""
         tools = self.folder / "bin"
         tools.mkdir(exist_ok=True)
         (tools / "ssh").write_text(f"#!/bin/sh\n{script}\n")
@@ -363,7 +365,7 @@ class Completion(LauncherTest):
 
 
 class BothWays:
-    """Tests that hold for both ways to start ranks."""
+    """Tests that must pass for both ways to start ranks."""
 
     way = []
 
@@ -386,9 +388,9 @@ class BothWays:
         self.assertEqual((done.status, done.out), (0, f"{hard} p;q r\n"))
 
     TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
-    #: The values that each of three ranks finds.
+    #: The values that each of three ranks finds in its environment.
     torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
-    # Rank 0 listens as PyTorch's store does. The others connect and send their values.
+    # Rank 0 listens on a socket, as PyTorch's store does. The other ranks connect and send their values.
     TORCH_STORE = (
         "import socket, time\n"
         f"mine = ' '.join(os.environ[name] for name in {TORCH})\n"
@@ -597,7 +599,7 @@ class BothWays:
         code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_DFL)\n" + self.WRITE_PID
         process = self.start([*self.way, "-np", 2, *python(code + "while True: print('y' * 100)")])
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # not a synchronisation: lets all pipes fill up
+        time.sleep(0.5)  # this sleep synchronises nothing; it gives all pipes time to fill up
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         self.assertIn(process.wait(timeout=TIMEOUT), (143, 130))
@@ -674,7 +676,7 @@ class BothWays:
             ]
         )
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # not a synchronisation: lets all pipes fill up
+        time.sleep(0.5)  # this sleep synchronises nothing; it gives all pipes time to fill up
         process.send_signal(signal.SIGTERM)
         self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in pids)))
         process.send_signal(signal.SIGTERM)
@@ -701,7 +703,8 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]  # a rank alone does not know the other hosts
+            # With one rank, a host does not know the other hosts.
+            expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
         cases = (
@@ -759,7 +762,7 @@ class BothWays:
             done.err.splitlines()[-1], r"ruedarun: the job failed because rank 1( on \S+)? \(pid \d+\) .* status 42$"
         )
 
-    # The notifications between ruedarun and its ranks (docs/design/failure.md).
+    # Tests the notifications between ruedarun and its ranks (docs/design/failure.md).
     LINE = (
         "import socket, struct, sys, time\n"
         "fd, inode, own, ranks = map(int, os.environ['RUEDA_LAUNCHER_FD'].split(':'))\n"

@@ -134,7 +134,7 @@ TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
     job.mpi->during_init = [] {};
     const auto begin = std::chrono::steady_clock::now();
     auto opened = open_mpi_control_plane(job.mpi, job.options);
-    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // no thread waits for the thread that watches
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // no thread has to wait until the watching thread ends
     CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);
@@ -166,7 +166,7 @@ TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
     CHECK(mpi->diary == "dup release free ");
 }
 
-/// This rank is alone in a job of all ranks.
+/// In this test, the rank is the only rank of a job of all ranks.
 TEST_CASE("a communicator is of the same ranks, or not, and is not looked at where that could disturb", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
@@ -275,7 +275,7 @@ TEST_CASE("lengths that other ranks make are compared with what is expected befo
             "most, and rank 0 of them {}",
             length);
         CHECK(outcome(gathered->allgather(Bytes(3)).status()) == text);
-        CHECK(outcome(gathered->barrier()) == text);  // the same error as on the other ranks
+        CHECK(outcome(gathered->barrier()) == text);  // the other ranks get the same error
         CHECK(gathering->longest == 0);               // nothing was exchanged
         gathered->close(true);
         auto [broadcasting, said] = told(length);
@@ -332,7 +332,7 @@ TEST_CASE("MPI may stay for the next start, until the process exits", "[unit]") 
         opened.value().control_plane->close(false);
     }
     CHECK(mpi->diary == "init dup release free dup release free dup release free ");
-    // The last close finalises MPI, because at the exit of this test there is no MPI to finalise.
+    // The last close finalises MPI itself, because nothing would finalise the fake MPI when this test exits.
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);
