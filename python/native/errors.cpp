@@ -31,8 +31,7 @@ void raise(int status, const std::string& text) {
     if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
         return;
     }
-    // Returns a borrowed reference to the exception class of a status; null, with an error set, if this package does
-    // not know the status.
+    // This reference is borrowed. It is null, with an error set, if this package does not know the status.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {
         // The error texts of the C interface may quote bytes that are not valid UTF-8.

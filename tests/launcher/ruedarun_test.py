@@ -806,7 +806,7 @@ class BothWays:
         done = self.launch(1, *python(self.LINE + "print(ranks)"), env=environment(RUEDA_LAUNCHER_FD="0:1:0:2"))
         self.assertEqual((done.status, done.out.split()[-1]), (0, "1"), done.err)
 
-    # The first two attempts fail in step 7. Each attempt begins four steps after the one before.
+    # The first two attempts fail in step 7. Each attempt begins four steps after the beginning of the previous attempt.
     STEPS = (
         "import ctypes, sys\n"
         "library = ctypes.CDLL(sys.argv[1])\n"
@@ -853,7 +853,7 @@ class BothWays:
             self.assertEqual("unset" in done.err, expected is not None and ranks == 2, done.err)
 
     def run_into(self, file, *arguments, limit=None):
-        """Runs ruedarun with its standard output in a file that takes at most `limit` bytes."""
+        """Runs ruedarun. Its standard output goes to a file that accepts at most `limit` bytes."""
         with open(file, "wb") as output:
             process = subprocess.run(
                 [RUEDARUN, *self.way, *arguments],
@@ -893,7 +893,7 @@ class BothWays:
         for number in (signal.SIGXFSZ, signal.SIGPIPE):
             self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
 
-    # abort() sends what the library sends when it ends because of a notification from ruedarun.
+    # abort() sends the same frame as the library when a notification from ruedarun ends the job.
     def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
         code = "if rank == 1: os._exit(0)\nabort(receive()[3])"
         done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
@@ -929,7 +929,9 @@ class BothWays:
 
 
 class Srun(LauncherTest):
-    """ruedarun under srun, once in each rank. There is no Slurm, so the test sets the variables of srun."""
+    """Tests ruedarun under srun, which runs it once for each rank. Slurm is not installed, so the test sets the
+    variables of srun.
+    """
 
     def task(self, rank, *arguments, **more):
         step = {
@@ -1047,7 +1049,8 @@ class Direct(BothWays, LauncherTest):
         self.assertEqual((len(ports), [job.returncode for job in jobs]), (4, [0] * 4), ports)
 
     def test_nobody_who_asks_for_any_port_gets_that_of_rank_0(self):
-        # This network namespace has four free ports. One of them is held for rank 0 until it listens there.
+        # This network namespace has four free ports. ruedarun reserves one of them for rank 0 until rank 0 listens
+        # there.
         if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
             self.skipTest("no network namespaces here")
         code = (
@@ -1209,7 +1212,7 @@ class Mpirun(BothWays, LauncherTest):
 
 
 class SeveralHosts(BothWays, LauncherTest):
-    """Runs ruedarun on the first of two test hosts. Everything that holds on one host must hold here, too."""
+    """Runs ruedarun on the first of two test hosts. All tests for one host must pass here, too."""
 
     way = ["-H", "rueda-h0,rueda-h1"]
 
@@ -1272,7 +1275,7 @@ class SeveralHosts(BothWays, LauncherTest):
         for words in (["-H", "rueda-h0:2,rueda-h1:1"], ["-H", "10.77.0.1:2,10.77.0.2:2", "-np", 3]):
             done = self.run_it(*words, *python(self.WHERE))
             self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
-        # mpirun's own host comes first, whatever its place in the list.
+        # The host on which mpirun runs comes first, whatever its place in the list.
         (self.folder / "hosts.txt").write_text("rueda-h1 slots=1  # a remark\nrueda-h0:2\n")
         done = self.run_it("--hostfile", "hosts.txt", "--verbose", *python(self.WHERE))
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
@@ -1295,8 +1298,9 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertIn("# OMP_NUM_THREADS: each host sets it, its usable cores divided by its ranks\n", done.out)
 
     def host_threads(self, ranks):
-        """Returns the number of threads for each rank, in a job of this many ranks on one host. All test hosts have the cores of this
-        machine."""
+        """Returns the number of threads for each rank of a job with this number of ranks on one host. Each test host
+        has all cores of this machine.
+        """
         plan = self.run_it("--no-mpi", "-np", ranks, "--dry-run", "true").out
         return int(re.search(r"OMP_NUM_THREADS=(\d+)", plan)[1])
 
@@ -1304,7 +1308,7 @@ class SeveralHosts(BothWays, LauncherTest):
         allocation = environment(
             SLURM_JOB_ID="17", SLURM_JOB_NODELIST="rueda-h[0-1]", SLURM_TASKS_PER_NODE="1(x2)", SLURM_NTASKS="2"
         )
-        # Open MPI reads the same variables, and would start its daemons by srun without these options.
+        # Open MPI also reads these variables. Without these options, it would start its daemons by srun.
         done = self.run_it("--mpi-args", "--mca plm rsh --mca ras ^slurm", *python(self.WHERE), env=allocation)
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] rueda-h0", "[1] rueda-h1"]), done.err)
 
@@ -1326,7 +1330,8 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] 2 tcp tcp - -\n"), done.err)
 
     def test_a_program_that_is_not_there(self):
-        done = self.run_it("-H", "rueda-h1:1", "./none")  # no rank runs here, so the program need not be on this host
+        # No rank runs on this host, so the program need not exist here.
+        done = self.run_it("-H", "rueda-h1:1", "./none")
         self.assertEqual(done.status, 127, done.err)
         self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
         done = self.launch(2, "./none")
@@ -1359,7 +1364,7 @@ class SeveralHosts(BothWays, LauncherTest):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # a process group of its own, like a terminal's foreground group
+            start_new_session=True,  # a separate process group, like the foreground group of a terminal
         )
         self.pids_in("pid.0", "pid.1")
         os.killpg(process.pid, signal.SIGINT)
@@ -1401,7 +1406,7 @@ class SeveralHosts(BothWays, LauncherTest):
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 137, err)
         self.assertRegex(err, r"rank 1 on rueda-h1 \(pid \d+\) is lost: its host does not answer any more")
-        # The supervisor of the rank that was cut off notices that as well, and ends the rank.
+        # The supervisor of the rank that was cut off also notices this, and ends the rank.
         self.assertEqual(hosts.wait_until_empty(30), {})
 
     def test_connections_of_other_programs_do_no_harm(self):
@@ -1478,7 +1483,7 @@ class SeveralHosts(BothWays, LauncherTest):
 
 
 class Document(LauncherTest):
-    """Runs the commands of docs/ruedarun.md, with the files that it shows, on two hosts a and b."""
+    """Runs the commands of docs/ruedarun.md on two hosts a and b, with the files that the document shows."""
 
     PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "ruedarun.md"
     BLOCK = re.compile(
@@ -1526,7 +1531,9 @@ class Document(LauncherTest):
 
 
 class Recipes(LauncherTest):
-    """Checks the container file and the Kubernetes job of docs/ruedarun.md as texts, because no test has such a cluster."""
+    """Checks only the text of the container file and of the Kubernetes job in docs/ruedarun.md, because no test has
+    such a cluster.
+    """
 
     def block(self, language):
         (found,) = (b["text"] for b in Document.BLOCK.finditer(Document.PAGE.read_text()) if b["language"] == language)
@@ -1584,7 +1591,7 @@ class Recipes(LauncherTest):
 
 
 class Doctor(LauncherTest):
-    """Tests the program `rueda`, which is in the same folder as ruedarun."""
+    """Tests the program `rueda` in the folder of ruedarun."""
 
     def rueda(self, *arguments, **options):
         options.setdefault("env", environment())
@@ -1625,7 +1632,7 @@ class Doctor(LauncherTest):
 
 
 class Network(LauncherTest):
-    """Tests failures between hosts, without hosts."""
+    """Tests failures between hosts, but needs no second host."""
 
     def test_supervisors_that_do_not_come(self):
         tools = self.folder / "bin"
@@ -1642,7 +1649,9 @@ class Network(LauncherTest):
             self.assertLess(done.seconds, 20)
 
     def with_one_supervisor_of_two(self, **variables):
-        """Starts a job whose mpirun starts only the supervisor of rank 0. No program may start, whatever happens then."""
+        """Starts a job whose mpirun starts only the supervisor of rank 0. No program may start, whatever happens
+        afterwards.
+        """
         tools = self.folder / "bin"
         tools.mkdir()
         (tools / "mpirun").write_text(

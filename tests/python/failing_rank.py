@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print how they learned of it."""
+"""One rank of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print how they learned of the
+end.
+"""
 
 import ctypes
 import os
@@ -36,12 +38,12 @@ def fail(way: str) -> None:
             os.write(1, b"<1: KeyboardInterrupt>\n")
             raise
     if way == "exit":
-        ctypes.CDLL(None).exit(5)  # like the return from main() of a C++ program; Python's exit handlers are not called
+        ctypes.CDLL(None).exit(5)  # ends like main() of a C++ program; Python's exit handlers are not called
     raise ValueError("bad\nbatch")
 
 
 def heard(error: rueda.Aborted) -> None:
-    # If this ends the job, the other ranks may not have seen yet that the operations before it are done.
+    # If this call ends the job, earlier operations may be complete, but the other ranks may not have noticed this yet.
     os.write(1, f"<{rueda.rank()}: {str(error)[str(error).index('rank 1 has') :]}>\n".encode())
 
 

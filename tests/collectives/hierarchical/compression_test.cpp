@@ -136,7 +136,7 @@ double value_at(DType dtype, const Bytes& elements, std::size_t i) {
     return value;
 }
 
-/// Returns the error bound that docs/compression.md states for one element of a sum or an average. `inputs` is indexed
+/// The error bound that docs/compression.md states for one element of a sum or an average. `inputs` is indexed
 /// by rank.
 struct Bound {
     double exact = 0;

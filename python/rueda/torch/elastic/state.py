@@ -240,7 +240,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # Returns everything that a handler saves, except the live object.
+        # Everything that a handler saves, except the live object itself.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()

@@ -25,7 +25,7 @@ from rueda.torch.operations.handles import (
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Average, Sum
 
-#: Returns the number of a reduction. The arguments are those of Horovod.
+#: The number of a reduction. Horovod passes reductions as such numbers.
 Op: TypeAlias = int
 
 
