@@ -73,8 +73,9 @@ class Parts(unittest.TestCase):
         rueda.shutdown()
 
     def test_a_second_call_with_the_same_ranks_does_nothing(self):
-        """The same ranks in the same order are the same job, whether they are given as a communicator or as a list.
-        Other ranks, or another order, are another job."""
+        """The same ranks in the same order form the same job, whether they are given as a communicator or as a list.
+        Other ranks, or another order, form another job.
+        """
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD

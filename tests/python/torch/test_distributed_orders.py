@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Groups whose ranks are not in the ascending order of the job. The results must equal those of a Gloo group of the same ranks."""
+"""Tests groups whose ranks are not in the ascending order of the job. The results must be equal to those of a Gloo
+group with the same ranks.
+"""
 
 import shutil
 import tempfile
@@ -14,7 +16,7 @@ import torch.distributed as dist
 rueda.init()
 SIZE = rueda.size()
 folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None, 0)
-# The order is a rotation by one rank. With four ranks, this order is not its own inverse.
+# The order is a rotation by one rank. With four ranks, this order differs from its inverse.
 RANK = (rueda.rank() + 1) % SIZE
 dist.init_process_group("rueda", init_method=f"file://{folder}/store", rank=RANK, world_size=SIZE)
 BASE_GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # before 1.13 and 2.0
@@ -22,7 +24,9 @@ BASE_SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scat
 
 
 def pairs():
-    """Groups of Rueda and of Gloo with the same ranks: the world, and, if PyTorch does not sort the ranks, other orders."""
+    """Makes groups of Rueda and of Gloo with the same ranks: the world and, if PyTorch does not sort the ranks, groups
+    with other orders.
+    """
     made = [(dist.group.WORLD, dist.new_group(backend="gloo"))]
     for ranks in (list(reversed(range(SIZE))), [*range(1, SIZE), 0]):
         try:
@@ -50,13 +54,15 @@ def numbers(*shape, seed=0):
 
 class Orders(unittest.TestCase):
     def compare(self, operation):
-        """The results of `operation` on both groups."""
+        """Returns the results of `operation` on both groups."""
         for group, gloo in PAIRS:
             self.assertEqual(dist.get_rank(group), dist.get_rank(gloo))
             torch.testing.assert_close(operation(group), operation(gloo), rtol=0, atol=0)
 
     def compare_with(self, operation, expected_of):
-        """Operations that Gloo lacks in some versions. The expected result is computed here from all ranks' tensors, which Gloo moves."""
+        """Tests operations that some versions of Gloo lack. Gloo gathers the tensors of all ranks, and the test
+        computes the expected result from them.
+        """
         for group, gloo in PAIRS:
             result, mine = operation(group)
             everyones = [None] * SIZE
