@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK and installs it into a new environment that contains nothing else.
+# wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK and installs it into a new environment without other packages.
 # Then it uses the wheel from outside the source tree: alone, with two processes, under mpirun, with every other Python
 # of this machine, and with every PyTorch of this machine, although the wheel was built without PyTorch. If there is a
 # wheel of scripts/wheel that is as new as the sources, that wheel is checked, too. The variables CC, CXX, CXXFLAGS,

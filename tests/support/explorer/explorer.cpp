@@ -20,8 +20,8 @@
 // Branches by races: P. Abdulla, S. Aronsson, B. Jonsson and K. Sagonas, Optimal Dynamic Partial Order Reduction
 // (2014), algorithm 1 (source sets). The older algorithm of Flanagan and Godefroid (2005) misses schedules if it is
 // combined with sleep sets. It skips a branch that sleeps, and so misses the races that only the continuation of this
-// branch would show. Bound
-// on preemptions: M. Musuvathi and S. Qadeer, Iterative Context Bounding (2007).
+// branch would show.
+// Bound on preemptions: M. Musuvathi and S. Qadeer, Iterative Context Bounding (2007).
 
 namespace rueda::explorer {
 namespace {

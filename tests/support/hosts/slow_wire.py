@@ -14,7 +14,8 @@ import time
 
 # these values are from linux/if_packet.h and linux/if_ether.h
 SOL_PACKET = 263
-# With this option, a socket receives packets in the kernel's form: several segments in one packet, and checksums that are not computed yet.
+# With this option, a socket receives packets in the kernel's form: several segments in one packet, and checksums that
+# are not computed yet.
 PACKET_VNET_HDR = 15
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
