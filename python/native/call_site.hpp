@@ -9,7 +9,7 @@
 namespace rueda::python {
 
 struct CallSite {
-    const char* file = nullptr;  ///< stays valid
+    const char* file = nullptr;  ///< valid until the process ends
     std::int32_t line = 0;
 };
 

@@ -149,7 +149,7 @@ PyObject* add_done_callback(PyObject* self, PyObject* callback) {
     if (!operation.callbacks || PyList_Append(operation.callbacks.borrow(), callback) != 0) {
         return nullptr;
     }
-    Py_INCREF(self);  // call_all()'s
+    Py_INCREF(self);  // a reference for call_all()
     const int status = rueda_handle_on_completion(operation.handle.get(), &call_all, self);
     if (status != RUEDA_OK) {
         operation.callbacks = Ref();

@@ -22,7 +22,7 @@ std::vector<std::unique_ptr<InFlight>>& abandoned() {
     return *operations;
 }
 
-/// Never destroyed either.
+/// This object is never destroyed either.
 std::unique_ptr<InFlight>& interrupted_join() {
     static auto* const join = new std::unique_ptr<InFlight>;
     return *join;

@@ -32,7 +32,7 @@ struct InFlight {
     bool is_receive = false;        // if set, the result is the rank that sent the message
     bool is_join = false;           // if set, the result is the rank that joined last
     std::int32_t join_average = 0;  // used by a join: its rueda_join_average
-    std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};  // of its name
+    std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};  // for its name
     Ref callbacks;  // a list; null before the first add_done_callback() and after the callbacks were called
     SharedHandle handle;
 
@@ -54,7 +54,7 @@ struct InFlight {
     /// Returns a text that says which ranks have announced the pending operation and which have not; "" if this is not
     /// known.
     [[nodiscard]] std::string waits_for() const;
-    /// Raises for what wait() returned.
+    /// Raises the Python error for a result of wait().
     void raise_for(int status, double timeout_seconds) const;
     /// Releases the tensors. Called when the operation has ended, because then no rank uses them any more.
     void give_tensors_back();
@@ -76,7 +76,7 @@ void forget_ended(bool all);
 /// Stores a join whose wait a signal handler interrupted. This rank has joined nevertheless, and the next join()
 /// continues the wait.
 void keep_interrupted_join(std::unique_ptr<InFlight> join);
-/// Null: there is none.
+/// Returns the interrupted join, and forgets it; null if there is none.
 [[nodiscard]] std::unique_ptr<InFlight> take_interrupted_join();
 /// Called when an operation begins. Forgets an interrupted join that has ended, because the next join() is a new one.
 void forget_ended_join();

@@ -21,7 +21,7 @@ using SharedHandle = std::shared_ptr<rueda_handle>;
 /// error set.
 [[nodiscard]] PyObject* memory_of_output(const SharedHandle& handle, void* data, std::size_t bytes);
 
-/// allocate(bytes) -> Memory: resident, zeroed.
+/// Implements allocate(bytes) -> Memory. The memory is resident and zeroed.
 PyObject* allocate(PyObject* module, PyObject* bytes);
 
 }  // namespace rueda::python

@@ -417,7 +417,7 @@ PyObject* reduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (name, process_set)
+/// Arguments: (name, process_set)
 PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("barrier_async", count, 2) || !call.read_name(given[0]) || !call.read_set(given[1])) {
@@ -450,14 +450,14 @@ bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
     if (!read_int32(given[0], "peer", peer)) {
         return false;
     }
-    if (peer == RUEDA_ANY_PEER) {  // Python passes None for this
+    if (peer == RUEDA_ANY_PEER) {  // a Python caller passes None to receive from any rank
         raise(RUEDA_INVALID_ARGUMENT, "the peer is rank -1; expected a rank of the job, or None to receive from any");
         return false;
     }
     return true;
 }
 
-/// (tensor, peer, tag, process_set)
+/// Arguments: (tensor, peer, tag, process_set)
 PyObject* send_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::int32_t peer = 0;
@@ -535,7 +535,7 @@ Operation start_join(std::int32_t average) {
     return has_started(*operation, status, handle) ? std::move(operation) : nullptr;
 }
 
-/// (rueda_join_average)
+/// Argument: a rueda_join_average
 template <bool blocking>
 PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     std::int32_t average = 0;

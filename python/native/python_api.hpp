@@ -54,7 +54,7 @@ public:
     Ref() = default;
     /// Takes ownership of a reference. The reference may be null, if the call that made it failed.
     static Ref taken(PyObject* object) { return Ref(object); }
-    /// Adds one.
+    /// Adds a reference to the object.
     static Ref to(PyObject* object) {
         Py_XINCREF(object);
         return Ref(object);

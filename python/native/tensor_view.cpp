@@ -179,7 +179,7 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
 }  // namespace
 
 std::size_t bytes_of(int dtype) {
-    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};  // by number
+    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};  // by the number of the dtype
     static_assert(std::size(kBytes) == kLastDType + 1);
     return dtype >= 0 && dtype <= kLastDType ? kBytes[dtype] : 0;
 }

@@ -9,7 +9,7 @@
 
 namespace rueda::python {
 
-/// Threads: immutable once made.
+/// Threads: any; the object does not change.
 struct TensorView {
     PyObject base;  // PyObject_HEAD
     std::int64_t shape[RUEDA_MAX_DIMENSIONS];

@@ -88,7 +88,7 @@ bool is_plain_memory(PyObject* object) {
     return true;
 }
 
-/// -1 with an error set.
+/// Returns -1 with an error set.
 int dtype_of(PyObject* object) {
     const Ref dtype = Ref::taken(PyObject_GetAttr(object, torch.dtype));
     if (!dtype) {

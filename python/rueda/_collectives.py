@@ -354,7 +354,7 @@ def join(*, average: Literal["all", "active"] = "all") -> int:
 
     Example::
 
-        for batch in batches:  # more on some ranks than on others
+        for batch in batches:  # some ranks have more batches than others
             train(batch)
         last = rueda.join()
         rueda.broadcast_parameters(parameters, root_rank=last)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Resident memory for NumPy."""
+"""NumPy arrays in resident memory."""
 
 from __future__ import annotations
 

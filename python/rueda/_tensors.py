@@ -31,7 +31,7 @@ _SUPPORTED = ", ".join(dtype.name for dtype in DType)
 
 @functools.cache
 def numpy() -> Any:
-    """The module NumPy, imported once."""
+    """Returns the module NumPy. The first call imports it."""
     try:
         import numpy
     except ImportError as error:
@@ -110,7 +110,7 @@ def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
     try:
         try:
             capsule = tensor.__dlpack__(max_version=(1, 0))
-        except TypeError:  # a producer from before version 1
+        except TypeError:  # a producer that only knows version 0 of DLPack
             capsule = tensor.__dlpack__()
         view = _native.view_of_dlpack(capsule)
     except BufferError as error:

@@ -27,7 +27,7 @@ class Compression(enum.IntEnum):
 
 
 class DType(enum.IntEnum):
-    """Types of elements."""
+    """The types of a tensor's elements."""
 
     uint8 = 0
     int8 = 1

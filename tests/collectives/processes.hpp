@@ -31,7 +31,7 @@ public:
     PrivateFolder& operator=(const PrivateFolder&) = delete;
     ~PrivateFolder();
     [[nodiscard]] const std::string& path() const { return path_; }
-    /// The names of its contents.
+    /// Returns the names of the files in the folder.
     [[nodiscard]] std::vector<std::string> entries() const;
 
 private:

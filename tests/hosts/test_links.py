@@ -64,7 +64,7 @@ class LimitInForce:
 class Gigabit(LimitInForce, LimitedLinks):
     rate = "1gbit"
     bits_per_second = 1_000_000_000
-    floats = 8 << 20  # 0.27 s
+    floats = 8 << 20  # the transfer takes at least 0.27 s
 
     def test_conformance(self):
         self.check_conformance(1, 1)
@@ -77,7 +77,7 @@ class SlowAndFar(LimitInForce, LimitedLinks):
     rate = "100mbit"
     delay_ms = 5
     bits_per_second = 100_000_000
-    floats = 1 << 20  # 0.33 s
+    floats = 1 << 20  # the transfer takes at least 0.33 s
 
     def test_conformance(self):
         self.check_conformance(1, 1)

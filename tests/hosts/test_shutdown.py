@@ -13,7 +13,7 @@ import unittest
 from hosts_job import HOSTS_RANK, MPIRUN, SURVIVING
 from test_word import RUEDARUN, TIMEOUT, WordTest
 
-RANKS = 2  # one on each host
+RANKS = 2  # one rank on each host
 HOST_TIMEOUT = "2"
 SILENT = r"host host1 \(rank 1\) has not answered for \d+\.\d s: it was cut off from host0, or has ended or stopped"
 TOO_EARLY = "shutdown: the job ended before all ranks had left it: "

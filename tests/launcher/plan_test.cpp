@@ -747,7 +747,7 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     environment["OMP_NUM_THREADS"] = "1";
     CHECK(found("OMP_NUM_THREADS") == "(none)");
     environment["PMIX_RANK"] = "2";
-    CHECK(found("RUEDA_RANK") == "(none)");  // MPI gives the ranks
+    CHECK(found("RUEDA_RANK") == "(none)");  // MPI gives the ranks their numbers
     environment["SLURM_STEP_NUM_NODES"] = "2";
     CHECK(found("RUEDA_CONTROL_PLANE") == "(none)");
     environment.erase("PMIX_RANK");

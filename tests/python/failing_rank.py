@@ -33,7 +33,7 @@ def fail(way: str) -> None:
 
         threading.Thread(target=interrupt).start()
         try:
-            rueda.allreduce(np.ones(1000), "x")  # rank 2 does not come
+            rueda.allreduce(np.ones(1000), "x")  # rank 2 never calls it
         except KeyboardInterrupt:
             os.write(1, b"<1: KeyboardInterrupt>\n")
             raise
@@ -53,7 +53,7 @@ try:
     if rueda.rank() == 1:
         fail(sys.argv[1])
     if rueda.rank() == 2:
-        time.sleep(float(sys.argv[2]))  # computes, and does not look
+        time.sleep(float(sys.argv[2]))  # this rank computes, and does not check for failures
     rueda.allreduce(np.ones(1000), "x")
 except rueda.Aborted as error:
     heard(error)

@@ -52,7 +52,7 @@ def ending_the_job(inner):
 
 
 def same_everywhere(examples: int):
-    """Of a test with given()."""
+    """Makes the decorator for a test with given(): every rank draws the same examples."""
     drawn = os.environ.get("PROPERTY_SEED")
     chosen = settings(
         max_examples=examples * int(os.environ.get("PROPERTY_FACTOR", "1")),

@@ -11,7 +11,7 @@ import rueda
 
 
 def pair(a, b):
-    """The paper's definition."""
+    """Computes the paper's definition."""
     a_square, b_square, product = a @ a, b @ b, a @ b
     if a_square == 0 or b_square == 0:
         return a + b

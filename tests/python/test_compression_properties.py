@@ -26,7 +26,7 @@ SUMS = (rueda.Sum, rueda.Average)
 class Drawn:
     dtype: str
     shape: tuple[int, ...]
-    way: str  # what the call says
+    way: str  # the compression that the call asks for
     name: str
     op: rueda.ReduceOp
     exponent: int

@@ -24,7 +24,7 @@ Call = Callable[[str | None], object]
 
 
 def setUpModule():
-    os.environ["RUEDA_FUSION_THRESHOLD"] = "64K"  # tensors above it are wanted
+    os.environ["RUEDA_FUSION_THRESHOLD"] = "64K"  # so that some tensors are larger than this
     rueda.init()
 
 
@@ -327,7 +327,7 @@ class BetweenRanks(ErrorTable):
                     told.append(error_of(getattr(calls, kind)(), f"joined {kind}"))
             if rueda.rank() not in joined:
                 self.assertEqual(rueda.allreduce(np.ones(1), "goes on", rueda.Sum)[0], rueda.size() - len(joined))
-            rueda.join()  # which sees nothing of it
+            rueda.join()  # join() itself does not get the error
             everyones = rueda.allgather_object(told)
             self.assertEqual(everyones, [[] if rank in joined else expected for rank in range(rueda.size())])
             for kind in ("broadcast", "allgather", "alltoall", "reducescatter", "gather", "scatter", "reduce"):

@@ -343,7 +343,7 @@ class OnOneRank(unittest.TestCase):
         if rueda.rank() == 1:
             with self.assertRaisesRegex(LookupError, "of the test"):
                 rueda.broadcast_parameters([first, OnceATensor(second), third])
-            rueda.broadcast_(second, 0, "parameters.1")  # which rank 0 waits for
+            rueda.broadcast_(second, 0, "parameters.1")  # rank 0 waits for this operation
         else:
             rueda.broadcast_parameters([first, second, third])
         for tensor in (first, second, third):

@@ -55,7 +55,7 @@ class UnnamedGroups(unittest.TestCase):
                 with self.assertRaises(TypeError):
                     call()
             with self.assertRaises(rueda.InvalidArgument):
-                rueda.grouped_allreduce_([mine, mine])  # which share memory
+                rueda.grouped_allreduce_([mine, mine])  # both outputs are the same memory
         self.check()
 
     def test_groups_without_a_name_that_a_rank_in_join_has_not_started(self):
@@ -71,7 +71,8 @@ class UnnamedGroups(unittest.TestCase):
             with self.assertRaisesRegex(rueda.InvalidArgument, r"'tied_1of\d' and 'tied_\dof\d' overlap in memory"):
                 rueda.grouped_allreduce_(members, "tied", rueda.Sum)
         np.testing.assert_array_equal(shared, np.ones(1000, np.float32))  # nothing was started
-        for result in rueda.grouped_allreduce([shared, shared], "tied", rueda.Sum):  # reading twice is no harm
+        # The same tensor may be an input twice.
+        for result in rueda.grouped_allreduce([shared, shared], "tied", rueda.Sum):
             np.testing.assert_array_equal(result, np.full(1000, rueda.size()))
 
     def test_groups_of_the_next_job_s_sets_are_counted_anew(self):

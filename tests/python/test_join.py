@@ -47,13 +47,13 @@ class Join(unittest.TestCase):
         same = np.random.default_rng(7)  # on all ranks
         for round_ in range(6):
             batches = same.integers(0, 6, rueda.size())
-            batches[same.integers(rueda.size())] += 1  # one at least
+            batches[same.integers(rueda.size())] += 1  # at least one rank has a batch
             inputs = same.integers(-9, 10, (7, rueda.size(), 40)).astype(np.float32)
             average = ("all", "active")[round_ % 2]
             for step in range(batches[rueda.rank()]):
                 given = inputs[step, batches > step]
                 mine = inputs[step, rueda.rank()]
-                shape = (step % 3 + 1, 5)  # changes while some are away
+                shape = (step % 3 + 1, 5)  # changes while some ranks have joined
                 results = [
                     rueda.allreduce_async(mine, "sum", rueda.Sum),
                     rueda.allreduce_async(mine[:15].reshape(3, 5)[: shape[0]], "shaped", rueda.Max),

@@ -124,7 +124,7 @@ class JoinProperties(JobTest):
             with self.assertRaisesRegex(rueda.InvalidArgument, f"this {drawn.kind} needs every rank, and rank") as told:
                 handle.result()
             for rank in joined:
-                self.assertRegex(str(told.exception), rf"\b{rank}\b|-")  # or within a range
+                self.assertRegex(str(told.exception), rf"\b{rank}\b|-")  # or the rank is within a range
             return
         result = handle.result()
         if right is None:

@@ -155,7 +155,7 @@ class Signals(unittest.TestCase):
             rueda.barrier("interrupted")
             rueda.allreduce_(tensor, "signal", rueda.Sum)
             rueda.barrier("joined")
-        self.assertEqual(tensor[0], 2)  # the operation went on
+        self.assertEqual(tensor[0], 2)  # the operation continued after the signal
 
 
 class Forks(unittest.TestCase):

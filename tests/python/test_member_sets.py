@@ -75,7 +75,7 @@ raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among(pair), "is kno
 raised(rueda.InvalidArgument, lambda: rueda.remove_process_set(pair), "each leaves it with leave_process_set")
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "process set 0 is none")
 
-# Members who disagree, and meet.
+# The members give different lists of ranks.
 if size > 2 and rank < 3:
     asked = [0, 1, 2] if rank else [0, 1]
     if rank < 2:
@@ -85,7 +85,7 @@ if size > 2 and rank < 3:
             "rank 0: add_process_set_among([0, 1]); rank 1: add_process_set_among([0, 1, 2])",
         )
 
-# A set of one.
+# A set with one member.
 alone = rueda.add_process_set_among([rank])
 assert rueda.allreduce(np.array([7.0]), process_set=alone)[0] == 7
 rueda.leave_process_set(alone)

@@ -130,7 +130,7 @@ class MessageProperties(JobTest):
                     handles.append(self.send(next(sends_left), blocking=False))
                 else:
                     received.append(self.receive(next(receives_left), blocking=False))
-        elif way == "receives first":  # then no send waits forever
+        elif way == "receives first":  # receives are started first, so no send waits forever
             received = [self.receive(message, blocking=False) for message in receives]
             for message in sends:
                 if own.random() < 0.5:

@@ -19,7 +19,7 @@ def tearDownModule():
 
 
 def pattern(size, dtype, seed):
-    """The same on every rank."""
+    """Returns the same random values on every rank."""
     return np.random.default_rng(seed).integers(0, 100, size).astype(dtype)
 
 

@@ -372,7 +372,7 @@ class OthersOperations(unittest.TestCase):
         right = np.concatenate([rows(r) for r in ranks()])
         result = rueda.allgather(rows(rueda.rank()), "rows")
         np.testing.assert_array_equal(result, right)
-        result[:] = 0  # it is the caller's own
+        result[:] = 0  # the caller owns the result, and may write to it
         out = np.empty_like(right)
         self.assertIs(rueda.allgather(rows(rueda.rank()), "rows", out=out), out)
         np.testing.assert_array_equal(out, right)

@@ -216,7 +216,7 @@ class Properties(JobTest):
             if process_set.included():
                 starters.append(Starter(operation, f"operation {index}", process_set))
         begun = []
-        for starter in own.sample(starters, len(starters)):  # another order on every rank
+        for starter in own.sample(starters, len(starters)):  # the order differs between ranks
             handle, right = starter.begin()
             callbacks = Callbacks(own.choice([0, 0, 1, 3]))
             callbacks.add_to(handle)

@@ -26,7 +26,7 @@ def sparse(rank: int, dims: int) -> tuple[np.ndarray, np.ndarray]:
     places.
     """
     random = np.random.default_rng(100 + rank)
-    count = 5 * rank  # rank 0 has none
+    count = 5 * rank  # rank 0 has no places
     places = np.stack([random.integers(0, extent, count) for extent in (11, 4)[:dims]], axis=1)
     return places, random.integers(-9, 9, (count, *(4, 2)[dims - 1 :])).astype(np.float64)
 

@@ -13,7 +13,7 @@ export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONPATH RUEDA_MPI_PLUGIN
 "$python" -c 'import scikit_build_core' 2>/dev/null || { echo "scikit-build-core is not installed: skipped"; exit 77; }
 mkdir -p "$work"
-rm -rf "$work/environment" "$work/portable" "$work/wheels" "$work/renamed"  # the objects stay
+rm -rf "$work/environment" "$work/portable" "$work/wheels" "$work/renamed"  # the compiled objects stay
 
 begin=$SECONDS
 # If CXXFLAGS were set in the environment, they would come before CMake's flags of the build type. Then ccache would not

@@ -97,10 +97,10 @@ struct RanksOptions {
 
 enum class RankEnd : std::uint8_t {
     returned,
-    threw,   ///< text holds what it threw
+    threw,   ///< the body threw an exception; `text` describes it
     exited,  ///< the body did not return: it ended the process itself, with exit_status
-    killed,  ///< by `signal`
-    hung,    ///< killed by the watchdog
+    killed,  ///< the signal `signal` killed the process
+    hung,    ///< the watchdog killed the process at the deadline
 };
 
 struct RankOutcome {

@@ -97,7 +97,7 @@ _MPI_LIB_AVAILABLE = True
 
 
 def _check_has_gpu() -> bool:
-    """Asked by Horovod's gpu_available()."""
+    """Horovod's gpu_available() calls it."""
     return torch.cuda.is_available()
 
 

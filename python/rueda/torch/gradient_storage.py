@@ -97,7 +97,7 @@ class ResidentStorage:
 
 
 class _Place:
-    """For one gradient."""
+    """The place of one gradient."""
 
     __slots__ = ("address", "dtype", "memory", "shape")
 

@@ -95,7 +95,7 @@ def _global_set() -> ProcessSet:
     return made
 
 
-#: All ranks.
+#: The set of all ranks.
 global_process_set = _global_set()
 
 # The sets that are registered in the present job, without the global set.

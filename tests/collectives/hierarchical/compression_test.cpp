@@ -140,7 +140,7 @@ double value_at(DType dtype, const Bytes& elements, std::size_t i) {
 /// by rank.
 struct Bound {
     double exact = 0;
-    double most = 0;  // largest difference allowed
+    double most = 0;  // the largest allowed difference
     bool holds = true;
 
     Bound(const TensorPlan& tensor, const HostOf& layout, const std::vector<double>& inputs) {

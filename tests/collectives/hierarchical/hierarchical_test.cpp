@@ -344,7 +344,7 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
         const std::size_t under_way = hosts.transport(0).under_way();
         CHECK(under_way > 0);
         hosts.lose(0);
-        static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends into it
+        static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends to the lost host
         std::size_t ended = 0;
         for (collectives::Transport::Ticket ticket = 1; ticket <= under_way; ++ticket) {
             // this writes to the memory; if that is forbidden, a sanitizer reports an error

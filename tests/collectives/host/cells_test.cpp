@@ -108,7 +108,7 @@ TEST_CASE("a member that has its results to fetch keeps its cells from an exchan
     quick.begin_allreduce();
     REQUIRE(run(late.allreduce) == StepResult::waiting);
     REQUIRE(run(quick.allreduce) == StepResult::waiting);
-    while (arenas[0]->progress(0).reduced.load() < 2) {  // all combined, nothing fetched
+    while (arenas[0]->progress(0).reduced.load() < 2) {  // until all chunks are combined and none is fetched
         REQUIRE(late.allreduce.step() == StepResult::advanced);
     }
     REQUIRE(run(quick.allreduce) == StepResult::done);

@@ -66,7 +66,7 @@ public:
 
 private:
     struct Place {
-        std::byte* memory = nullptr;  // as its owner sees it
+        std::byte* memory = nullptr;  // the address in the owner's mapping
         std::uint64_t offset = 0;     // in the owner's resident region
         bool resident = false;
     };

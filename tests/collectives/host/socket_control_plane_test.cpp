@@ -270,7 +270,7 @@ TEST_CASE("other processes do not disturb the rendezvous, and learn why they are
         base::UniqueFd silent;
         if (rank == 1) {
             silent = raw_connection(name);
-            say(raw_connection(name), tests::pattern(3, 1));  // and then closes the connection
+            say(raw_connection(name), tests::pattern(3, 1));  // the connection closes at once
             refusals =
                 refusal(tests::pattern(kHelloBytes, 1)) + refusal(encode_hello({1, 3})) + refusal(encode_hello({0, 2}));
         }
@@ -354,7 +354,7 @@ TEST_CASE("a name that another user has taken is an error at once, on all ranks"
     name.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
     constexpr uid_t kOther = 65534;
-    REQUIRE(::seteuid(kOther) == 0);  // whose the socket is then
+    REQUIRE(::seteuid(kOther) == 0);  // this user will own the socket
     const bool is_bound = ::bind(taken.value(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
                           (!listens || ::listen(taken.value(), 16) == 0);
     REQUIRE(::seteuid(0) == 0);

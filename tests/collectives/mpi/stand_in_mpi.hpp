@@ -63,7 +63,7 @@ public:
     bool others_meet = false;
     std::vector<int> those_who_meet;
     std::function<void()> during_creation = [] {};  ///< called while a communicator is created
-    bool is_between = false;                        ///< communicators are intercommunicators
+    bool is_between = false;                        ///< true: communicators are intercommunicators
 
     bool initialized() override { return is_initialized; }
     bool finalized() override { return is_finalized; }

@@ -496,7 +496,7 @@ class Works(unittest.TestCase):
         for index in range(30):
             future = dist.all_reduce(torch.full((4,), float(RANK + index)), async_op=True).get_future()
             if index % SIZE == RANK:
-                future.wait()  # has completed, here
+                future.wait()  # on this rank, the future has completed
             futures.append(future.then(again(index, seen)))
             ones = torch.ones(5 + index)
             dist.all_reduce(ones)  # meanwhile the program itself starts operations, too
@@ -650,7 +650,7 @@ class Works(unittest.TestCase):
         dist.barrier(group=GLOO)
         if last == RANK:
             work = dist.all_reduce(tensor, group=everybody, async_op=True)
-        work.wait()  # it went on
+        work.wait()  # the operation was still pending
         alike(tensor, torch.full((4,), float(SIZE)))
 
     @ON_ONE_HOST

@@ -33,7 +33,7 @@ def pairs():
             made.append(
                 tuple(dist.new_group(ranks, backend=backend, sort_ranks=False) for backend in ("rueda", "gloo"))
             )
-        except TypeError:  # this PyTorch does
+        except TypeError:  # this PyTorch sorts the ranks
             break
     return made
 
@@ -47,7 +47,7 @@ def tearDownModule():  # noqa: N802  (unittest's)
 
 
 def numbers(*shape, seed=0):
-    """Others on each rank."""
+    """Returns numbers that differ between the ranks."""
     generator = torch.Generator().manual_seed(100 * seed + RANK)
     return torch.randint(1, 50, shape, generator=generator).float()
 
@@ -210,7 +210,7 @@ class Orders(unittest.TestCase):
             if RANK == 1:
                 dist.send(torch.ones(1), 0, group=group)
             elif RANK == 0:
-                self.assertEqual(dist.recv(torch.zeros(1), group=group), 1)  # from whom
+                self.assertEqual(dist.recv(torch.zeros(1), group=group), 1)  # the result is the sender
 
 
 if __name__ == "__main__":

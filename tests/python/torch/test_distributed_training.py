@@ -478,7 +478,7 @@ class Beside(unittest.TestCase):
             except rueda.NotInitialized as error:
                 os.write(writing, str(error).encode())
             finally:
-                dist.destroy_process_group()  # the parent's group goes on
+                dist.destroy_process_group()  # the parent's group still works afterwards
                 os._exit(0)
         os.close(writing)
         os.waitpid(child, 0)

@@ -127,7 +127,7 @@ class Allreduce(Case):
             hvd.allreduce(torch.tensor([3]), compression=hvd.Compression.fp16), torch.tensor([3]), torch.int64
         )
 
-        class Halves:  # what users write
+        class Halves:  # a compressor as users write it
             @staticmethod
             def compress(tensor):
                 return tensor / 2, 2

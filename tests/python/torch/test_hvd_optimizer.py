@@ -185,7 +185,7 @@ class Equality(Case):
         model, reference = model_of(), model_of()
         for trained in (model, reference):
             for parameter in trained.parameters():
-                parameter.requires_grad_(parameter.ndim == 2)  # it takes matrices alone
+                parameter.requires_grad_(parameter.ndim == 2)  # Muon accepts only matrices
         weights = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         optimizer = hvd.DistributedOptimizer(torch.optim.Muon(weights.values(), lr=0.05), weights.items())
         train(model, optimizer, mine)
@@ -565,7 +565,7 @@ class HowItIsUsed(Case):
         file = io.BytesIO()
         torch.save(model, file)
         other = copy.deepcopy(model)
-        loss_of(other, *mine(0)).backward()  # is nobody's
+        loss_of(other, *mine(0)).backward()  # no optimizer has hooks on this copy
         train(model, optimizer, mine, 1)
 
     def test_made_where_nothing_is_recorded(self):

@@ -64,7 +64,7 @@ class Timeline(unittest.TestCase):
                 file.write('[\n{"name": "of an earlier job"}\n]\n')
         hvd.barrier()
         hvd.start_timeline(self.path, mark_cycles=True)
-        hvd.start_timeline(self.path)  # which it does already
+        hvd.start_timeline(self.path)  # this file is already being written
         self.train()
         hvd.allgather(torch.ones(2), name="rows")
         hvd.allreduce(torch.ones(2))

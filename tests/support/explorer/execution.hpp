@@ -22,7 +22,7 @@ using SyncClock = VectorClock<kMaxThreads>;
 /// The state of an address within one schedule.
 struct Object {
     const void* address = nullptr;
-    const char* name = nullptr;  ///< null: reports show its number
+    const char* name = nullptr;  ///< if null, reports show the object's number
     int index = -1;
     SyncClock released;  ///< what a thread learns of the past if it reads the present value with acquire
     int plain_writer = -1;

@@ -59,7 +59,7 @@ class RuedaBackend(Operations, Base):
 
 
 class NewerProcessGroup(RuedaProcessGroup):
-    """A group of Rueda alone."""
+    """Makes a group that has only this backend."""
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         super().__init__(store, rank, size, membership, timeout)
@@ -92,7 +92,7 @@ class NewerProcessGroup(RuedaProcessGroup):
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """Called through register_backend."""
+    """PyTorch calls it, because register_backend() got it."""
     membership = Membership(store, rank, size, timeout)
     if backends_of_group() != {"rueda"}:
         return RuedaBackend(rank, size, membership, timeout)

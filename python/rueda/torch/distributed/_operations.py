@@ -128,7 +128,7 @@ class Operations:
         """Takes a list with one part for each rank of the group, and sorts it into the order of the set."""
         return parts if self._set_order is None else [parts[rank] for rank in self._set_order]
 
-    # One tensor becomes the result.
+    # Operations that reduce one tensor in place.
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Reduces the tensors of all members. Element i of the tensor becomes the reduction of the elements i of all
@@ -191,7 +191,7 @@ class Operations:
     allreduce_sparse = allreduce
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """An allreduce of each tensor."""
+        """Does an allreduce of each tensor."""
         opts = c10d.AllreduceCoalescedOptions() if opts is None else opts
         started = [
             self._reduce_in_place(check(tensor, "all_reduce"), opts.reduceOp, "all_reduce") for tensor in tensors
@@ -243,7 +243,7 @@ class Operations:
                 finish = functools.partial(plain.copy_, dense)
         return self._work("reduce", handle, [tensor], opts, finish)
 
-    # Each member's tensor, for all.
+    # Operations that give all members the tensor of each member.
 
     def _gather_into(self, output: Tensor, tensor: Tensor) -> Handle[Any]:
         """Gathers the members' tensors. `output` is contiguous memory for the elements of all members together."""
@@ -323,7 +323,7 @@ class Operations:
         )
 
     def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> RuedaWork:
-        """all_gather_single of each."""
+        """Does all_gather_single() for each pair of tensors."""
         opts = c10d.AllgatherOptions() if opts is None else opts
         started = [self._allgather_single(output, one) for output, one in zip(outputs, inputs, strict=True)]
         return self._work(
@@ -414,7 +414,7 @@ class Operations:
     def reduce_scatter_single_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
-        """reduce_scatter_single of each."""
+        """Does reduce_scatter_single() for each pair of tensors."""
         opts = c10d.ReduceScatterOptions() if opts is None else opts
         started = [
             self._reduce_scatter_single(output, one, opts.reduceOp) for output, one in zip(outputs, inputs, strict=True)
@@ -481,7 +481,7 @@ class Operations:
         finish = _copied_to(output, dense)
         return self._work("scatter", handle, [output], opts, finish)
 
-    # From each to each.
+    # Operations in which each member sends to each member.
 
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Member r gets the r-th tensor of every member. The tensors may have different sizes."""
@@ -556,7 +556,7 @@ class Operations:
 
         return handle, finish
 
-    # From one to another.
+    # Messages from one member to another.
 
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
         """Sends a tensor to one member, which must receive it with the same tag."""
@@ -566,7 +566,7 @@ class Operations:
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
 
     def recv(self, tensors: list[Tensor], src: int, tag: int = 0) -> RuedaWork:
-        """Receives from one member."""
+        """Receives a tensor from one member."""
         return self._receive(tensors, self._peer(src, "recv"), tag, f"recv from rank {src}, tag {tag},")
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> RuedaWork:
@@ -584,7 +584,7 @@ class Operations:
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
 
-    # The rendezvous of a group.
+    # Operations in which the members only wait for each other.
 
     def barrier(self, opts: Any = None) -> RuedaWork:
         """Completes when every member has called barrier()."""

@@ -38,7 +38,7 @@ class Order:
         self.group = group
         self._changing = threading.Lock()
         self._given_up: dict[object, str] = {}  # the key is the operation; the value tells how the wait ended
-        self._is_broken = False  # cannot be repaired
+        self._is_broken = False  # True: another wait cannot repair the order
 
     def check(self) -> None:
         """Called before this rank starts an operation of the group.
@@ -128,7 +128,7 @@ class Operation:
 
     @property
     def what(self) -> str:
-        """A description for messages."""
+        """Describes the operation for messages."""
         return f"{self._what} of group '{self._order.group}'"
 
     def wait(self, timeout: float | None) -> None:
@@ -142,7 +142,7 @@ class Operation:
             try:
                 self._wait_for_handles(timeout)
             except BaseException as error:
-                if timeout is None:  # also for Ctrl-C
+                if timeout is None:  # also if Ctrl-C interrupted the wait
                     self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
                 raise
             self._conclude()
@@ -162,7 +162,7 @@ class Operation:
                 self.error = self.error or _failure_of(handle)
             except Exception as error:
                 if not handle.poll():
-                    raise  # of the wait itself
+                    raise  # the error of the wait, not of the operation
                 self.error = self.error or error
 
     def is_overdue(self) -> bool:
@@ -186,7 +186,7 @@ class Operation:
         )
 
     def wait_a_while(self, seconds: float) -> bool:
-        """For the watch of futures."""
+        """The thread that watches futures calls it."""
         for handle in self.handles:
             if not handle.poll():
                 handle._wait_a_while(seconds)

@@ -56,7 +56,7 @@ class RuedaProcessGroup(Operations, Base):
     def allgather_into_tensor_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
-        """all_gather_single of each."""
+        """Does all_gather_single() for each pair of tensors."""
         return self.all_gather_single_coalesced(outputs, inputs, opts)
 
     def _reduce_scatter_base(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
@@ -65,7 +65,7 @@ class RuedaProcessGroup(Operations, Base):
     def reduce_scatter_tensor_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
-        """reduce_scatter_single of each."""
+        """Does reduce_scatter_single() for each pair of tensors."""
         return self.reduce_scatter_single_coalesced(outputs, inputs, opts)
 
     def alltoall_base(
@@ -76,7 +76,7 @@ class RuedaProcessGroup(Operations, Base):
         input_split_sizes: Sequence[int],
         opts: Any = None,
     ) -> RuedaWork:
-        """all_to_all_single."""
+        """Does the same as all_to_all_single()."""
         return self.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
 
     def _start_coalescing(self, *_: Any) -> None:

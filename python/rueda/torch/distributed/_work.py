@@ -51,7 +51,7 @@ class RuedaWork(Work):  # type: ignore[misc]
         return self.is_completed() and self.operation.error is None
 
     def exception(self) -> Exception | None:
-        """The error of the operation."""
+        """Returns the error of the operation."""
         return self.operation.error if self.is_completed() else None
 
     def result(self) -> list[torch.Tensor]:

@@ -24,7 +24,7 @@ def join(device: int = -1) -> int:
 
     Example::
 
-        for batch in batches:  # more on some ranks than on others
+        for batch in batches:  # some ranks have more batches than others
             train(batch)
         hvd.join()
     """

@@ -121,7 +121,7 @@ def split_list(items: list[Any], num_parts: int) -> list[list[Any]]:
 
 
 def is_iterable(x: object) -> bool:
-    """Whether iter() takes the object."""
+    """Returns True if iter() accepts the object."""
     try:
         iter(x)  # type: ignore[call-overload]
     except TypeError:
