@@ -95,8 +95,8 @@ def _is_ours(url: str) -> bool:
 
 
 def _is_ruedarun_on_one_host(size: int) -> bool:
-    """Returns True if RANK and the other variables have the values that ruedarun set for its ranks, so the program did
-    not change them.
+    """Returns True if ruedarun started all ranks on this host, and RANK and the other variables still have the values
+    that ruedarun set.
     """
     if "RUEDA_LAUNCHER_FD" not in os.environ:
         return False
