@@ -17,7 +17,7 @@ namespace {
 
 bool wanted = false;
 
-/// Returns a new reference; empty if there is no such attribute.
+/// Returns a new reference to the attribute; empty if there is no such attribute.
 Ref attribute(const Ref& object, const char* name) {
     return object ? Ref::taken(PyObject_GetAttrString(object.borrow(), name)) : Ref();
 }
@@ -38,7 +38,7 @@ bool is_of(const Ref& frame, std::string_view package) {
     return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
 }
 
-/// Returns the innermost frame, from `frame` outwards, that is in none of the packages.
+/// Starts at `frame` and goes outwards. Returns the first frame whose code is in none of the packages.
 Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages) {
     Ref frame = Ref::to(from.borrow());
     while (is_frame(frame) && std::any_of(packages.begin(), packages.end(),
@@ -48,14 +48,14 @@ Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages
     return frame;
 }
 
-/// The frame of the program. Calls that PyTorch itself makes on its own threads have no such frame.
+/// Prefer a frame of the user's program. There is none if PyTorch itself makes the call on one of its own threads.
 Ref calling_frame() {
     Ref caller = outside_of(Ref::to(reinterpret_cast<PyObject*>(PyEval_GetFrame())), {"rueda"});
     Ref of_program = outside_of(caller, {"rueda", "torch"});
     return is_frame(of_program) ? std::move(of_program) : std::move(caller);
 }
 
-/// The number of names is at most that of the program's files. They are never freed, because pending operations keep
+/// There are at most as many names as the program has files. The names are never freed, because pending operations keep
 /// pointers to them.
 const char* kept(std::string_view file) {
     static auto* const files = new std::set<std::string, std::less<>>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Finds the line of the program that made a call, for RUEDA_CALL_SITES=1. Threads: a thread that holds the GIL.
+// Finds the line of the program that made a call, for RUEDA_CALL_SITES=1. Threads: call these functions on a thread
+// that holds the GIL.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +9,16 @@
 namespace rueda::python {
 
 struct CallSite {
-    const char* file = nullptr;  ///< stays valid
+    const char* file = nullptr;  ///< valid until the process ends
     std::int32_t line = 0;
 };
 
-/// Whether the job records call sites. Valid after init. To find a call site costs microseconds for each call.
+/// Returns true if the job records call sites. Valid after init. Finding a call site adds microseconds to each call.
 void note_if_call_sites_are_wanted();
 [[nodiscard]] bool call_sites_are_wanted();
-/// Returns the innermost frame that is neither in the package rueda nor in PyTorch, whose torch.distributed calls the
-/// backend. If there is no such frame, returns one of PyTorch. The file is null if there is none either.
+/// Returns the innermost frame that belongs neither to the package rueda nor to PyTorch (torch.distributed calls
+/// Rueda's backend from PyTorch's code). If there is no such frame, returns the innermost frame of PyTorch. If there is
+/// none either, the file is null.
 [[nodiscard]] CallSite calling_site();
 
 }  // namespace rueda::python

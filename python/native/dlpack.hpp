@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The structures of DLPack, versions 0 and 1, as its specification lays them out (https://dmlc.github.io/dlpack).
+// The structures of DLPack, versions 0 and 1, with the layout that the DLPack specification prescribes
+// (https://dmlc.github.io/dlpack).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ struct Tensor {
     std::int32_t ndim;
     DataType dtype;
     std::int64_t* shape;
-    std::int64_t* strides;  // in elements; null in version 0 means dense
+    std::int64_t* strides;  // counted in elements; in version 0, null means dense
     std::uint64_t byte_offset;
 };
 

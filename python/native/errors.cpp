@@ -7,7 +7,7 @@
 namespace rueda::python {
 namespace {
 
-// Written once by rueda/__init__.py, under the GIL, before anything can fail.
+// rueda/__init__.py sets these once, under the GIL, before any call can fail.
 PyObject* error_classes = nullptr;
 PyObject* adapt_function = nullptr;
 PyObject* await_function = nullptr;
@@ -26,15 +26,15 @@ PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t
 }
 
 void raise(int status, const std::string& text) {
-    // Ctrl-C reaches all ranks, and the first rank that it ends aborts the others. A rank that has both an Aborted and
-    // its own Ctrl-C reports its own Ctrl-C.
+    // Ctrl-C interrupts all ranks. The first rank that ends because of it aborts the other ranks. If a rank has
+    // received both an Aborted and its own Ctrl-C, it reports its own Ctrl-C.
     if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
         return;
     }
-    // Returns a borrowed reference; null, with an error set, for a status that this package does not know.
+    // This reference is borrowed. It is null, with an error set, if this package does not know the status.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {
-        // Texts of the C interface may quote bytes that are not UTF-8.
+        // The error texts of the C interface may quote bytes that are not valid UTF-8.
         const Ref message =
             Ref::taken(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
         if (message) {
@@ -44,7 +44,8 @@ void raise(int status, const std::string& text) {
 }
 
 void raise_last(int status) {
-    // The library's texts use the names of C++ functions. In Python the functions have the same names.
+    // The library's error texts contain names of C++ functions. In Python, the functions have the same names without
+    // the namespace.
     std::string text = rueda_last_error();
     for (std::size_t at = text.find("rueda::"); at != std::string::npos; at = text.find("rueda::", at)) {
         text.replace(at, 7, "rueda.");

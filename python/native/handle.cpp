@@ -29,7 +29,8 @@ void destroy(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// Reads the seconds from `timeout=…`, the only argument; -1 if it is None or missing. Returns false with an error set.
+/// Reads the only argument, `timeout=…`, in seconds. The value is -1 if the argument is None or missing. Returns false
+/// with an error set.
 bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
     if (count + named > 1 ||
@@ -53,7 +54,7 @@ bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names,
     return true;
 }
 
-/// Returns true if the operation succeeded. Otherwise an error is set.
+/// Returns true if the operation succeeded. Otherwise it sets a Python error.
 bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     double seconds = -1;
     if (!read_timeout(arguments, count, names, seconds)) {
@@ -65,7 +66,8 @@ bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
         return true;
     }
     operation.raise_for(status, seconds);
-    // The operation has not ended after a timeout, after a signal, or if a callback was refused the wait.
+    // The operation is still pending if the wait timed out, if a signal interrupted the wait, or if a callback was not
+    // allowed to wait.
     if (operation.has_ended()) {
         operation.give_tensors_back();
     }
@@ -104,7 +106,7 @@ PyObject* waits_for(PyObject* self, PyObject* /*unused*/) {
     return PyUnicode_FromString(operation_of(self).waits_for().c_str());
 }
 
-/// As in concurrent.futures, an exception of a callback is reported by sys.unraisablehook, and is not raised.
+/// As in concurrent.futures, an exception in a callback is not raised. sys.unraisablehook reports it.
 void call_with(PyObject* callback, PyObject* self) {
     const CallbackScope scope;
     const Ref returned = Ref::taken(PyObject_CallFunctionObjArgs(callback, self, static_cast<void*>(nullptr)));
@@ -113,14 +115,14 @@ void call_with(PyObject* callback, PyObject* self) {
     }
 }
 
-/// Runs on a thread of Rueda, or on the calling thread inside add_done_callback(). `data` is a reference to the handle,
-/// which keeps the handle alive until then.
+/// Runs on a thread of Rueda, or on the calling thread inside add_done_callback(). `data` owns a reference to the
+/// handle, so the handle is alive until this function has run.
 void call_all(int /*status*/, const char* /*message*/, void* data) {
     const PyGILState_STATE state = PyGILState_Ensure();
     {
         const Ref self = Ref::taken(static_cast<PyObject*>(data));
-        // The list is taken first. So if a callback adds another callback, the operation counts as ended, and the new
-        // callback is called at once.
+        // The list is taken out before the callbacks run. So if a callback adds another callback, the operation counts
+        // as ended, and the added callback is called at once.
         const Ref callbacks = std::move(operation_of(self.borrow()).callbacks);
         for (Py_ssize_t i = 0, count = PyList_Size(callbacks.borrow()); i < count; ++i) {
             call_with(PyList_GetItem(callbacks.borrow(), i), self.borrow());
@@ -147,7 +149,7 @@ PyObject* add_done_callback(PyObject* self, PyObject* callback) {
     if (!operation.callbacks || PyList_Append(operation.callbacks.borrow(), callback) != 0) {
         return nullptr;
     }
-    Py_INCREF(self);  // call_all()'s
+    Py_INCREF(self);  // a reference for call_all()
     const int status = rueda_handle_on_completion(operation.handle.get(), &call_all, self);
     if (status != RUEDA_OK) {
         operation.callbacks = Ref();
@@ -158,7 +160,8 @@ PyObject* add_done_callback(PyObject* self, PyObject* callback) {
     Py_RETURN_NONE;
 }
 
-/// Without this, the type would inherit the constructor of object, and there could be handles without an operation.
+/// Without this function, the type would inherit the constructor of `object`, and a program could make handles without
+/// an operation.
 PyObject* refuse_to_make(PyTypeObject* /*type*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
     PyErr_SetString(
         PyExc_TypeError,

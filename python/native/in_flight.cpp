@@ -15,14 +15,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Operations whose handles the callers have dropped. Used under the GIL. Never destroyed, because Python ends before
-/// static objects are destroyed.
+/// The operations whose handles the callers have dropped. Used under the GIL. The list is never destroyed, because the
+/// Python interpreter ends before static objects are destroyed.
 std::vector<std::unique_ptr<InFlight>>& abandoned() {
     static auto* const operations = new std::vector<std::unique_ptr<InFlight>>;
     return *operations;
 }
 
-/// Never destroyed either.
+/// This object is never destroyed either.
 std::unique_ptr<InFlight>& interrupted_join() {
     static auto* const join = new std::unique_ptr<InFlight>;
     return *join;
@@ -35,7 +35,7 @@ std::string text_of(PyObject* name) {
     return text == nullptr || name == Py_None ? "the operation" : "'" + std::string(text) + "'";
 }
 
-/// Returns a tuple of integers; null with an error set.
+/// Returns the values as a tuple of integers; null with an error set.
 Ref tuple_of(const std::int64_t* values, std::size_t count) {
     Ref tuple = Ref::taken(PyTuple_New(static_cast<Py_ssize_t>(count)));
     for (std::size_t i = 0; tuple && i < count; ++i) {
@@ -70,7 +70,7 @@ int InFlight::wait(double timeout_seconds) {
             const WithoutGil without_gil;
             status = rueda_wait(handle.get(), std::min(left, kSignalSlice));
         }
-        // A wait that timed out also returns this status, and so may an operation that has ended.
+        // RUEDA_TIMEOUT means either that this wait timed out, or that the operation has ended with this status.
         if (status != RUEDA_TIMEOUT || has_ended()) {
             return status == RUEDA_TIMEOUT ? rueda_wait(handle.get(), 0) : status;
         }
@@ -125,15 +125,15 @@ PyObject* InFlight::conclude() {
     return Ref::to(result.borrow()).release();
 }
 
-/// Returns (memory, shape, dtype) of an output that belongs to the operation; three times None if the caller gave the
-/// output.
+/// Returns (memory, shape, dtype) of an output that Rueda allocated for the operation. Returns three times None if the
+/// caller gave the output.
 PyObject* InFlight::arguments_of_output(std::size_t index) {
     rueda_tensor tensor{};
     const int status = rueda_handle_output_of(handle.get(), index, &tensor);
     if (status == RUEDA_INVALID_ARGUMENT) {
         return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
     }
-    if (status != RUEDA_OK) {  // the output is computed when it is asked for, and this failed
+    if (status != RUEDA_OK) {  // the library prepares the output when this call asks for it, and that failed
         raise_last(status);
         return nullptr;
     }
@@ -164,7 +164,7 @@ PyObject* InFlight::call_finish() {
     }
     const std::int64_t* values = nullptr;
     std::size_t count = 0;
-    // An alltoall has received splits, and so has a gather on its root.
+    // Received splits exist after an alltoall, and after a gather on its root.
     const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
     const Ref splits = has_splits ? tuple_of(values, count) : Ref::to(Py_None);
     if (!splits) {
@@ -215,7 +215,7 @@ std::unique_ptr<InFlight> take_interrupted_join() { return std::move(interrupted
 
 void forget_ended_join() {
     if (interrupted_join() != nullptr && interrupted_join()->has_ended()) [[unlikely]] {
-        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // destroying an operation may run Python code
+        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // its destructor may run Python code
     }
 }
 
@@ -227,14 +227,14 @@ void forget_ended(bool all) {
     if (operations.empty()) [[likely]] {
         return;
     }
-    // Each call looks only at a few operations, so that calls stay short. It continues where the last call ended, so
-    // every operation is looked at in time.
+    // Each call looks at only a few operations, so that the call stays short. The next call continues with the
+    // operations after them, so every operation is looked at eventually.
     static std::size_t next = 0;
     for (std::size_t looks = all ? operations.size() : 4; looks > 0 && !operations.empty(); --looks) {
         next = next < operations.size() ? next : 0;
         if (operations[next]->has_ended()) {
-            // Destroying the operation runs Python code, which may call this function again. So the operation is taken
-            // out of the list first.
+            // Destroying the operation runs Python code, and that code may call this function again. So remove the
+            // operation from the list first.
             const std::unique_ptr<InFlight> ended = std::move(operations[next]);
             operations[next] = std::move(operations.back());
             operations.pop_back();

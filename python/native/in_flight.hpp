@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A pending operation, as Python sees it: its handle, the tensors that it uses, and how its result is made.
+// A pending operation of a Python caller: its handle, the tensors that it uses, and how its result is made.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,49 @@
 
 namespace rueda::python {
 
-/// The longest time, in seconds, that a Python signal handler waits for a blocked caller.
+/// While a caller blocks, Python's signal handlers wait for at most this time, in seconds.
 inline constexpr double kSignalSlice = 0.1;
 
-/// Threads: a thread that holds the GIL; wait() releases it. The caller keeps the object alive during the call.
+/// Threads: a thread that holds the GIL may call the members; wait() releases the GIL meanwhile. The caller keeps the
+/// object alive during the call.
 struct InFlight {
     BorrowedTensor input;
     BorrowedTensor output;              // empty if the output is the input
     std::vector<BorrowedTensor> group;  // the inputs, then the outputs that are not inputs
-    Ref name;                           // str, TensorSlot (which must live as long) or None
-    /// Makes the result. It is either the result itself, or a function that is called with (memory, shape, dtype,
-    /// received splits); for a group, with a list of (memory, shape, dtype).
+    Ref name;                           // a str, a TensorSlot (kept alive by this reference) or None
+    /// Either the result itself, or, if makes_result is set, a function that makes the result. The function is called
+    /// with (memory, shape, dtype, received splits). For a group it is called with a list of (memory, shape, dtype).
     Ref result;
     bool makes_result = false;
-    std::size_t group_outputs = 0;  // for a group whose results Rueda allocates: the number of results
-    bool is_receive = false;        // the result is the rank that sent the message
-    bool is_join = false;           // the result is the rank that joined last
-    std::int32_t join_average = 0;  // for a join: its rueda_join_average
-    std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};  // of its name
-    Ref callbacks;  // the list of callbacks; it exists from the first add_done_callback() until they are called
+    std::size_t group_outputs = 0;  // the number of results of a group if Rueda allocates them
+    bool is_receive = false;        // if set, the result is the rank that sent the message
+    bool is_join = false;           // if set, the result is the rank that joined last
+    std::int32_t join_average = 0;  // used by a join: its rueda_join_average
+    std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};  // for its name
+    Ref callbacks;  // a list; null before the first add_done_callback() and after the callbacks were called
     SharedHandle handle;
 
-    /// A further result of wait(): a Python exception is set, by a signal handler or because a callback must not wait.
+    /// wait() returns this value, besides the status codes, if a Python exception is set: by a signal handler, or
+    /// because a callback must not wait.
     static constexpr int kRaised = -1;
 
-    /// Blocks until the operation has ended, and returns its status, or until `timeout_seconds` have passed, and
-    /// returns RUEDA_TIMEOUT (negative: without a limit). Python's signal handlers run within 100 ms.
+    /// Blocks until the operation has ended, and returns the operation's status. Returns RUEDA_TIMEOUT if the operation
+    /// has not ended after `timeout_seconds`; a negative value sets no limit. Python's signal handlers run within 100
+    /// ms.
     [[nodiscard]] int wait(double timeout_seconds);
-    /// The same for at most about `seconds`, without checks for signals. Returns whether the operation has ended.
+    /// Like wait(), but blocks for at most about `seconds` and does not run signal handlers. Returns true if the
+    /// operation has ended.
     [[nodiscard]] bool wait_a_while(double seconds);
-    /// Whether the operation has ended. If not, this makes some progress. Does not block.
+    /// Returns true if the operation has ended. If it has not, the call makes some progress. Does not block.
     [[nodiscard]] bool has_ended();
     /// Returns the result of an operation that succeeded, as a new reference; null with an error set.
     [[nodiscard]] PyObject* conclude();
-    /// Returns which ranks have announced the pending operation and which have not; "" if that is not known.
+    /// Returns a text that says which ranks have announced the pending operation and which have not; "" if this is not
+    /// known.
     [[nodiscard]] std::string waits_for() const;
-    /// Raises for what wait() returned.
+    /// Raises the Python error for a result of wait().
     void raise_for(int status, double timeout_seconds) const;
-    /// Called when the operation has ended, so that no rank uses the tensors any more.
+    /// Releases the tensors. Called when the operation has ended, because then no rank uses them any more.
     void give_tensors_back();
 
 private:
@@ -60,19 +65,20 @@ private:
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
 };
 
-/// Releases an operation that the caller has dropped: at once if it has ended. Otherwise a later call of this function
-/// or of forget_ended() releases it when it has ended. Until then its tensors stay borrowed.
+/// Releases an operation whose handle the caller has dropped. If the operation has ended, it is released at once.
+/// Otherwise it is released by the first later call of this function or of forget_ended() that finds it ended. Until
+/// then its tensors stay borrowed.
 void abandon(std::unique_ptr<InFlight> operation);
-/// Releases abandoned operations that have ended. It looks at a few of them, or at all if `all` is set.
+/// Releases abandoned operations that have ended. If `all` is set, the call looks at all abandoned operations,
+/// otherwise at a few of them.
 void forget_ended(bool all);
 
-/// Keeps a join whose wait was interrupted by a signal handler. This rank has joined nevertheless, and the next join()
+/// Stores a join whose wait a signal handler interrupted. This rank has joined nevertheless, and the next join()
 /// continues the wait.
 void keep_interrupted_join(std::unique_ptr<InFlight> join);
-/// Null: there is none.
+/// Returns the interrupted join, and forgets it; null if there is none.
 [[nodiscard]] std::unique_ptr<InFlight> take_interrupted_join();
-/// Called when an operation begins: then an interrupted join that has ended is forgotten, because the next join() is a
-/// new one.
+/// Called when an operation begins. Forgets an interrupted join that has ended, because the next join() is a new one.
 void forget_ended_join();
 
 }  // namespace rueda::python

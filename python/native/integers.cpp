@@ -19,7 +19,8 @@ void raise_out_of_range(PyObject* given, const char* what) {
     }
 }
 
-/// Replaces Python's error, which does not name the argument. Errors of other kinds are kept.
+/// Replaces Python's overflow or type error, because that error does not name the argument. Errors of other kinds stay
+/// as they are.
 void raise_wrong_kind(PyObject* given, const char* what, const char* expected) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
         const Ref kind = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(given)));

@@ -13,7 +13,7 @@ struct Memory {
     PyObject base;  // PyObject_HEAD
     void* data;
     Py_ssize_t bytes;
-    SharedHandle handle;  // the operation to which an output belongs; null for resident memory
+    SharedHandle handle;  // the operation that produced the output; null for resident memory
 };
 
 PyTypeObject* memory_type = nullptr;
@@ -36,7 +36,8 @@ void destroy(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
     Memory& memory = memory_of(self);
     if (!memory.handle) {
-        // An array over the memory kept it alive while an operation used it, so freeing it cannot be refused.
+        // An operation that uses the memory keeps this object alive through the array over it. So no operation uses the
+        // memory now, and the library cannot refuse to free it.
         rueda_deallocate(memory.data);
     }
     memory.handle.~SharedHandle();
@@ -73,7 +74,7 @@ PyObject* allocate(PyObject* /*module*/, PyObject* bytes) {
     void* data = nullptr;
     int status = RUEDA_OK;
     {
-        const WithoutGil without_gil;  // touching the memory for the first time takes long, so the GIL is released
+        const WithoutGil without_gil;  // Release the GIL, because touching the memory for the first time takes long.
         status = rueda_allocate(wanted, &data);
     }
     if (status != RUEDA_OK) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type Memory: bytes that Rueda owns, with Python's buffer protocol. They are resident memory, or an
-// operation's result.
+// The Python type Memory gives access to memory of Rueda through Python's buffer protocol. The memory is either
+// resident memory or the result of an operation.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,17 @@
 
 namespace rueda::python {
 
-/// Allocates resident memory. It is freed when the last reference is released.
+/// Allocates resident memory. The memory is freed when the last reference to the Memory is released.
 using SharedHandle = std::shared_ptr<rueda_handle>;
 
-/// Returns a new reference to the type; null with an error set.
+/// Returns a new reference to the type Memory; null with an error set.
 [[nodiscard]] PyObject* make_memory_type();
 
-/// Returns `bytes` bytes of the output of a completed operation, as a new reference; null with an error set.
+/// Returns the first `bytes` bytes of the output of a completed operation as a Memory: a new reference; null with an
+/// error set.
 [[nodiscard]] PyObject* memory_of_output(const SharedHandle& handle, void* data, std::size_t bytes);
 
-/// allocate(bytes) -> Memory: resident, zeroed.
+/// Implements allocate(bytes) -> Memory. The memory is resident and zeroed.
 PyObject* allocate(PyObject* module, PyObject* bytes);
 
 }  // namespace rueda::python

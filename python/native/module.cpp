@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The module rueda._native: librueda's C interface for Python. The functions that users call are in python/rueda.
+// The module rueda._native makes librueda's C interface available in Python. The functions that users call are in
+// python/rueda.
 #include <cstdlib>
 #include <vector>
 
@@ -39,7 +40,8 @@ bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     return PyErr_Occurred() == nullptr;
 }
 
-/// Returns the numbers of the process sets, which were given as a list of lists of int; null with an error set.
+/// Takes a list of lists of int (the ranks of each process set), and returns the numbers of the sets; null with an
+/// error set.
 PyObject* init_with(rueda_init_options options, PyObject* process_sets) {
     const Py_ssize_t given = PyList_Size(process_sets);
     if (given < 0) {
@@ -78,7 +80,7 @@ PyObject* init_with(rueda_init_options options, PyObject* process_sets) {
     return numbers.release();
 }
 
-/// (ranks or None for all, process_sets)
+/// Arguments: (ranks or None for all, process_sets)
 PyObject* init(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
     if (!may_wait()) {
         return nullptr;
@@ -99,7 +101,7 @@ PyObject* init(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
     return init_with(options, given[1]);
 }
 
-/// Arguments: the address of an MPI_Comm, and its size in bytes. The caller keeps the communicator.
+/// Arguments: the address of an MPI_Comm, and its size in bytes. The caller keeps ownership of the communicator.
 PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
     if (!may_wait()) {
         return nullptr;
@@ -114,8 +116,9 @@ PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssi
     return PyErr_Occurred() == nullptr ? init_with(options, given[2]) : nullptr;
 }
 
-/// Waits in slices, so that a Python signal handler (for Ctrl-C) can run while other ranks have not come. If the
-/// handler raises an exception, this rank is in the middle of its shutdown, and the next call continues it.
+/// Waits in short intervals. Between two intervals, a Python signal handler (for Ctrl-C) can run while other ranks have
+/// not called shutdown() yet. If the handler raises an exception, this rank's shutdown is not complete, and the next
+/// call continues it.
 PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     if (!may_wait()) {
         return nullptr;
@@ -136,11 +139,12 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     }
 }
 
-/// For the end of the interpreter, which ends the process with status 0 even if its last handlers raise exceptions.
+/// Needed when the interpreter ends: even if its last handlers raise exceptions, the interpreter ends the process with
+/// status 0.
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
-            std::exit(1);  // as in core/c_interface/initialise.cpp: glibc uses the status of the last call of exit()
+            std::exit(1);  // glibc uses the status of the last exit(), as in core/c_interface/initialise.cpp
         }
     };
     ::on_exit(fail, nullptr);
@@ -159,13 +163,13 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
-/// Raises the error that an operation which writes to the tensor would raise.
+/// Raises the same error as an operation that would write to the tensor.
 PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
     BorrowedTensor borrowed;
     return borrowed.borrow(tensor, /*writable=*/true) ? Ref::to(Py_None).release() : nullptr;
 }
 
-/// For operations that Python starts and waits for by two calls.
+/// Used for operations whose Python function makes two calls: one starts the operation, the other waits for it.
 PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
     return may_wait() ? Ref::to(Py_None).release() : nullptr;
 }
@@ -196,8 +200,8 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
-/// Takes a list of int, and returns the number of the new set that `add` makes. Blocks until all ranks that take part
-/// have called it.
+/// Takes a list of int, and returns the number of the new process set, which `add` makes. Blocks until all ranks that
+/// must take part have called it.
 template <int (*add)(const std::int32_t*, std::size_t, std::int32_t*)>
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
@@ -255,7 +259,7 @@ PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
 }
 
 bool add_type(PyObject* module, const char* name, PyObject* type) {
-    // If this succeeds, the module owns a reference.
+    // On success, the module takes over this reference.
     return type != nullptr && PyModule_AddObject(module, name, type) == 0;
 }
 

@@ -18,10 +18,10 @@ namespace rueda::python {
 namespace {
 
 using Operation = std::unique_ptr<InFlight>;
-/// The arguments of a call. All are positional, and the package's Python functions always pass all of them.
+/// The arguments of a call, all positional. The package's Python functions always pass all of them.
 using Arguments = PyObject* const*;
 
-/// The name and the options of a call. The last argument of the call is the number of the process set.
+/// The name and the options of a call. The number of the process set is always the last argument.
 struct Call {
     const char* name = nullptr;
     rueda_options options = RUEDA_OPTIONS_INIT;
@@ -49,7 +49,7 @@ struct Call {
     [[nodiscard]] bool read_set(PyObject* given) {
         return read_int32(given, "the number of the process set", options.process_set);
     }
-    /// Reads the options from (op, prescale_factor, postscale_factor).
+    /// Reads the options from the arguments (op, prescale_factor, postscale_factor).
     [[nodiscard]] bool read_reduction(Arguments given) {
         return read_int32(given[0], "op", options.reduce_op) &&
                read_double(given[1], "prescale_factor", options.prescale) &&
@@ -76,18 +76,18 @@ Operation new_operation(PyObject* name, PyObject* result, bool makes_result) {
     return operation;
 }
 
-/// Borrows the tensors of `operation`. The second may be the same object as the first, which then is also the output.
+/// Borrows the input and the output of `operation`. If both are the same object, the operation is in place.
 bool borrow(InFlight& operation, PyObject* input, PyObject* output) {
     return operation.input.borrow(input, /*writable=*/input == output) &&
            (input == output || output == Py_None || operation.output.borrow(output, /*writable=*/true));
 }
 
-/// The output of an operation after borrow(): the input itself if the operation is in place.
+/// Returns the output of an operation after borrow(). This is the input if the operation is in place.
 const rueda_tensor& output_of(const InFlight& operation, PyObject* input, PyObject* output) {
     return input == output ? operation.input.tensor() : operation.output.tensor();
 }
 
-/// Takes over the handle that the C function gave. Returns false, with an error set, if the operation was not started.
+/// Stores the handle that the C function returned. Returns false, with an error set, if the operation was not started.
 bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     if (status != RUEDA_OK) {
         raise_last(status);
@@ -98,12 +98,12 @@ bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     return true;
 }
 
-/// Returns the handle of an operation to Python. `status` and `handle` are what the C function gave.
+/// Returns the handle of an operation to Python. `status` and `handle` are the results of the C function.
 PyObject* finish_call(Operation operation, int status, rueda_handle* handle) {
     return has_started(*operation, status, handle) ? new_handle(std::move(operation)) : nullptr;
 }
 
-/// (input, output, name, op, prescale_factor, postscale_factor, result, process_set, compression)
+/// Arguments: (input, output, name, op, prescale_factor, postscale_factor, result, process_set, compression)
 PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("allreduce_async", count, 9) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
@@ -120,7 +120,7 @@ PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of the lists; errors say which tensor is wrong. Returns false with an error set.
+/// Borrows every tensor of the lists. If a tensor is wrong, the error says which one. Returns false with an error set.
 bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::vector<rueda_tensor>& in,
                 std::vector<rueda_tensor>& out) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
@@ -144,7 +144,7 @@ bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::v
     return true;
 }
 
-/// (inputs, outputs, name, op, prescale_factor, postscale_factor, result, process_set, compression)
+/// Arguments: (inputs, outputs, name, op, prescale_factor, postscale_factor, result, process_set, compression)
 PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("grouped_allreduce_async", count, 9) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
@@ -163,7 +163,7 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of the list; errors say which tensor is wrong. Returns false with an error set.
+/// Borrows every tensor of the list. If a tensor is wrong, the error says which one. Returns false with an error set.
 bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tensor>& in) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
     if (PyErr_Occurred() != nullptr) {
@@ -180,7 +180,8 @@ bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tens
     return true;
 }
 
-/// (inputs, name, result, process_set): `result` turns the outputs that Rueda allocated into the returned value.
+/// Arguments: (inputs, name, result, process_set). Rueda allocates the outputs, and `result` turns them into the value
+/// that the caller gets.
 PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("grouped_allgather_async", count, 4) || !call.read_name(given[1]) || !call.read_set(given[3])) {
@@ -196,8 +197,8 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     return finish_call(std::move(operation), status, handle);
 }
 
-/// ([indices, values], shape, name, op, result, process_set): the first argument is a list of inputs as for a group,
-/// the second a list of int.
+/// Arguments: ([indices, values], shape, name, op, result, process_set). The first argument is a list of inputs as for
+/// a group, the second a list of int.
 PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("sparse_allreduce_async", count, 6) || !call.read_name(given[2]) || !call.read_set(given[5]) ||
@@ -219,7 +220,7 @@ PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (inputs, name, op, prescale_factor, postscale_factor, result, process_set)
+/// Arguments: (inputs, name, op, prescale_factor, postscale_factor, result, process_set)
 PyObject* grouped_reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("grouped_reducescatter_async", count, 7) || !call.read_name(given[1]) ||
@@ -237,7 +238,7 @@ PyObject* grouped_reducescatter_async(PyObject* /*module*/, Arguments given, Py_
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (input, output, root_rank, name, result, process_set)
+/// Arguments: (input, output, root_rank, name, result, process_set)
 PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("broadcast_async", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
@@ -257,8 +258,8 @@ PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (input, output or None, name, result, process_set): without an output, `result` makes one of the memory that Rueda
-/// allocated.
+/// Arguments: (input, output or None, name, result, process_set). Without an output, Rueda allocates the memory, and
+/// `result` makes the returned array from it.
 PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("allgather_async", count, 5) || !call.read_name(given[2]) || !call.read_set(given[4])) {
@@ -278,7 +279,7 @@ PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (input, output or None, name, op, prescale_factor, postscale_factor, result, process_set)
+/// Arguments: (input, output or None, name, op, prescale_factor, postscale_factor, result, process_set)
 PyObject* reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("reducescatter_async", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
@@ -302,7 +303,7 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     const Ref list = Ref::taken(PySequence_List(given));
     for (Py_ssize_t i = 0; list && i < PyList_Size(list.borrow()); ++i) {
         PyObject* const rows = PyList_GetItem(list.borrow(), i);
-        // Accepts NumPy's integers too, but no float.
+        // Accepts integers of NumPy too, but not floats.
         splits.push_back(PyNumber_AsSsize_t(rows, PyExc_OverflowError));
         if (PyErr_Occurred() != nullptr) {
             if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
@@ -315,15 +316,15 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     return static_cast<bool>(list);
 }
 
-/// Returns the splits in the form of the C interface. An empty list does not become NULL, because it is a list of the
-/// wrong length.
+/// Converts the splits for the C interface. An empty list does not become NULL: NULL means no splits, but an empty list
+/// has the wrong length and is an error.
 const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& splits) {
     static constexpr std::int64_t kNone = 0;
     return given == Py_None ? nullptr : splits.empty() ? &kNone : splits.data();
 }
 
-/// (input, output or None, splits or None, name, result, process_set): `result` is called in both cases, for the
-/// received splits.
+/// Arguments: (input, output or None, splits or None, name, result, process_set). `result` is called with or without an
+/// output, because it also returns the received splits.
 PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
@@ -345,13 +346,13 @@ PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count
     return finish_call(std::move(operation), status, handle);
 }
 
-/// The output of an operation for which the caller need not give one.
+/// Returns the output of an operation if the caller gave one; otherwise Rueda allocates it.
 const rueda_tensor* output_or_null(const InFlight& operation, PyObject* input, PyObject* output) {
     return output == Py_None ? nullptr : &output_of(operation, input, output);
 }
 
-/// (input, output or None, root_rank, name, result, process_set): `result` is called on every rank; the root's has
-/// received splits.
+/// Arguments: (input, output or None, root_rank, name, result, process_set). `result` is called on every rank. Only the
+/// root has received splits.
 PyObject* gather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("gather_async", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
@@ -371,8 +372,8 @@ PyObject* gather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (input, output or None, splits or None, root_rank, name, result, process_set): without an output, `result` is
-/// called.
+/// Arguments: (input, output or None, splits or None, root_rank, name, result, process_set). Without an output,
+/// `result` is called.
 PyObject* scatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
@@ -395,7 +396,7 @@ PyObject* scatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (input, output or None, root_rank, name, op, prescale_factor, postscale_factor, result, process_set)
+/// Arguments: (input, output or None, root_rank, name, op, prescale_factor, postscale_factor, result, process_set)
 PyObject* reduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("reduce_async", count, 9) || !call.read_name(given[3]) || !call.read_set(given[8]) ||
@@ -416,14 +417,14 @@ PyObject* reduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (name, process_set)
+/// Arguments: (name, process_set)
 PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("barrier_async", count, 2) || !call.read_name(given[0]) || !call.read_set(given[1])) {
         return nullptr;
     }
     Operation operation = new_operation(given[0], Py_None, /*makes_result=*/false);
-    if (call.name != nullptr && *call.name != '\0') {  // the C function accepts a name only in a slot
+    if (call.name != nullptr && *call.name != '\0') {  // the C function takes the name only in a slot
         rueda_slot* slot = nullptr;
         if (const int status = rueda_slot_create_in(call.name, call.options.process_set, &slot); status != RUEDA_OK) {
             raise_last(status);
@@ -437,7 +438,7 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (peer, tag) of a message. False with an error set.
+/// Reads the peer and the tag of a message from (peer, tag). Returns false with an error set.
 bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
     if (!read_int32(given[1], "tag", tag)) {
         return false;
@@ -449,14 +450,14 @@ bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
     if (!read_int32(given[0], "peer", peer)) {
         return false;
     }
-    if (peer == RUEDA_ANY_PEER) {  // Python passes None for this
+    if (peer == RUEDA_ANY_PEER) {  // a Python caller passes None to receive from any rank
         raise(RUEDA_INVALID_ARGUMENT, "the peer is rank -1; expected a rank of the job, or None to receive from any");
         return false;
     }
     return true;
 }
 
-/// (tensor, peer, tag, process_set)
+/// Arguments: (tensor, peer, tag, process_set)
 PyObject* send_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::int32_t peer = 0;
@@ -473,7 +474,7 @@ PyObject* send_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), status, handle);
 }
 
-/// (output, peer or None, tag, process_set): the result is the rank that sent the message.
+/// Arguments: (output, peer or None, tag, process_set). The result is the rank that sent the message.
 PyObject* receive_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::int32_t peer = 0;
@@ -491,7 +492,7 @@ PyObject* receive_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Waits for a join. If a signal handler ends the wait, the next call of join() goes on with it.
+/// Waits for a join. If a signal handler interrupts the wait, the next call of join() continues it.
 PyObject* wait_for(Operation join) {
     const int ended = join->wait(-1);
     if (ended == RUEDA_OK) {
@@ -506,8 +507,8 @@ PyObject* wait_for(Operation join) {
     return nullptr;
 }
 
-/// Returns the join that a signal handler interrupted. Returns null, with an error set, if join() was called with
-/// another average.
+/// Returns the join that a signal handler interrupted. If join() was called with another average, returns null with an
+/// error set.
 Operation same_join(Operation join, std::int32_t average) {
     if (join->join_average != average) {
         keep_interrupted_join(std::move(join));
@@ -520,7 +521,7 @@ Operation same_join(Operation join, std::int32_t average) {
     return join;
 }
 
-/// Returns null, with an error set, if the join was not started.
+/// Starts a join. Returns null, with an error set, if the join was not started.
 Operation start_join(std::int32_t average) {
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;
@@ -534,7 +535,7 @@ Operation start_join(std::int32_t average) {
     return has_started(*operation, status, handle) ? std::move(operation) : nullptr;
 }
 
-/// (rueda_join_average)
+/// Argument: a rueda_join_average
 template <bool blocking>
 PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     std::int32_t average = 0;

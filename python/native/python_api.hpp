@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Python's limited API of 3.10, with which one binary works with every later Python. Python 3.10 also exports the
-// buffer protocol, but only the limited API of 3.11 declares it. So it is declared here (docs/design/0003-python.md).
+// Includes Python's limited API of 3.10, so that one binary works with every later Python. Python 3.10 exports the
+// buffer protocol, but Python's headers declare it in the limited API only from 3.11 on. So this file declares it
+// (docs/design/0003-python.md).
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -13,7 +14,8 @@
 
 extern "C" {
 
-/// The same layout as Python's Py_buffer, which has not changed since 3.3. The stable ABI fixes it from 3.11 on.
+/// The same layout as Python's Py_buffer. This layout has not changed since 3.3, and the stable ABI guarantees it from
+/// 3.11 on.
 struct rueda_py_buffer {
     void* buf;
     PyObject* obj;  // the exporter; a reference
@@ -38,7 +40,7 @@ PyAPI_FUNC(int)
 
 namespace rueda::python {
 
-// Python's PyBUF_WRITABLE, PyBUF_FORMAT, PyBUF_ND, and slot Py_bf_getbuffer.
+// The values of Python's PyBUF_WRITABLE, PyBUF_FORMAT and PyBUF_ND, and of the slot number Py_bf_getbuffer.
 inline constexpr int kWritable = 0x0001;
 inline constexpr int kFormat = 0x0004;
 inline constexpr int kDimensions = 0x0008;
@@ -46,13 +48,13 @@ inline constexpr int kGetBufferSlot = 1;
 
 static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t), "shapes of buffers are given to Rueda as they are");
 
-/// A reference to a Python object. Threads: a thread that holds the GIL.
+/// Owns a reference to a Python object. Threads: use it on a thread that holds the GIL.
 class Ref {
 public:
     Ref() = default;
-    /// Takes over a reference, which is null if a call failed.
+    /// Takes ownership of a reference. The reference may be null, if the call that made it failed.
     static Ref taken(PyObject* object) { return Ref(object); }
-    /// Adds one.
+    /// Adds a reference to the object.
     static Ref to(PyObject* object) {
         Py_XINCREF(object);
         return Ref(object);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type TensorSlot: a name whose look-up is kept between operations.
+// The Python type TensorSlot stores a tensor's name, so that operations need not look up the name each time.
 #pragma once
 
 #include "python/native/python_api.hpp"
@@ -8,11 +8,11 @@
 
 namespace rueda::python {
 
-/// Returns a new reference to the type; null with an error set.
+/// Returns a new reference to the type TensorSlot; null with an error set.
 [[nodiscard]] PyObject* make_slot_type();
-/// The slot of a TensorSlot; null for any other object.
+/// Returns the slot of a TensorSlot; null for an object of any other type.
 [[nodiscard]] rueda_slot* slot_of(PyObject* object);
-/// Returns the bytes of a name, which live as long as the object; null with an error set.
+/// Returns the UTF-8 bytes of a name; null with an error set. The bytes stay valid as long as the object lives.
 [[nodiscard]] const char* text_of_name(PyObject* name);
 
 }  // namespace rueda::python

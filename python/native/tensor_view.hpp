@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type TensorView: a typed, shaped view of memory. It keeps the owner of the memory alive.
+// The Python type TensorView describes memory as a tensor with a dtype and a shape. It keeps the owner of the memory
+// alive.
 #pragma once
 
 #include "python/native/python_api.hpp"
@@ -8,7 +9,7 @@
 
 namespace rueda::python {
 
-/// Threads: immutable once made.
+/// Threads: any; the object does not change.
 struct TensorView {
     PyObject base;  // PyObject_HEAD
     std::int64_t shape[RUEDA_MAX_DIMENSIONS];
@@ -17,14 +18,14 @@ struct TensorView {
     PyObject* owner;
 };
 
-/// The number of bytes of an element; 0 if the number is no dtype.
+/// Returns the number of bytes of an element; 0 if the number is not a dtype.
 [[nodiscard]] std::size_t bytes_of(int dtype);
 
 [[nodiscard]] bool is_tensor_view(PyObject* object);
-/// Returns a new reference to the type; null with an error set.
+/// Returns a new reference to the type TensorView; null with an error set.
 [[nodiscard]] PyObject* make_tensor_view_type();
 
-/// view_of_dlpack(capsule) -> (TensorView, device type). The capsule stays the owner of the memory.
+/// Implements view_of_dlpack(capsule) -> (TensorView, device type). The capsule still owns the memory.
 PyObject* view_of_dlpack(PyObject* module, PyObject* capsule);
 
 }  // namespace rueda::python

@@ -9,12 +9,13 @@
 namespace rueda::python {
 namespace {
 
-/// Written once by set_torch(), under the GIL, and never given back: a module of PyTorch lives as long as the process.
+/// set_torch() writes these once, under the GIL. They are never released, because a module of PyTorch lives as long as
+/// the process.
 struct Torch {
     PyTypeObject* tensor = nullptr;
-    PyObject* strided = nullptr;  // the layout of tensors that are plain memory
+    PyObject* strided = nullptr;  // torch.strided, the layout of tensors that are plain memory
     PyObject* dtypes = nullptr;
-    // The names of the attributes that are read from a tensor. They are made once.
+    // The names of the attributes that this code reads from a tensor. The Python strings are made once.
     PyObject* is_cpu = nullptr;
     PyObject* layout = nullptr;
     PyObject* is_contiguous = nullptr;
@@ -87,7 +88,7 @@ bool is_plain_memory(PyObject* object) {
     return true;
 }
 
-/// -1 with an error set.
+/// Returns -1 with an error set.
 int dtype_of(PyObject* object) {
     const Ref dtype = Ref::taken(PyObject_GetAttr(object, torch.dtype));
     if (!dtype) {

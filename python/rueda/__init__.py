@@ -13,7 +13,7 @@ Example::
     rueda.allreduce_(gradient, "gradient")  # the average over all ranks
     rueda.shutdown()
 
-Started with ``ruedarun -np 2 python train.py``, with plain ``mpirun``, or alone.
+Start the program with ``ruedarun -np 2 python train.py``, with plain ``mpirun``, or alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""`await handle`: a thread waits for the operations that event loops wait for, and wakes the loops.
+"""Implements `await handle`: a thread waits for the operations that asyncio event loops await, and wakes the loops.
 
-The thread blocks on an operation for a moment only, because most operations have ended by then. For the others it adds
-callbacks and sleeps. Now and then it checks them anyway: while a rank waits, it also accepts what its peers have sent it,
-so they can go on (_messages.py).
+The thread first blocks on an operation for a short time, because most operations end within this time. To the remaining
+operations it adds callbacks, and then it sleeps. It still checks them from time to time: a check also accepts messages
+that other ranks have sent to this rank, so that those ranks can continue (_messages.py).
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from rueda.errors import RuedaError
 
 T = TypeVar("T")
 
-# How long the thread blocks on the oldest operation before it looks at the others and at new ones, in seconds.
+# The thread blocks on the oldest operation for this time, in seconds, before it looks at the other and at new
+# operations.
 _SLICE = 0.0005
-# How long it goes on in this way after the last operation came or ended, in seconds.
+# The thread continues to block in this way for this time, in seconds, after the last operation started or ended.
 _HURRY = 0.01
-# The pause between two checks afterwards, in seconds. A check takes about 50 microseconds.
+# After that, the thread pauses for this time, in seconds, between two checks. A check takes about 50 microseconds.
 _PAUSE = 0.05
 
 
@@ -38,7 +39,9 @@ class _Awaited(NamedTuple):
 
 
 class _Watcher:
-    """Threads: any thread may call watch(). The thread that it starts calls the rest, and ends with the job (stop())."""
+    """Threads: any thread may call watch(). The thread that watch() starts calls the private methods, and ends when the
+    job ends (stop()).
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -56,7 +59,7 @@ class _Watcher:
             self._changed.notify()
 
     def stop(self) -> None:
-        """After shutdown(), when everything pending has ended: lets the thread wake its loops and end."""
+        """Called after shutdown(), when all pending operations have ended. Lets the thread wake its loops and end."""
         with self._changed:
             thread = self._thread
             self._stopping = True
@@ -77,7 +80,7 @@ class _Watcher:
                     hurries = True
                     hurries_until = time.monotonic() + _HURRY
                 if not pending:
-                    self._thread = None  # under the lock: the next call of watch() starts another thread
+                    self._thread = None  # under the lock, so the next watch() starts a new thread
                     return
                 hurries = hurries or self._stopping
             pending[0].handle._wait_a_while(_SLICE if hurries else 0)
@@ -89,22 +92,24 @@ class _Watcher:
             pending = left
 
     def _wait_for_work(self, has_pending: bool, hurries: bool) -> None:
-        """Waits until a new operation comes, or it is time to check the pending ones, or to end."""
+        """Waits until a new operation arrives, until it is time to check the pending ones, or until the thread must
+        end.
+        """
         if not (has_pending and hurries):
             self._changed.wait_for(lambda: self._new or self._stopping, _PAUSE if has_pending else None)
 
 
 def _with_callback(awaited: _Awaited) -> _Awaited:
-    """From now on the end of the operation wakes the loop, whatever this thread does."""
+    """Adds a callback: when the operation ends, the callback wakes the loop, whatever this thread does."""
     if awaited.has_callback:
         return awaited
-    with contextlib.suppress(RuedaError):  # if there is no thread for callbacks, the next check sees the end
+    with contextlib.suppress(RuedaError):  # without a thread for callbacks, the next check notices the end
         awaited.handle.add_done_callback(lambda _: _wake(awaited))
     return awaited._replace(has_callback=True)
 
 
 def _wake_if_ended(awaited: _Awaited) -> bool:
-    """Returns whether no task waits for it any more."""
+    """Returns True if no task waits for the operation any more."""
     if not awaited.handle.poll():
         return awaited.loop.is_closed() or awaited.future.done()
     _wake(awaited)
@@ -112,12 +117,12 @@ def _wake_if_ended(awaited: _Awaited) -> bool:
 
 
 def _wake(awaited: _Awaited) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits there any more
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits in it any more
         awaited.loop.call_soon_threadsafe(_set, awaited.future)
 
 
 def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():  # its task may have been cancelled
+    if not future.done():  # the waiting task may have been cancelled
         future.set_result(None)
 
 
@@ -125,13 +130,14 @@ _watcher = _Watcher()
 
 
 def stop() -> None:
-    """Called after shutdown(), when every pending operation has ended: the thread wakes its loops and ends."""
+    """Called after shutdown(), when every pending operation has ended. The thread wakes its loops and ends."""
     _watcher.stop()
 
 
 def _forget_in_child() -> None:
     global _watcher
-    _watcher = _Watcher()  # a forked child has neither the thread nor, perhaps, its lock
+    # A forked child does not have the thread, and another thread may have held the lock during the fork.
+    _watcher = _Watcher()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -161,5 +167,5 @@ def _cancelled(handle: Handle[Any], error: asyncio.CancelledError) -> asyncio.Ca
 
 
 def wait_in_loop(handle: Handle[T]) -> Generator[Any, None, T]:
-    """What `Handle.__await__` returns. Cancelling the task ends the wait, not the operation."""
+    """The object that `Handle.__await__` returns. Cancelling the task ends the wait, but not the operation."""
     return _result(handle).__await__()

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The collective operations on one tensor. _groups.py has those on several tensors, _roots.py those with one root.
+"""The collective operations on one tensor. Those on several tensors are in _groups.py, those with one root in
+_roots.py.
 
 Tensors: a tensor is a NumPy array, or an object with the buffer protocol or DLPack whose memory the CPU can read. Its
 dtype is one of ``rueda.DType``.
 
-Names: ``name`` says which calls of the ranks belong together. Each rank may start its names in any order. On one rank,
-only one operation of a name may be pending. Calls without a name belong together by their order. A ``TensorSlot`` in
-place of a name saves the look-up of the name.
+Names: calls of different ranks that give the same ``name`` form one operation. Each rank may start the operations of
+different names in any order. On one rank, only one operation of each name may be pending. Calls without a name are
+matched by their order. To save the look-up of the name, pass a ``TensorSlot`` in place of a name.
 
 Process sets: ``process_set`` says which ranks take part. By default all ranks do.
 
-Forms: the blocking forms let other threads and Python's signal handlers run. The ``_async`` forms return a Handle at
-once. Rueda uses the tensors until the operation has completed, so do not touch them before that. Any thread may call.
+Forms: while a blocking form waits, other threads and Python's signal handlers can run. The ``_async`` forms return a
+Handle at once. Rueda uses the tensors until the operation has completed, so do not touch them before that. Any thread
+may call these functions.
 
 Errors of every operation:
 
-- TypeError: an object is no tensor, or Rueda does not know its dtype.
-- InvalidArgument: this rank alone can see that an argument is wrong.
+- TypeError: an object is not a tensor, or its dtype is unknown to Rueda.
+- InvalidArgument: an argument is wrong, and this rank can see that without the other ranks.
 - DuplicateName, NotInitialized.
 - Mismatch, on all ranks: the ranks' arguments disagree.
 - Aborted: a rank has died.
-- InvalidArgument or Unsupported, on all ranks after all have called: the ranks agree on something that cannot be done.
-  An ``_async`` form raises this error from its handle.
+- InvalidArgument or Unsupported, on all ranks after all have called: the ranks' arguments agree, but the operation
+  cannot be done. An ``_async`` form raises this error from its handle.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ AnyCompression: TypeAlias = Compression | Literal["none", "fp16", "bf16"]
 
 
 def number_of(compression: AnyCompression) -> Compression:
-    """The Compression itself, or the one with that name."""
+    """Returns the Compression itself, or the Compression with the given name."""
     if compression.__class__ is Compression:
         return compression
     if not isinstance(compression, str):
@@ -69,7 +71,7 @@ def allreduce_async(
     process_set: ProcessSet = global_process_set,
     compression: AnyCompression = Compression.none,
 ) -> Handle[Array]:
-    """allreduce() that returns a handle at once.
+    """Starts an allreduce() and returns a handle at once.
 
     Example::
 
@@ -85,19 +87,20 @@ def allreduce_async(
 
 @blocking_form_of(allreduce_async)
 def allreduce() -> None:
-    """Element i of the result is the reduction, in the order of the ranks, of element i of every rank's tensor.
+    """Reduces the tensors of all ranks. Element i of the result is the reduction of the elements i of all ranks'
+    tensors, in the order of the ranks.
 
     Args:
-        tensor: it has the same shape and dtype on every rank, and is only read. If it is not contiguous, it is copied
+        tensor: has the same shape and dtype on every rank, and is only read. If it is not contiguous, it is copied
             first.
         op: Average, Sum, Min, Max, Product or Adasum. Averages of integers truncate toward zero. 16-bit floats are
-            accumulated in float32. For bool, Max means or; Min and Product mean and; the others are Unsupported.
-            Adasum reduces the tensor as a whole, and takes floats only.
-        prescale_factor: every rank's tensor is multiplied by it before the reduction, at no cost.
-        postscale_factor: the result is multiplied by it after the reduction, at no cost.
-        compression: what float32 and float64 become while they travel between hosts: a ``rueda.Compression``, or
-            "none", "fp16" or "bf16". With none, ``RUEDA_COMPRESSION`` decides. Other dtypes refuse a compression. See
-            docs/compression.md.
+            accumulated in float32. For bool, Max is a logical "or", and Min and Product are a logical "and"; the other
+            operations raise Unsupported. Adasum treats the tensor as one vector, and accepts floats only.
+        prescale_factor: every rank's tensor is multiplied by this factor before the reduction, at no cost.
+        postscale_factor: the result is multiplied by this factor after the reduction, at no cost.
+        compression: the format in which float32 and float64 elements are sent between hosts: a ``rueda.Compression``,
+            or "none", "fp16" or "bf16". With "none", ``RUEDA_COMPRESSION`` decides. A compression of other dtypes is an
+            error. See docs/compression.md.
 
     Returns:
         A new array of the same shape and dtype.
@@ -118,7 +121,7 @@ def allreduce_async_(
     process_set: ProcessSet = global_process_set,
     compression: AnyCompression = Compression.none,
 ) -> Handle[T]:
-    """allreduce_() that returns a handle at once.
+    """Starts an allreduce_() and returns a handle at once.
 
     Example::
 
@@ -134,7 +137,7 @@ def allreduce_async_(
 
 @blocking_form_of(allreduce_async_)
 def allreduce_() -> None:
-    """allreduce() in place, which is the fastest form. The tensor has to be contiguous and writable.
+    """allreduce() in place. This is the fastest form. The tensor has to be contiguous and writable.
 
     Returns:
         The tensor itself.
@@ -148,7 +151,7 @@ def allreduce_() -> None:
 def broadcast_async(
     tensor: Tensor, root_rank: int = 0, name: Name = None, *, process_set: ProcessSet = global_process_set
 ) -> Handle[Array]:
-    """broadcast() that returns a handle at once.
+    """Starts a broadcast() and returns a handle at once.
 
     Example::
 
@@ -163,8 +166,8 @@ def broadcast() -> None:
     """Gives every rank the root's tensor.
 
     Args:
-        tensor: it has the same shape and dtype on every rank. Its elements are read on the root only.
-        root_rank: the rank whose tensor it is; the same on every rank.
+        tensor: has the same shape and dtype on every rank. Its elements are read on the root only.
+        root_rank: the rank whose tensor all ranks get. It must be the same on every rank.
 
     Returns:
         A new array of the same shape and dtype, on the root as well.
@@ -178,7 +181,7 @@ def broadcast() -> None:
 def broadcast_async_(
     tensor: T, root_rank: int = 0, name: Name = None, *, process_set: ProcessSet = global_process_set
 ) -> Handle[T]:
-    """broadcast_() that returns a handle at once.
+    """Starts a broadcast_() and returns a handle at once.
 
     Example::
 
@@ -203,7 +206,7 @@ def broadcast_() -> None:
 def allgather_async(
     tensor: Tensor, name: Name = None, *, out: Result | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle[Result]:
-    """allgather() that returns a handle at once.
+    """Starts an allgather() and returns a handle at once.
 
     Example::
 
@@ -214,15 +217,16 @@ def allgather_async(
 
 @blocking_form_of(allgather_async)
 def allgather() -> None:
-    """Gives every rank the ranks' tensors, one after the other along the first dimension.
+    """Concatenates the tensors of all ranks along the first dimension, and gives the result to every rank.
 
     Args:
-        tensor: it has at least one dimension. The first may differ between ranks and be 0; the others and the dtype must
-            agree.
-        out: contiguous and writable memory for all ranks' rows together. It saves the memory of the result.
+        tensor: has at least one dimension. The first extent may differ between ranks and may be 0; the other extents
+            and the dtype must agree.
+        out: contiguous and writable memory for the rows of all ranks together. With ``out``, Rueda allocates no memory
+            for the result.
 
     Returns:
-        A new array, over memory of Rueda, or ``out``.
+        ``out``, or a new array over memory that Rueda allocated.
 
     Example::
 
@@ -240,7 +244,7 @@ def reducescatter_async(
     out: Result | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[Result]:
-    """reducescatter() that returns a handle at once.
+    """Starts a reducescatter() and returns a handle at once.
 
     Example::
 
@@ -254,16 +258,18 @@ def reducescatter_async(
 
 @blocking_form_of(reducescatter_async)
 def reducescatter() -> None:
-    """The reduction of an allreduce, divided along the first dimension: every rank gets its rows.
+    """Reduces the tensors of all ranks as allreduce() does, and divides the result along the first dimension: every
+    rank gets its own rows.
 
     Args:
-        tensor: it has at least one dimension, and the same shape and dtype on every rank.
+        tensor: has at least one dimension, and the same shape and dtype on every rank.
         op, prescale_factor, postscale_factor: as for allreduce().
-        out: contiguous and writable memory for this rank's rows. It may be the place of these rows in ``tensor``.
+        out: contiguous and writable memory for this rank's rows. It may be the part of ``tensor`` that holds these
+            rows.
 
     Returns:
-        A new array, over memory of Rueda, or ``out``. If the rows cannot be shared evenly, the first ranks get one more;
-        a rank may get none.
+        ``out``, or a new array over memory that Rueda allocated. If the rows cannot be divided evenly, each of the
+        first ranks gets one row more. A rank may get no row.
 
     Example::
 
@@ -279,7 +285,7 @@ def alltoall_async(
     out: Result | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[tuple[Result, Array]]:
-    """alltoall() that returns a handle at once.
+    """Starts an alltoall() and returns a handle at once.
 
     Example::
 
@@ -290,16 +296,17 @@ def alltoall_async(
 
 @blocking_form_of(alltoall_async)
 def alltoall() -> None:
-    """Sends some rows of every rank to each rank.
+    """Every rank sends some of its rows to each rank.
 
     Args:
-        tensor: it has at least one dimension. All dimensions but the first, and the dtype, must agree between ranks.
-        splits: how many rows go to each rank, in the order of the ranks. Rows after their sum go to no rank. The splits
-            may differ between ranks and between steps. None: the same number to each.
-        out: contiguous and writable memory for the rows that come from all ranks. It does not overlap ``tensor``.
+        tensor: has at least one dimension. All dimensions but the first, and the dtype, must agree between ranks.
+        splits: the number of rows that go to each rank, in the order of the ranks. If the tensor has more rows than
+            their sum, the last rows are not sent. The splits may differ between ranks and between steps. None: every
+            rank gets the same number of rows.
+        out: contiguous and writable memory for the rows from all ranks. It must not overlap ``tensor``.
 
     Returns:
-        (the received rows in the order of the ranks; how many rows came from each rank, an int64 array)
+        A pair: the received rows in the order of the ranks, and an int64 array with the number of rows from each rank.
 
     Example::
 
@@ -320,7 +327,7 @@ def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process
 
 @blocking_form_of(barrier_async)
 def barrier() -> None:
-    """Returns when every rank has called it.
+    """Returns when every rank of the process set has called barrier().
 
     Example::
 
@@ -329,24 +336,25 @@ def barrier() -> None:
 
 
 def join(*, average: Literal["all", "active"] = "all") -> int:
-    """For ranks that have fewer batches than others: blocks until every rank of the job has joined.
+    """Call it on a rank that has no more batches while other ranks still have some. Blocks until every rank of the job
+    has joined.
 
-    Meanwhile the allreduces and barriers of the other ranks go on without this rank, in the world and in every process
-    set that this rank is in. Operations that need something from every rank (broadcast, allgather, alltoall,
-    reducescatter, gather, scatter, reduce) fail on all their ranks with InvalidArgument. Operations that this rank
-    started before complete as usual. Operations that its other threads start meanwhile are refused. If a signal handler
-    raises an exception meanwhile, this rank stays joined; another join() continues the wait.
+    Meanwhile the allreduces and barriers of the other ranks complete without this rank, in the world and in every
+    process set of which this rank is a member. Operations that need something from every rank (broadcast, allgather,
+    alltoall, reducescatter, gather, scatter, reduce) fail with InvalidArgument on all their ranks. Operations that this
+    rank started earlier complete as usual. Operations that other threads of this rank start meanwhile are refused. If a
+    signal handler raises an exception meanwhile, this rank stays joined, and another join() continues the wait.
 
     Args:
-        average: what averages divide by while this rank is away. "all": the number of all ranks, as if this rank gave
-            zeros. "active": the number of ranks that have not joined.
+        average: the divisor of averages while this rank has joined. "all": the number of all ranks, as if this rank
+            contributed zeros. "active": the number of ranks that have not joined.
 
     Returns:
-        The rank that joined last, the same on all ranks: it has seen the most batches.
+        The rank that joined last; the same value on all ranks. That rank has processed the most batches.
 
     Example::
 
-        for batch in batches:  # more on some ranks than on others
+        for batch in batches:  # some ranks have more batches than others
             train(batch)
         last = rueda.join()
         rueda.broadcast_parameters(parameters, root_rank=last)
@@ -357,7 +365,7 @@ def join(*, average: Literal["all", "active"] = "all") -> int:
 
 
 def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
-    """join() that returns at once: this rank has joined, and the handle completes when every rank has joined.
+    """Joins like join(), but returns a handle at once. The handle completes when every rank has joined.
 
     Example::
 
@@ -366,7 +374,7 @@ def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
         last = joined.result()
     """
     joined = _native.join_async(_number_of_average(average))
-    forget_job()  # this rank starts no operation until the handle has completed
+    forget_job()  # this rank may start no operation until the handle has completed
     return joined
 
 

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Makes the blocking form of an operation from the form that returns a handle.
 
-Type checkers see the parameters of the asynchronous form (ParamSpec); ``help()`` and ``inspect.signature()`` do, too.
+``help()``, ``inspect.signature()`` and type checkers (by ParamSpec) see the parameters of the asynchronous form.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     Array: TypeAlias = NDArray[Any]
-    #: The result of an operation: what the caller gives as ``out``, else a new array.
+    #: The type of an operation's result: the type of ``out`` if the caller gives it, otherwise a new array.
     Result = TypeVar("Result", default=Array)
 
 
 def blocking_form_of(start: Callable[P, Handle[Result]]) -> Callable[[Callable[[], None]], Callable[P, Result]]:
-    """Decorates a function without a body, which gives the name and the documentation.
+    """Decorates a function that has only a name and a docstring.
 
-    The decorated function calls ``start`` with its arguments, waits for the handle, and returns the result. It raises
-    InvalidArgument in a completion callback, where nothing may wait; then it starts nothing.
+    The decorated function calls ``start`` with its arguments, waits for the handle, and returns the result. In a
+    completion callback nothing may wait. There it raises InvalidArgument and starts no operation.
     """
 
     def decorate(documented: Callable[[], None]) -> Callable[P, Result]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Names for groups without a name. The ranks' groups match by these names, so all ranks have to count alike."""
+"""Makes names for groups that the caller did not name. The ranks' groups are matched by these names, so all ranks have
+to count their groups in the same way.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,24 @@ from contextlib import contextmanager
 
 from rueda.errors import DuplicateName
 
-# The names repeat, so that they keep their place in the negotiation.
+# The names repeat after this number, so that the cache of the negotiation can recognise them.
 _NAMES = 64
 
-# The number of groups without a name that were started in each process set, of all operations, by the number of the set.
-# Each set counts by itself, because its members may be in different other sets.
+# For each process set, by its number: how many groups without a name were started, over all operations. Each set has
+# its own count, because its members may also belong to different other sets.
 _started: dict[int, int] = {}
-# Held from taking a number until it is counted; no operation blocks in between. It is reentrant because a signal handler
-# may start a group in between.
+# A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks meanwhile.
+# The lock is reentrant, because a signal handler may start a group meanwhile.
 _lock = threading.RLock()
 
 
 @contextmanager
 def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
-    """The name of the group that is started in this scope.
+    """Yields the name for the group that is started in this scope.
 
-    If a group fails to start, perhaps on this rank only, the next group gets its number. If the name is still in use after a
-    full round, the group is refused: waiting for the pending group could delay an operation that another rank waits for.
+    If a group fails to start, perhaps on this rank only, the next group gets the same number. When all names have been
+    used once, they are used again. If the first group of a name is still pending then, the new group is refused:
+    waiting for the pending group could delay an operation that another rank waits for.
     """
     if given:
         yield given
@@ -44,12 +47,12 @@ def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
 
 
 def forget_job() -> None:
-    """Called before a job begins, because its ranks may have been in different jobs before. Also called when all ranks have
-    joined: ranks that were away have counted fewer groups, and no group is pending then.
+    """Called before a job begins, because its ranks may have been in different jobs before. Also called when all ranks
+    have joined. Then no group is pending, but ranks that joined earlier have counted fewer groups.
     """
     _started.clear()
 
 
 def forget_set(process_set_id: int) -> None:
-    """Called when a process set was removed."""
+    """Called when a process set has been removed."""
     _started.pop(process_set_id, None)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Operations on several tensors with one name. _collectives.py says what holds for all operations."""
+"""Operations on several tensors with one name. The rules for all operations are in _collectives.py."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def grouped_allreduce_async(
     process_set: ProcessSet = global_process_set,
     compression: AnyCompression = Compression.none,
 ) -> Handle[list[Array]]:
-    """grouped_allreduce() that returns one handle for all tensors at once.
+    """Starts a grouped_allreduce() and returns one handle for all tensors at once.
 
     Example::
 
@@ -49,12 +49,14 @@ def grouped_allreduce_async(
 
 @blocking_form_of(grouped_allreduce_async)
 def grouped_allreduce() -> None:
-    """An allreduce of each of the tensors, with one name. Either all are started or none.
+    """Reduces each of the tensors as allreduce() does, with one name for the group. Rueda starts either all operations
+    of the group or none.
 
     Args:
-        tensors: the same number on every rank, at least one. Shapes and dtypes may differ within the group.
-        name: the members are called ``<name>_<i>of<count>``, from 1.
-        op, prescale_factor, postscale_factor, compression: as for allreduce(); they hold for all tensors.
+        tensors: a list with at least one tensor; its length is the same on every rank. Shapes and dtypes may differ
+            within the group.
+        name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
+        op, prescale_factor, postscale_factor, compression: as for allreduce(); they apply to all tensors.
 
     Returns:
         A new array for each tensor.
@@ -75,7 +77,7 @@ def grouped_allreduce_async_(
     process_set: ProcessSet = global_process_set,
     compression: AnyCompression = Compression.none,
 ) -> Handle[list[T]]:
-    """grouped_allreduce_() that returns one handle for all tensors at once.
+    """Starts a grouped_allreduce_() and returns one handle for all tensors at once.
 
     Example::
 
@@ -102,7 +104,7 @@ def grouped_allreduce_() -> None:
 def grouped_allgather_async(
     tensors: Iterable[Tensor], name: str | None = None, *, process_set: ProcessSet = global_process_set
 ) -> Handle[list[Array]]:
-    """grouped_allgather() that returns one handle for all tensors at once.
+    """Starts a grouped_allgather() and returns one handle for all tensors at once.
 
     Example::
 
@@ -115,14 +117,16 @@ def grouped_allgather_async(
 
 @blocking_form_of(grouped_allgather_async)
 def grouped_allgather() -> None:
-    """An allgather of each of the tensors, with one name. Either all are started or none.
+    """Gathers each of the tensors as allgather() does, with one name for the group. Rueda starts either all operations
+    of the group or none.
 
     Args:
-        tensors: the same number on every rank, at least one; each as for allgather(). Dtypes may differ in the group.
-        name: the members are called ``<name>_<i>of<count>``, from 1.
+        tensors: a list with at least one tensor; its length is the same on every rank. Each tensor is as for
+            allgather(). Dtypes may differ within the group.
+        name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
 
     Returns:
-        A new array for each tensor, over memory of Rueda.
+        For each tensor, a new array over memory that Rueda allocated.
 
     Example::
 
@@ -139,7 +143,7 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[list[Array]]:
-    """grouped_reducescatter() that returns one handle for all tensors at once.
+    """Starts a grouped_reducescatter() and returns one handle for all tensors at once.
 
     Example::
 
@@ -154,16 +158,17 @@ def grouped_reducescatter_async(
 
 @blocking_form_of(grouped_reducescatter_async)
 def grouped_reducescatter() -> None:
-    """A reducescatter of each of the tensors, with one name. Either all are started or none.
+    """Reduces and divides each of the tensors as reducescatter() does, with one name for the group. Rueda starts either
+    all operations of the group or none.
 
     Args:
-        tensors: the same number on every rank, at least one; each as for reducescatter(). Dtypes may differ in the
-            group.
-        name: the members are called ``<name>_<i>of<count>``, from 1.
-        op, prescale_factor, postscale_factor: as for allreduce(); they hold for all tensors.
+        tensors: a list with at least one tensor; its length is the same on every rank. Each tensor is as for
+            reducescatter(). Dtypes may differ within the group.
+        name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
+        op, prescale_factor, postscale_factor: as for allreduce(); they apply to all tensors.
 
     Returns:
-        A new array with this rank's rows for each tensor, over memory of Rueda.
+        For each tensor, a new array with this rank's rows, over memory that Rueda allocated.
 
     Example::
 

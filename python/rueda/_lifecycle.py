@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Joining and leaving the job, and the ranks and sizes of this process."""
+"""Functions to join and to leave the job, and functions that return this process's ranks and sizes."""
 
 from __future__ import annotations
 
@@ -50,26 +50,28 @@ def init(
     comm: Iterable[int] | object | None = None,
     process_sets: Iterable[ProcessSet | Iterable[int]] | str | None = None,
 ) -> None:
-    """Joins the other processes of the job. All of them have to call it; it blocks until they have called it.
+    """Joins the other processes of the job. All of them have to call this function. It blocks until all have called it.
 
-    Without a launcher, the job is this one process. A second call does nothing. After shutdown() it may be called again,
-    unless the job was aborted; process sets have to be made anew then. When the interpreter ends it calls shutdown(); after
-    an uncaught exception it calls abort().
+    Without a launcher, the job is this one process. A second call does nothing. After shutdown() it may be called
+    again, unless the job was aborted. The new job does not know the process sets of the earlier job. When the
+    interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
 
     Args:
-        comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks of the launch: these
-            ranks, which all call it with the same list; the other processes do not call it, or form a job of their own. An
-            mpi4py communicator: its processes, in its order; Rueda duplicates it. rank() and size() are those in the job.
-        process_sets: sets that all ranks make at once, in this order: ProcessSet objects, or lists of ranks of the job.
-            "dynamic" adds no set: it allows sets to be added later, which is always allowed here. A second call uses the
-            existing sets and makes none.
+        comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks: the processes
+            with these ranks in the launch. All of them call init() with the same list; the other processes do not call
+            init(), or form another job. An mpi4py communicator: the processes of the communicator, in its order; Rueda
+            duplicates the communicator. rank() and size() refer to the job.
+        process_sets: the process sets that all ranks make now, in this order, as ProcessSet objects or as lists of
+            ranks of the job. Horovod's value "dynamic" makes no set; Rueda always allows a program to add sets later. A
+            second call of init() makes no sets and uses the existing ones.
 
     Raises:
         NotInitialized: this process was forked from a process that uses Rueda.
-        InvalidArgument: the list is impossible or lacks this rank; or this process is in another job already.
-        Mismatch: ranks that meet have given different lists of ranks or of process sets.
-        Timeout: not all processes called it within RUEDA_START_TIMEOUT.
-        Aborted, Unsupported, ResourceExhausted: the ranks could not meet; the message says why.
+        InvalidArgument: the list of ranks is invalid or does not contain this rank, or this process is already in
+            another job.
+        Mismatch: the ranks gave different lists of ranks or of process sets.
+        Timeout: not all processes called init() within RUEDA_START_TIMEOUT.
+        Aborted, Unsupported, ResourceExhausted: the ranks could not form a job; the message says why.
 
     Example::
 
@@ -90,7 +92,9 @@ def init(
 
 
 def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) -> list[int]:
-    """Joins, and returns the numbers of the process sets. Raises an error if this process is in another job already."""
+    """Joins the job, and returns the numbers of the process sets. Raises an error if this process is already in another
+    job.
+    """
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(comm, mpi.Comm):
         return _join_communicator(mpi, comm, process_sets)
@@ -100,13 +104,14 @@ def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) ->
     return _native.init(ranks or None, process_sets)
 
 
-# The job's ranks as ranks of the launch, in the order of the job, if a communicator was given.
+# The launch ranks of the processes in the job, in the order of the job. None if the job was not made from a
+# communicator.
 _members: list[int] | None = None
 
 
 def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> list[int]:
-    """The C interface can compare two communicators, and two lists. The same ranks in the same order are the same job, whether
-    they were given as a communicator or as a list.
+    """The C interface can compare two communicators, or two lists. It cannot compare a communicator with a list. Both
+    describe the same job if they contain the same ranks in the same order.
     """
     global _members
     members = _launch_ranks(mpi, comm)
@@ -121,7 +126,7 @@ def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> li
 
 
 def _launch_ranks(mpi: Any, comm: Any) -> list[int] | None:
-    """Returns None if the ranks cannot be a job, or if this process was not launched with the others."""
+    """Returns None if the ranks cannot form a job, or if this process was not launched together with the others."""
     if comm == mpi.COMM_NULL or comm.Is_inter():
         return None
     ranks = mpi.Group.Translate_ranks(comm.group, list(range(comm.size)), mpi.COMM_WORLD.group)
@@ -137,16 +142,18 @@ def _sets_to_make(given: Iterable[ProcessSet | Iterable[int]] | str | None) -> l
 
 
 def shutdown() -> None:
-    """Leaves the job; returns when every rank has called it, or a rank has died.
+    """Leaves the job. Returns when every rank has called it, or when a rank has died.
 
-    Pending operations of this rank fail, and so do operations of other ranks that need this rank. The callbacks of handles
-    have run when it returns. Without init() it does nothing. If a rank does not call it, stall reports name that rank.
+    Pending operations of this rank fail, and so do operations of other ranks that need this rank. When shutdown()
+    returns, the callbacks of handles have run. Without init() it does nothing. If a rank does not call shutdown(),
+    stall reports name that rank.
 
     Ctrl-C raises KeyboardInterrupt while it waits for other ranks. This rank has begun to leave then and can start no more
     operations. Another call of shutdown() continues the wait, and abort() ends the job.
 
     Raises:
-        Aborted: the job ended before all ranks had left it, and no earlier call of this rank reported that. This rank has left.
+        Aborted: the job ended before all ranks had left it, and no earlier call on this rank reported this. This rank
+            has left the job nevertheless.
 
     Example::
 
@@ -159,11 +166,11 @@ def shutdown() -> None:
 
 
 def abort(reason: str) -> None:
-    """Ends the job because this rank cannot go on. Pending operations of all ranks raise Aborted with ``reason``, and so does
-    every later call.
+    """Ends the job because this rank cannot continue. Pending operations of all ranks raise Aborted with ``reason``,
+    and so does every later call.
 
-    An uncaught exception does the same. It does not wait for other ranks. This process goes on, and should end with an exit
-    status that is not 0. After an abort it does nothing.
+    An uncaught exception also calls abort(). abort() does not wait for other ranks. This process continues to run, and
+    should end with an exit status that is not 0. If the job has already been aborted, abort() does nothing.
 
     Raises:
         NotInitialized: before init().
@@ -178,18 +185,18 @@ def abort(reason: str) -> None:
 
 
 def _leave() -> None:
-    """Runs at exit. A rank that has failed does not wait for the other ranks to shut down."""
+    """Runs at exit. If this rank has failed, it does not wait until the other ranks shut down."""
     if (error := _uncaught_exception()) is not None:
         _abort_of(error)
     try:
         shutdown()
     except RuedaError:
-        _native.end_with_failure()  # the interpreter prints the error, and would end with status 0
+        _native.end_with_failure()  # the interpreter prints the error, but would end with status 0
         raise
-    except BaseException as interruption:  # Ctrl-C: its sender wants this process to end
+    except BaseException as interruption:  # Ctrl-C: the user wants this process to end
         _native.end_with_failure()
         _abort_of(interruption)
-        # the error says that the job was aborted, and this rank itself aborted it
+        # the error reports an abort that this rank itself caused
         with contextlib.suppress(RuedaError):
             shutdown()
         raise
@@ -200,12 +207,15 @@ def _abort_of(error: BaseException) -> None:
         abort(" ".join("".join(traceback.format_exception_only(type(error), error)).split())[:300])
 
 
-# The worker process that has the hook. Its parent may have been in a job before it forked.
+# The process id of the worker that installed the hook. A forked worker inherits this value, so its parent may have set
+# it.
 _watched: int | None = None
 
 
 def _watch_worker() -> None:
-    """multiprocessing catches an exception of a worker's function, and then ends the worker as if nothing had happened."""
+    """Aborts the job if a worker fails. multiprocessing catches an exception of a worker's function, and then ends the
+    worker without running Python's exception hook.
+    """
     global _watched
     if _watched == os.getpid() or "multiprocessing.process" not in sys.modules:
         return
@@ -217,28 +227,30 @@ def _watch_worker() -> None:
 
 
 def _leave_worker() -> None:
-    """multiprocessing calls it while an exception leaves the worker's function."""
+    """multiprocessing calls this function while an exception leaves the worker's function."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return
-        error = error.__context__ or error  # torch.multiprocessing.spawn reports the error to its parent, and exits
+        # torch.multiprocessing.spawn reports the error to its parent, and then exits
+        error = error.__context__ or error
     if error is not None:
         _abort_of(error)
 
 
 def _uncaught_exception() -> BaseException | None:
     if sys.flags.interactive or hasattr(sys, "ps1"):
-        return None  # in an interactive session, the last exception was printed and did not end the program
+        return None  # in an interactive session, the last exception was only printed; it did not end the program
     error = getattr(sys, "last_value", None)
     return error if isinstance(error, BaseException) else None
 
 
 def begin_step(step: int) -> None:
-    """Tells Rueda that this rank begins training step ``step``, counted from 0 on through restarts.
+    """Tells Rueda that this rank begins training step ``step``. Steps count from 0, and restarts do not reset the
+    count.
 
-    ``ruedarun --max-restarts`` uses it to report how many steps were repeated, and stall reports say in which step a rank is.
-    Every rank may call it, or only one.
+    ``ruedarun --max-restarts`` uses the number to report how many steps were repeated. Stall reports say in which step
+    a rank is. It is enough if one rank calls this function.
 
     Raises:
         InvalidArgument: a negative number.
@@ -254,7 +266,8 @@ def begin_step(step: int) -> None:
 
 
 class busy:  # noqa: N801  (reads as the verb it is)
-    """Tells Rueda what this rank does in this scope while it takes part in no operation. Stall reports show it. Scopes nest.
+    """Tells Rueda what this rank does in this scope while the rank takes part in no operation. Stall reports show the
+    text. Scopes may nest.
 
     Example::
 
@@ -272,5 +285,5 @@ class busy:  # noqa: N801  (reads as the verb it is)
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if is_initialized():  # not after a shutdown inside the scope
+        if is_initialized():  # not needed after a shutdown inside the scope
             _native.busy_end()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Resident memory for NumPy."""
+"""NumPy arrays in resident memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray
         dtype: any NumPy dtype without Python objects; operations take the dtypes of ``rueda.DType``.
 
     Returns:
-        A C-contiguous array, aligned to 64 bytes, or to a page if it has 64 KiB or more. The memory is freed with the last
-        array that views it, and may outlive shutdown(). A forked child must not touch it.
+        A C-contiguous array, aligned to 64 bytes, or to a page if it has 64 KiB or more. The memory is freed with the
+        last array that uses it. The array may be used after shutdown(), but not in a forked child.
 
     Raises:
         NotInitialized: before init().

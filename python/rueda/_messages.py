@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Messages from one rank to another rank. Other ranks take no part.
+"""Messages from one rank to another. Other ranks take no part.
 
-A message goes to the receive of the other rank with the same tag and process set. Messages with the same sender,
-receiver, tag and set arrive in the order of the calls. Ranks are numbered as in the job, also in a process set. The dtype
-and the number of elements must agree, otherwise both ranks raise ``Mismatch``. ``Aborted``: the other rank has died or
-shut down.
+A message is delivered to a receive on the other rank that has the same tag and process set. Messages with the same
+sender, receiver, tag and set arrive in the order of the calls. ``peer`` is always a rank of the job, also for a process
+set. If the dtype or the number of elements differs, both ranks raise ``Mismatch``. If the other rank has died or shut
+down, the operation raises ``Aborted``.
 
-A send completes when its message has been received. A send of up to 8 KiB also completes when the receiver holds the
-message and waits for something else, so both ranks may send first. For larger messages, use send_async() then.
+A send completes when the receiver has received the message. A send of up to 8 KiB also completes earlier, when the
+message has arrived at a receiver that waits for something else. So two ranks may both send a small message first and
+receive afterwards. For larger messages, both ranks must use send_async() for this.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rueda._tensors import Tensor
 def send_async(
     tensor: Tensor, peer: int, tag: int = 0, *, process_set: ProcessSet = global_process_set
 ) -> Handle[None]:
-    """send() that returns a handle at once. The tensor must not change before the handle has completed.
+    """Starts a send() and returns a handle at once. The tensor must not change before the handle has completed.
 
     Example::
 
@@ -36,12 +37,12 @@ def send_async(
 
 @blocking_form_of(send_async)
 def send() -> None:
-    """Sends a tensor to one rank, which receives it with the same tag.
+    """Sends a tensor to one rank. That rank receives it with the same tag.
 
     Args:
-        tensor: it has any shape, and may have no elements. If it is not contiguous, it is copied.
-        peer: the rank that receives. It may be this rank, if another thread or a handle receives.
-        tag: any number of 32 bits; it tells messages between two ranks apart.
+        tensor: a tensor of any shape; it may have no elements. If it is not contiguous, it is copied.
+        peer: the rank that receives the message. It may be this rank, if another thread or a pending handle receives.
+        tag: any number of 32 bits. It distinguishes messages between two ranks.
 
     Example::
 
@@ -52,7 +53,7 @@ def send() -> None:
 def receive_async(
     out: Tensor, peer: int | None = None, tag: int = 0, *, process_set: ProcessSet = global_process_set
 ) -> Handle[int]:
-    """receive() that returns a handle at once.
+    """Starts a receive() and returns a handle at once.
 
     Example::
 
@@ -63,16 +64,16 @@ def receive_async(
 
 @blocking_form_of(receive_async)
 def receive() -> None:
-    """Receives a tensor from one rank, or from any rank that sends one with the tag.
+    """Receives a tensor from one rank, or from any rank that sends a tensor with the tag.
 
     Args:
         out: contiguous and writable memory, with the sender's dtype and number of elements. After an error its contents
             are undefined.
-        peer: the rank that sends; None: any rank.
+        peer: the rank that sends. With None, any rank may send.
         tag: the tag that the sender gave to send().
 
     Returns:
-        The rank that sent it.
+        The rank that sent the tensor.
 
     Example::
 

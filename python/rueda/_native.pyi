@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The extension module: the C interface with positional arguments only. The modules beside it call it."""
+"""The extension module: the C interface with positional arguments only. The other modules of this package call it."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, TypeVar
@@ -13,10 +13,11 @@ T_co = TypeVar("T_co", covariant=True)
 version: str
 
 class Handle(Generic[T_co]):
-    """An operation under way, as its caller sees it.
+    """A pending operation, as the caller sees it.
 
-    Rueda uses the operation's tensors until it has completed; the handle keeps them alive. Dropping a handle neither waits
-    nor cancels. Threads: any; several threads may wait for the same handle.
+    Rueda uses the operation's tensors until the operation has completed; the handle keeps the tensors alive. Dropping a
+    handle neither waits for the operation nor cancels it. Threads: any thread may use a handle, and several threads may
+    wait for the same handle.
 
     Example::
 
@@ -27,32 +28,35 @@ class Handle(Generic[T_co]):
     @property
     def name(self) -> str | TensorSlot | None: ...
     def wait(self, timeout: float | None = None) -> None:
-        """Blocks until the operation has completed. Raises the operation's error, or ``Timeout`` after this many seconds."""
+        """Blocks until the operation has completed. Raises the operation's error, or ``Timeout`` after this number of
+        seconds.
+        """
     def result(self, timeout: float | None = None) -> T_co:
-        """Waits, and returns what the operation's blocking form returns."""
+        """Waits for the operation, and returns what the operation's blocking form returns."""
     def poll(self) -> bool:
-        """Whether the operation has completed, with or without an error. Does not block."""
+        """Returns True if the operation has completed, with or without an error. Does not block."""
     def add_done_callback(self, fn: Callable[[Handle[T_co]], object], /) -> None:
-        """Calls ``fn(handle)`` when the operation has completed, with or without an error. If it has completed already, the call
-        happens at once, otherwise on a thread of Rueda.
+        """Calls ``fn(handle)`` when the operation has completed, with or without an error. If the operation has
+        completed already, the call happens at once on this thread, otherwise on a thread of Rueda.
 
-        Callbacks of a handle run in the order in which they were added. While one runs, the callbacks of all other operations
-        wait. It may start operations but must not wait for any: a blocking call raises ``InvalidArgument`` and starts nothing.
-        ``sys.unraisablehook`` reports exceptions of a callback. ``shutdown()`` returns after all callbacks have run.
+        Callbacks of a handle run in the order in which they were added. While a callback runs, the callbacks of all
+        other operations are delayed. A callback may start operations but must not wait for an operation: a blocking
+        call raises ``InvalidArgument`` and starts nothing. If a callback raises an exception, ``sys.unraisablehook``
+        reports it. ``shutdown()`` returns after all callbacks have run.
         """
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def _wait_a_while(self, seconds: float, /) -> bool: ...
     def _waits_for(self) -> str: ...
 
 class Memory:
-    """Bytes that Rueda owns, for the buffer protocol."""
+    """Memory that Rueda owns. Python code reads it by the buffer protocol."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class TensorSlot:
-    """A name whose look-up is kept. Use it in place of a name that is used in every step.
+    """A tensor's name with a stored look-up. Use a slot in place of a name that is used in every step.
 
-    A slot serves the operations of one process set.
+    A slot can be used only in operations of one process set.
 
     Example::
 
@@ -66,9 +70,10 @@ class TensorSlot:
     def name(self) -> str: ...
 
 class TensorView:
-    """A typed, shaped view of dense, row-major memory that has neither a buffer nor DLPack.
+    """Describes dense, row-major memory as a tensor with a dtype and a shape. Use it for memory that supports neither
+    the buffer protocol nor DLPack.
 
-    The view keeps ``owner`` alive, and an operation keeps the views that it uses alive.
+    The view keeps ``owner`` alive. An operation keeps the views that it uses alive.
 
     Example::
 
@@ -88,8 +93,8 @@ class TensorView:
     @property
     def writable(self) -> bool: ...
 
-# The function that makes a result from Rueda's memory: (memory, shape, dtype, received splits), None where the operation
-# has none.
+# The type of the function that makes a result from Rueda's memory. Its arguments are (memory, shape, dtype, received
+# splits); an argument is None if the operation does not have it.
 Finish = Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], T]
 FinishGroup = Callable[[list[tuple[Memory, tuple[int, ...], int]]], T]
 Name = str | TensorSlot | None
@@ -122,10 +127,10 @@ def process_set_leave(number: int, /) -> None: ...
 def process_set_ranks(number: int, /) -> list[int]: ...
 def abort(reason: str, /) -> None: ...
 
-# Raises what an operation that writes to the tensor would raise.
+# Raises the same error as an operation that would write to the tensor.
 def check_writable(tensor: Any, /) -> None: ...
 
-# Raises InvalidArgument in a completion callback.
+# Raises InvalidArgument if it is called in a completion callback.
 def check_may_wait() -> None: ...
 def begin_step(step: int, /) -> None: ...
 def busy_begin(what: str, /) -> None: ...
@@ -155,7 +160,7 @@ def grouped_allreduce_async(
     /,
 ) -> Handle[T]: ...
 
-# For a group, `result` is called with a list: (memory, shape, dtype) of each member.
+# For a group, Rueda calls `result` with a list that contains (memory, shape, dtype) for each member.
 def grouped_allgather_async(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
@@ -174,7 +179,8 @@ def broadcast_async(
     input: Any, output: Any, root_rank: int, name: Name, result: T, process_set: int, /
 ) -> Handle[T]: ...
 
-# If there is an output, `result` is returned; otherwise `result` is called and makes what is returned.
+# If there is an output, the operation returns `result` itself. Otherwise it calls `result` and returns what this
+# function makes.
 def allgather_async(input: Any, output: Any, name: Name, result: Any, process_set: int, /) -> Handle[Any]: ...
 def reducescatter_async(
     input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: Any, process_set: int, /

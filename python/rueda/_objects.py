@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Python objects and collections of arrays, sent by the operations on tensors."""
+"""Sends Python objects and collections of arrays between ranks, by means of the operations on tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ T = TypeVar("T")
 
 
 class _Pickled:
-    """A pickled object. A negative length means that pickling failed; the bytes then tell the other ranks why."""
+    """A pickled object. A negative length means that pickling failed. Then the bytes are a text that tells the other
+    ranks why.
+    """
 
     def __init__(self, obj: object) -> None:
         np = numpy()
         self.failure: Exception | None = None
         try:
             data = pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
-        except Exception as failure:  # any kind of exception: without a message the other ranks would wait forever
+        except Exception as failure:  # catch any exception: without a message the other ranks would wait forever
             self.failure = failure
             data = _words_of(failure).encode(errors="backslashreplace")
         self.bytes = np.frombuffer(data, np.uint8)
@@ -37,7 +39,7 @@ class _Pickled:
 def _words_of(failure: Exception) -> str:
     try:
         return f"{type(failure).__name__}: {failure}"
-    except Exception:  # the other ranks must learn of it even if it has no text
+    except Exception:  # tell the other ranks even if the error has no text
         return type(failure).__name__
 
 
@@ -49,12 +51,14 @@ def _not_pickled(function: str, rank: int, reason: bytes) -> InvalidArgument:
 def broadcast_object(
     obj: T, root_rank: int = 0, name: str | None = None, *, process_set: ProcessSet = global_process_set
 ) -> T:
-    """Gives every rank the root's Python object. The objects of the other ranks are ignored.
+    """Gives every rank the root's Python object. Objects that other ranks pass are ignored.
 
-    The object travels as a pickle: the ranks of a job trust each other, and every rank needs the object's class.
+    The object is sent as a pickle. So the ranks of a job must trust each other, and every rank needs the object's
+    class.
 
     Raises:
-        On the root, the exception of pickle. On the other ranks, InvalidArgument with its text. Otherwise as broadcast().
+        If pickling fails, the root raises the exception of pickle, and the other ranks raise InvalidArgument with its
+        text. Other errors are those of broadcast().
 
     Example::
 
@@ -79,11 +83,12 @@ def broadcast_object(
 
 
 def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet = global_process_set) -> list[T]:
-    """Returns every rank's Python object, in the order of the ranks; this rank's own as a copy. They travel as pickles.
+    """Returns a list of the Python objects of all ranks, in the order of the ranks. The list contains a copy of this
+    rank's own object. The objects are sent as pickles.
 
     Raises:
-        On a rank whose object cannot be pickled, the exception of pickle. On the other ranks, InvalidArgument with its text,
-        which names the first such rank.
+        If a rank cannot pickle its object, that rank raises the exception of pickle. The other ranks raise
+        InvalidArgument with its text; the message names the first rank that failed.
 
     Example::
 
@@ -96,7 +101,7 @@ def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet
         raise pickled.failure
     sizes = [
         abs(int(length)) for length in lengths
-    ]  # they come from other processes; in Python their sum cannot overflow
+    ]  # The lengths come from other processes. In Python their sum cannot overflow.
     if len(sizes) != len(process_set.ranks) or sum(sizes) != everything.size:
         raise Internal(
             f"allgather_object: the ranks announced {sizes} bytes, and {everything.size} came: some rank did something else"
@@ -110,7 +115,9 @@ def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet
 
 
 def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    """Yields the tensors of nested dicts, lists, tuples and (name, tensor) pairs, each with the path to it."""
+    """Yields the tensors in nested dicts, lists, tuples and (name, tensor) pairs, each with its path in the
+    collection.
+    """
     if isinstance(parameters, Mapping):
         for key, value in parameters.items():
             yield from _named(value, f"{prefix}.{key}")
@@ -118,7 +125,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
         yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
     elif isinstance(parameters, list | tuple) or (
         isinstance(parameters, Iterable)
-        and not isinstance(parameters, str)  # the elements of a string are strings again, without end
+        and not isinstance(parameters, str)  # a string is a sequence of strings, so the search would never end
         and not hasattr(parameters, "shape")
         and not has_buffer(parameters)
     ):
@@ -130,7 +137,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """Raises the errors that one rank alone can see, before anything is started."""
+    """Raises errors that this rank can find without other ranks, before any operation is started."""
     if operator.index(root_rank) not in process_set.ranks:
         raise InvalidArgument(
             f"broadcast_parameters: the root rank is {root_rank}; expected one of {process_set.ranks}"
@@ -149,7 +156,9 @@ def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: Pr
 
 
 def _check_alike(names: list[str], failure: Exception | None, process_set: ProcessSet) -> None:
-    """Raises an error on every rank if one rank has failed, or if the ranks have different parameters. So no rank waits forever."""
+    """Raises an error on every rank if a rank has failed, or if the ranks have different parameters. Without it, a rank
+    could wait forever.
+    """
     mine = (names, failure and f"{type(failure).__name__}: {failure}")
     everyones = allgather_object(mine, "rueda.broadcast_parameters", process_set=process_set)
     if failure is not None:
@@ -184,19 +193,21 @@ def broadcast_parameters(
     *,
     process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Writes the root's values into every rank's tensors, so that all ranks begin with the same model.
+    """Copies the root's values into every rank's tensors, so that all ranks begin with the same model.
 
     Args:
-        parameters: a dict, a list or an iterable of (name, tensor) pairs; these may be nested. The tensors are contiguous,
-            writable, and have the same shape and dtype on every rank.
+        parameters: a dict, a list or an iterable of (name, tensor) pairs; these may be nested. The tensors must be
+            contiguous and writable, and must have the same shape and dtype on every rank.
         root_rank: the rank whose values all ranks get.
-        name: a prefix of the tensors' own names, for messages.
+        name: a prefix for the tensors' names in messages.
         process_set: the ranks that take part.
 
     Raises:
-        InvalidArgument, TypeError: an element is no writable tensor, or a name is unusable; raised on all ranks before
-            anything is written. If an iterable raises an exception on one rank, the other ranks raise InvalidArgument.
-        Mismatch: the names differ between ranks (on all ranks, before anything is written), or a shape or dtype differs.
+        InvalidArgument, TypeError: an element is not a writable tensor, or a name cannot be used. All ranks raise the
+            error before anything is written. If an iterable raises an exception on one rank, the other ranks raise
+            InvalidArgument.
+        Mismatch: the names differ between ranks (all ranks raise it before anything is written), or a shape or dtype
+            differs.
 
     Example::
 
@@ -207,12 +218,12 @@ def broadcast_parameters(
     try:
         named = list(_named(parameters, name))
         _check_each(named, root_rank, process_set)
-    except Exception as failure:  # any kind of exception: the other ranks must learn of it
+    except Exception as failure:  # catch any exception, because the other ranks must be told
         unfit = failure
     _check_alike([path for path, _ in named], unfit, process_set)
     failures: list[Exception] = []
     handles = []
-    for path, tensor in named:  # starts all that it can, because the other ranks start them
+    for path, tensor in named:  # starts as many operations as possible, because the other ranks also start them
         try:
             handles.append(_collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set))
         except Exception as failure:
@@ -225,6 +236,6 @@ def broadcast_parameters(
 def _failure_of(handle: _native.Handle[Any]) -> Exception | None:
     try:
         handle.wait()
-    except Exception as failure:  # waits for all of them, because Rueda must not use the tensors any more
+    except Exception as failure:  # waits for all operations, because Rueda must not use the tensors afterwards
         return failure
     return None

@@ -14,10 +14,12 @@ from rueda.errors import InvalidArgument
 
 
 class ProcessSet:
-    """A subset of the ranks. It can be used after init(process_sets=...) or add_process_set() has made it known to the job.
+    """A subset of the ranks. Operations can use it after init(process_sets=...) or add_process_set() has registered it
+    in the job.
 
-    In an operation of a set "the ranks" are its members, in ascending order. A root is still named by its rank in the job.
-    Each set has its own names and its own order of operations. So a set whose members are late delays no other set.
+    In an operation of a set, "the ranks" are the set's members, in ascending order. The root is still given by its rank
+    in the job. Each set has its own names and its own order of operations. So if members of one set are late,
+    operations of other sets are not delayed.
 
     Args:
         ranks: ranks of the job, in any order, each once.
@@ -30,8 +32,8 @@ class ProcessSet:
             rueda.allreduce_(loss, "loss", process_set=even)
     """
 
-    #: The number of the set, the same on all ranks; 0 is the world. The attribute is missing before the job knows the
-    #: set, and in a later job, which has other numbers.
+    #: The number of the set, the same on all ranks; 0 is the world. The attribute is missing until the set is
+    #: registered in the job. It is missing again in a later job, because that job has other numbers.
     process_set_id: int
 
     def __init__(self, ranks: Iterable[int]) -> None:
@@ -44,7 +46,8 @@ class ProcessSet:
         return made
 
     if not TYPE_CHECKING:
-        # Python calls this method only for missing attributes. So reading the number, which every operation does, stays fast.
+        # Python calls this method only for missing attributes. So reading the number stays fast; every operation reads
+        # it.
         def __getattr__(self, name: str) -> int:
             if name == "process_set_id":
                 raise InvalidArgument(
@@ -57,7 +60,9 @@ class ProcessSet:
         return f"ProcessSet({self._asked})" if known is None else f"<rueda.ProcessSet {known}>"
 
     def _is_known(self) -> bool:
-        """Whether the present job knows the set. A number may belong to a set that was removed."""
+        """Returns True if the set is registered in the present job. If the set was removed, it still has its number,
+        but this is False.
+        """
         try:
             return bool(self.ranks)
         except InvalidArgument:
@@ -68,7 +73,7 @@ class ProcessSet:
         """The members' ranks in the job, ascending.
 
         Raises:
-            InvalidArgument: the set was removed.
+            InvalidArgument: the set has been removed.
         """
         return _native.process_set_ranks(self.process_set_id)
 
@@ -77,10 +82,10 @@ class ProcessSet:
         return len(self.ranks)
 
     def rank(self) -> int:
-        """The position of this rank among the members.
+        """This rank's position among the members.
 
         Raises:
-            InvalidArgument: this rank is no member.
+            InvalidArgument: this rank is not a member.
         """
         ranks, mine = self.ranks, _native.rank()
         if mine not in ranks:
@@ -88,19 +93,19 @@ class ProcessSet:
         return ranks.index(mine)
 
     def included(self) -> bool:
-        """Whether this rank is a member."""
+        """Returns True if this rank is a member."""
         return _native.rank() in self.ranks
 
 
 def ranks_of(ranks: Iterable[int]) -> list[int]:
-    """The ranks that a caller gave, as a list. The C interface checks the list further."""
+    """Returns the ranks that a caller gave, as a list. The C interface makes all further checks."""
     try:
         return [operator.index(rank) for rank in ranks]
     except TypeError:
         raise InvalidArgument(f"the ranks are {ranks!r}; expected integers, such as [0, 2]") from None
 
 
-# The sets that have a number. The world's number is the same in every job.
+# The sets that have a number in the present job. The world's number is the same in every job.
 _of_this_job: weakref.WeakSet[ProcessSet] = weakref.WeakSet()
 
 #: All ranks.
@@ -108,15 +113,17 @@ global_process_set = ProcessSet._of(0)
 
 
 def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
-    """Makes a process set. Every rank of the job calls it, members or not, with the same ranks.
+    """Makes a process set. Every rank of the job, whether it is a member or not, calls this function with the same
+    ranks.
 
     Args:
-        ranks: ranks of the job, in any order, each once; or a ProcessSet that no job knows yet, which is returned.
+        ranks: ranks of the job, in any order, each once. Or a ProcessSet that is not registered in a job yet; then this
+            object is returned.
 
     Raises:
-        Mismatch, on all ranks: the ranks ask for different sets.
-        InvalidArgument, on all ranks: a rank does not exist or is named twice, the list is empty, or a set of these ranks
-            exists already.
+        Mismatch, on all ranks: the ranks gave different lists.
+        InvalidArgument, on all ranks: a rank does not exist or is named twice, the list is empty, or a set of these
+            ranks already exists.
 
     Example::
 
@@ -129,21 +136,23 @@ def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
 
 
 def note_numbers(process_sets: list[ProcessSet], numbers: list[int]) -> None:
-    """Notes the numbers of the sets that were made when the job began."""
+    """Stores the numbers of the sets that were made when the job began."""
     for process_set, number in zip(process_sets, numbers, strict=True):
         process_set.process_set_id = number
         _of_this_job.add(process_set)
 
 
 def forget_job() -> None:
-    """Called before a job begins. The process sets of the last job mean nothing to it."""
+    """Called before a job begins. Forgets the process sets of the earlier job, because they do not exist in the new
+    job.
+    """
     for process_set in _of_this_job:
         del process_set.process_set_id
     _of_this_job.clear()
 
 
 def remove_process_set(process_set: ProcessSet) -> None:
-    """Removes a process set. Every rank of the job calls it; pending operations of the set fail.
+    """Removes a process set. Every rank of the job calls this function. Pending operations of the set fail.
 
     Example::
 
@@ -154,17 +163,17 @@ def remove_process_set(process_set: ProcessSet) -> None:
 
 
 def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
-    """Makes a process set that concerns only its members: they call it, and no other rank does.
+    """Makes a process set without the other ranks: only its members call this function.
 
     Several such sets may have the same ranks, even all ranks. Each set has its own order of operations.
 
     Args:
-        ranks: ranks of the job, in any order, each once, with this rank among them; or a ProcessSet that no job knows yet,
-            which is returned.
+        ranks: ranks of the job, in any order, each once, including this rank. Or a ProcessSet that is not registered in
+            a job yet; then this object is returned.
 
     Raises:
-        Mismatch: members that meet give different ranks.
-        InvalidArgument: a rank does not exist or is named twice, or this rank is not among them.
+        Mismatch: the members gave different ranks.
+        InvalidArgument: a rank does not exist or is named twice, or this rank is not in the list.
 
     Example::
 
@@ -181,10 +190,10 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
 
 
 def leave_process_set(process_set: ProcessSet) -> None:
-    """Leaves a set that add_process_set_among() made. It waits for no other rank.
+    """Leaves a set that add_process_set_among() made. Does not wait for other ranks.
 
-    Pending operations of this rank fail, and so do operations of the remaining members that need this rank. Messages that
-    the receiver still accepts are delivered.
+    Pending operations of this rank fail, and so do operations of the remaining members that need this rank. Messages
+    that this rank has sent are still delivered if the receiver accepts them.
 
     Example::
 

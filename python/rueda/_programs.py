@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The commands `ruedarun` and `rueda`, which lie in the package as programs."""
+"""The commands `ruedarun` and `rueda`. The package contains their programs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _run(program: str) -> NoReturn:
 
 
 def ruedarun() -> NoReturn:
-    """Start the processes of a job."""
+    """Runs `ruedarun`, which starts the processes of a job."""
     _run("ruedarun")
 
 
 def rueda() -> NoReturn:
-    """Look at the machine and its jobs: `rueda doctor`."""
+    """Runs `rueda`, which inspects the machine and its jobs, for example by `rueda doctor`."""
     _run("rueda")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Operations whose result or input only one rank, the root, has. _collectives.py says what holds for all operations.
+"""Operations in which only one rank, the root, has the input or gets the result. The rules for all operations are in
+_collectives.py.
 
 ``root_rank`` is the root's rank in the job, also in a process set. The root has to be a member of the set.
 """
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 def _gathered(
     out: Any,
 ) -> Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], Any]:
-    """Returns the function that makes the result of a gather. Only the root has received splits."""
+    """Returns the function that makes the result of a gather. Only the root has received splits, which say how many
+    rows came from each rank.
+    """
 
     def finish(
         memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, splits: tuple[int, ...] | None
@@ -45,7 +48,7 @@ def gather_async(
     out: Result | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[Result | None]:
-    """gather() that returns a handle at once.
+    """Starts a gather() and returns a handle at once.
 
     Example::
 
@@ -57,17 +60,17 @@ def gather_async(
 
 @blocking_form_of(gather_async)
 def gather() -> None:
-    """Gives the root the ranks' tensors, one after the other along the first dimension.
+    """Concatenates the tensors of all ranks along the first dimension, and gives the result to the root.
 
     Args:
-        tensor: it has at least one dimension. The first may differ between ranks and be 0; the others and the dtype must
-            agree.
-        root_rank: the rank that gets the tensors; the same on every rank.
-        out: on the root, contiguous and writable memory for all ranks' rows together. It does not overlap ``tensor``.
-            Other ranks do not write to theirs.
+        tensor: has at least one dimension. The first extent may differ between ranks and may be 0; the other extents
+            and the dtype must agree.
+        root_rank: the rank that gets the tensors. It must be the same on every rank.
+        out: on the root, contiguous and writable memory for the rows of all ranks together. It must not overlap
+            ``tensor``. On other ranks, ``out`` is not written.
 
     Returns:
-        On the root a new array, over memory of Rueda, or ``out``. On other ranks None.
+        On the root, ``out`` or a new array over memory that Rueda allocated. On other ranks None.
 
     Example::
 
@@ -84,7 +87,7 @@ def scatter_async(
     out: Result | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[Result]:
-    """scatter() that returns a handle at once.
+    """Starts a scatter() and returns a handle at once.
 
     Example::
 
@@ -96,18 +99,19 @@ def scatter_async(
 
 @blocking_form_of(scatter_async)
 def scatter() -> None:
-    """Gives every rank some of the root's rows.
+    """Divides the rows of the root's tensor among the ranks.
 
     Args:
-        tensor: on the root, its rows. On other ranks it gives the dtype and the shape of a row, as ``np.empty((0, 3))``
-            does. All dimensions but the first, and the dtype, must agree.
-        splits: on the root, how many rows go to each rank, in the order of the ranks. Rows after their sum go to no
-            rank. None: the same number to each. Other ranks' splits are not used.
-        root_rank: the rank whose rows they are; the same on every rank.
-        out: contiguous and writable memory for this rank's rows. It does not overlap ``tensor``.
+        tensor: on the root, the rows to send. On other ranks, only its dtype and the shape of a row are used;
+            ``np.empty((0, 3))`` is enough. All dimensions but the first, and the dtype, must agree.
+        splits: on the root, the number of rows that go to each rank, in the order of the ranks. If the tensor has more
+            rows than their sum, the last rows are not sent. None: every rank gets the same number of rows. The splits
+            of other ranks are not used.
+        root_rank: the rank that sends the rows. It must be the same on every rank.
+        out: contiguous and writable memory for this rank's rows. It must not overlap ``tensor``.
 
     Returns:
-        A new array of this rank's rows, over memory of Rueda, or ``out``.
+        This rank's rows: ``out``, or a new array over memory that Rueda allocated.
 
     Example::
 
@@ -127,7 +131,7 @@ def reduce_async(
     out: Result | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[Result | None]:
-    """reduce() that returns a handle at once.
+    """Starts a reduce() and returns a handle at once.
 
     Example::
 
@@ -143,17 +147,17 @@ def reduce_async(
 
 @blocking_form_of(reduce_async)
 def reduce() -> None:
-    """The reduction of allreduce(), bit for bit, on the root only.
+    """Gives the root the result of allreduce(), bit for bit. Other ranks get no result.
 
     Args:
-        tensor: it has the same shape and dtype on every rank. It is only read, unless it is ``out``.
-        root_rank: the rank that gets the result; the same on every rank.
+        tensor: has the same shape and dtype on every rank. It is only read, unless it is ``out``.
+        root_rank: the rank that gets the result. It must be the same on every rank.
         op, prescale_factor, postscale_factor: as for allreduce().
-        out: on the root, contiguous and writable memory of the same shape and dtype; it may be ``tensor``. Other ranks
-            do not write to theirs.
+        out: on the root, contiguous and writable memory of the same shape and dtype; it may be ``tensor``. On other
+            ranks, ``out`` is not written.
 
     Returns:
-        On the root a new array, or ``out``. On other ranks None.
+        On the root, ``out`` or a new array. On other ranks None.
 
     Example::
 

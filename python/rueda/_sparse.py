@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Reductions of tensors of which each rank holds a few rows or elements."""
+"""Reductions of sparse tensors: each rank holds only a few rows or elements of the tensor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def sparse_allreduce_async(
     *,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[tuple[Array, Array]]:
-    """sparse_allreduce() that returns a handle at once. The thread that asks for the result adds up.
+    """Starts a sparse_allreduce() and returns a handle at once. The values are added on the thread that asks for the
+    result.
 
     Example::
 
@@ -47,26 +48,29 @@ def sparse_allreduce_async(
 
 @blocking_form_of(sparse_allreduce_async)
 def sparse_allreduce() -> None:
-    """The sum or the average over the ranks of tensors that are zero except at some places.
+    """Computes the sum or the average over the ranks of tensors that are zero except at some places.
 
     Args:
-        indices: the places where this rank has values, whole numbers. Of shape [n], they are places along the first
-            dimension; of shape [n, k], places along the first k dimensions. They may come in any order and repeat; n may
-            differ between ranks and be 0.
-        values: the values at these places, of shape [n, …]. The other dimensions are those of ``shape`` that the indices
-            do not name, the same on every rank. The dtype is not bool, which has no sum.
-        shape: the shape of the whole tensor, which no rank makes; the same on every rank.
-        name: the members of the group are called ``<name>_<i>of3``.
+        indices: the places where this rank has values, as whole numbers. An array of shape [n] gives places along the
+            first dimension; an array of shape [n, k] gives places along the first k dimensions. Places may be in any
+            order and may repeat. n may differ between ranks and may be 0.
+        values: the values at these places, of shape [n, …]. The dimensions after the first are the dimensions of
+            ``shape`` that the indices do not cover. They are the same on every rank. The dtype must not be bool,
+            because bool has no sum.
+        shape: the shape of the whole tensor. It must be the same on every rank. No rank allocates the whole tensor.
+        name: the operation sends three tensors, as a group. They are called ``<name>_<i>of3``.
         op: Average, which divides by the number of ranks, or Sum; the same on every rank.
 
     Returns:
-        (indices, values): each place that some rank has, once, ascending; indices are int64. The values of several ranks
-        at one place are added in the order of the ranks, 16-bit floats in float32. Averages of integers divide the exact
-        sum and truncate toward zero; sums of integers wrap.
+        (indices, values). Each place that occurs on at least one rank is contained once, in ascending order. The
+        indices are int64. The values of several ranks at one place are added in the order of the ranks; 16-bit floats
+        are added in float32. Averages of integers divide the exact sum and truncate toward zero; sums of integers wrap.
 
     Raises:
-        Mismatch: shape or op differ between ranks; raised on all of them, by the ``_async`` form from ``result()``.
-        Unsupported: values of bool; raised in the same way. InvalidArgument: another op; raised in the same way.
+        Mismatch: shape or op differ between ranks.
+        Unsupported: the values are bool.
+        InvalidArgument: op is neither Average nor Sum.
+        All ranks raise these errors. The ``_async`` form raises them from ``result()``.
 
     Example::
 

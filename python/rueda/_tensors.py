@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Python objects as tensors, and Rueda's memory as NumPy arrays. The first array loads NumPy."""
+"""Makes tensors of Python objects, and NumPy arrays of Rueda's memory. NumPy is imported when the first array is
+made.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[Any]
 
-#: A NumPy array, or anything with the buffer protocol or DLPack that lies in the CPU's memory, or a TensorView.
+#: A NumPy array, a TensorView, or an object in the CPU's memory with the buffer protocol or DLPack.
 Tensor: TypeAlias = Any
 
 _SUPPORTED = ", ".join(dtype.name for dtype in DType)
@@ -29,7 +31,7 @@ _SUPPORTED = ", ".join(dtype.name for dtype in DType)
 
 @functools.cache
 def numpy() -> Any:
-    """The module NumPy, imported once."""
+    """Returns the module NumPy. The first call imports it."""
     try:
         import numpy
     except ImportError as error:
@@ -42,7 +44,7 @@ def numpy() -> Any:
 
 @functools.cache
 def numpy_dtype(number: int) -> np.dtype[Any]:
-    """NumPy's type for a DType. The package ml_dtypes provides bfloat16."""
+    """Returns NumPy's type for a DType. The package ml_dtypes provides bfloat16."""
     if number != DType.bfloat16:
         return numpy().dtype(DType(number).name)  # type: ignore[no-any-return]
     try:
@@ -55,7 +57,9 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
 
 
 def adapt(tensor: Tensor, writable: bool) -> TensorView:
-    """Returns a view of an object that has no plain buffer of a supported type, or raises the error that says why it cannot."""
+    """Makes a view of an object that has no plain buffer of a supported type. If that is impossible, raises an error
+    that says why.
+    """
     loaded = sys.modules.get("numpy")
     if loaded is not None and isinstance(tensor, loaded.ndarray | loaded.generic):
         return _view_of_array(tensor, writable)
@@ -96,7 +100,8 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
             )
         array = numpy().ascontiguousarray(array)
     if not array.shape:
-        array = numpy().asarray(array)  # a scalar gives the address of a temporary array, which no longer exists then
+        # The address of a scalar would be that of a temporary array, which does not exist any more.
+        array = numpy().asarray(array)
     address = array.__array_interface__["data"][0]
     return TensorView(address, array.shape, DType[name], array, writable)
 
@@ -105,7 +110,7 @@ def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
     try:
         try:
             capsule = tensor.__dlpack__(max_version=(1, 0))
-        except TypeError:  # a producer from before version 1
+        except TypeError:  # a producer that only knows version 0 of DLPack
             capsule = tensor.__dlpack__()
         view = _native.view_of_dlpack(capsule)
     except BufferError as error:
@@ -116,7 +121,7 @@ def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
 
 
 def has_buffer(candidate: object) -> bool:
-    """Whether it has the buffer protocol."""
+    """Returns True if the object has the buffer protocol."""
     try:
         memoryview(candidate).release()  # type: ignore[arg-type]
     except TypeError:
@@ -140,18 +145,18 @@ def with_output(tensor: Tensor) -> tuple[Tensor, Array]:
 def array_of(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
 ) -> Array:
-    """The output that Rueda allocated, as an array without a copy. The array keeps the memory alive."""
+    """Returns the output that Rueda allocated, as an array without a copy. The array keeps the memory alive."""
     assert memory is not None and shape is not None and dtype is not None
     return array_over(memory, shape, numpy_dtype(dtype))
 
 
 def arrays_of(outputs: list[tuple[Memory, tuple[int, ...], int]]) -> list[Array]:
-    """The outputs of a group that Rueda allocated."""
+    """Returns the outputs of a group that Rueda allocated."""
     return [array_of(*output) for output in outputs]
 
 
 def array_over(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Rueda's memory as an array of that shape."""
+    """Returns Rueda's memory as an array of the given shape."""
     np = numpy()
     if math.prod(shape) == 0:
         return np.empty(shape, dtype)  # type: ignore[no-any-return]
@@ -161,7 +166,7 @@ def array_over(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 def with_received_splits(
     out: Tensor | None,
 ) -> Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], tuple[Any, Array]]:
-    """Returns the function that makes the result of an alltoall: (output, rows that came from each rank)."""
+    """Returns the function that makes the result of an alltoall: (output, number of rows from each rank)."""
 
     def finish(
         memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, splits: tuple[int, ...] | None

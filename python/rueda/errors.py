@@ -6,7 +6,9 @@ from __future__ import annotations
 
 
 class RuedaError(Exception):
-    """The base of all errors of Rueda. The message names the thing, what was found, what was expected, and what to do."""
+    """The base class of all errors of Rueda. The message says which object is wrong, what was found, what was expected,
+    and what to do.
+    """
 
     code = 9
 
@@ -14,8 +16,9 @@ class RuedaError(Exception):
 class InvalidArgument(RuedaError, ValueError):
     """An argument that cannot be used.
 
-    If this rank alone can see the mistake, the call raises at once and sends nothing to other ranks. If the ranks agree on
-    something that cannot be done, such as an allgather of a scalar, it is raised on all of them after all have called.
+    If this rank can see the mistake without the other ranks, the call raises at once and sends nothing. If the
+    arguments of the ranks agree but the operation cannot be done, such as an allgather of a scalar, all ranks raise the
+    error after all have called.
     """
 
     code = 1
@@ -34,46 +37,52 @@ class NotInitialized(RuedaError, ValueError):
 
 
 class HorovodInternalError(RuedaError, RuntimeError):
-    """The base of errors of operations that were started. The name is Horovod's."""
+    """The base class of the errors of operations that were started. Horovod has a class of the same name."""
 
 
 class Mismatch(HorovodInternalError):
-    """The ranks disagree on shape, dtype, operation, root or factors. All of them get this error, which names ranks and values."""
+    """The ranks gave different shapes, dtypes, operations, roots or factors. All of them get this error; it names the
+    ranks and the values.
+    """
 
     code = 4
 
 
 class Aborted(HorovodInternalError):
-    """The job has ended: a rank died or gave up. The message says which rank, and how it ended if that is known."""
+    """The job has ended because a rank died or called abort(). The message says which rank, and, if known, how that
+    rank ended.
+    """
 
     code = 5
 
 
 class Timeout(HorovodInternalError, TimeoutError):
-    """A wait took longer than its timeout. The operation goes on, and still uses its tensors."""
+    """A wait took longer than its timeout. The operation is still pending, and still uses its tensors."""
 
     code = 6
 
 
 class ResourceExhausted(HorovodInternalError):
-    """There is not enough memory, or no place for another tensor. Rueda reports it before the system's limit is reached."""
+    """There is not enough memory, or Rueda's limit for the number of tensors is reached. Rueda reports this before the
+    system's limit is reached.
+    """
 
     code = 7
 
 
 class Unsupported(HorovodInternalError):
-    """This version cannot do it."""
+    """This version of Rueda cannot do what the call asks for."""
 
     code = 8
 
 
 class Internal(HorovodInternalError):
-    """A bug in Rueda: please report it with the message."""
+    """A bug in Rueda. Please report the bug with the message."""
 
     code = 9
 
 
-# In the order of their codes, from 1.
+# The classes in the order of their status codes, starting with code 1.
 BY_CODE = (
     InvalidArgument,
     DuplicateName,

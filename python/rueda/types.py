@@ -8,7 +8,7 @@ import enum
 
 
 class ReduceOp(enum.IntEnum):
-    """How the ranks' elements are reduced to one. Horovod uses the same numbers."""
+    """The reduction of the ranks' elements to one element. Horovod uses the same numbers."""
 
     Average = 0
     Sum = 1
@@ -19,7 +19,7 @@ class ReduceOp(enum.IntEnum):
 
 
 class Compression(enum.IntEnum):
-    """What float32 and float64 become while they travel between hosts. Horovod uses the same names."""
+    """The format in which float32 and float64 elements are sent between hosts. Horovod uses the same names."""
 
     none = 0
     fp16 = 1
@@ -27,7 +27,7 @@ class Compression(enum.IntEnum):
 
 
 class DType(enum.IntEnum):
-    """Types of elements."""
+    """The types of a tensor's elements."""
 
     uint8 = 0
     int8 = 1
@@ -46,8 +46,8 @@ class DType(enum.IntEnum):
 
 Average = ReduceOp.Average
 Sum = ReduceOp.Sum
-#: Adds the parts in which the ranks' tensors differ and averages the parts in which they agree; floats only
-#: (docs/operations.md).
+#: Adds the components in which the ranks' tensors differ, and averages the components in which they agree. For floats
+#: only (docs/operations.md).
 Adasum = ReduceOp.Adasum
 Min = ReduceOp.Min
 Max = ReduceOp.Max

@@ -105,7 +105,7 @@ TEST_CASE("facts survive their encoding, and damaged ones are refused", "[unit]"
     longer.push_back(std::byte{0});
     CHECK_FALSE(parse_facts(longer).is_ok());
     Bytes endless = bytes;
-    endless[0] = endless[1] = endless[2] = endless[3] = std::byte{0xff};  // the length of the hostname becomes huge
+    endless[0] = endless[1] = endless[2] = endless[3] = std::byte{0xff};  // this makes the length of the hostname huge
     CHECK_FALSE(parse_facts(endless).is_ok());
     RankFacts no_pid = facts;
     no_pid.pid = 0;

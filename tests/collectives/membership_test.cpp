@@ -38,7 +38,7 @@ TEST_CASE("a list that cannot be names the rank", "[unit]") {
           "its members only");
 }
 
-/// A control plane for rank 1, in which the other ranks say what the test gives to the constructor.
+/// A control plane for rank 1. The other ranks send the messages that the test passes to the constructor.
 class SaidPlane final : public ControlPlane {
 public:
     explicit SaidPlane(std::vector<Bytes> said) : said_(std::move(said)) {}

@@ -8,14 +8,14 @@
 
 namespace rueda::tests {
 
-/// `count` bytes that depend on `seed`.
+/// Returns `count` bytes whose values depend on `seed`.
 [[nodiscard]] collectives::Bytes pattern(std::size_t count, int seed);
 
-/// Checks what every control plane must do, on all ranks at once. Returns "ok", or what was wrong. Sizes differ between
-/// ranks, are zero on rank 0, and reach `longest` bytes.
+/// Checks the behaviour that every control plane must have. All ranks call it at the same time. Returns "ok", or what
+/// was wrong. The sizes of the messages differ between ranks: zero on rank 0, and up to `longest` bytes on the others.
 [[nodiscard]] std::string exercise(collectives::ControlPlane& plane, int rank, int size, std::size_t longest);
 
-/// "Timeout: text" for a failure, "ok" for a success.
+/// Returns "ok" for a success, and a text such as "Timeout: text" for a failure.
 [[nodiscard]] std::string outcome(const Status& status);
 
 }  // namespace rueda::tests

@@ -9,19 +9,21 @@
 
 namespace rueda::tests {
 
-/// Runs `body(rank)` in `count` forked processes and returns the text that each returned. For a process that ended
-/// otherwise it is "killed by signal 9", for example, or "hung" if it had not ended within `limit` and was killed. No
-/// process outlives the call. Bodies may not use Catch's assertions, because those of a child process are lost.
+/// Runs `body(rank)` in `count` forked processes, and returns the texts that the bodies returned. If a process ended in
+/// another way, its text is, for example, "killed by signal 9". If a process did not end within `limit`, it is killed,
+/// and its text is "hung". When the call returns, all processes have ended. Bodies may not use Catch's assertions,
+/// because assertions in a child process are lost.
 [[nodiscard]] std::vector<std::string> run_processes(int count, const std::function<std::string(int)>& body,
                                                      std::chrono::seconds limit = std::chrono::seconds(60));
 
-/// The same with threads of this process. If a body hangs, the test hangs until CTest's timeout ends it.
+/// Like in_processes(), but with threads of this process. If a body hangs, the test hangs until CTest's timeout ends
+/// it.
 [[nodiscard]] std::vector<std::string> run_threads(int count, const std::function<std::string(int)>& body);
 
-/// The name of an abstract socket that no other test, and no other run, uses.
+/// Returns a name for an abstract socket that no other test, and no other run, uses.
 [[nodiscard]] std::string fresh_socket_name();
 
-/// A folder of mode 700 that is removed, with its contents, at the end of the scope.
+/// A folder of mode 700. At the end of the scope, the folder and its contents are removed.
 class PrivateFolder {
 public:
     PrivateFolder();
@@ -29,14 +31,14 @@ public:
     PrivateFolder& operator=(const PrivateFolder&) = delete;
     ~PrivateFolder();
     [[nodiscard]] const std::string& path() const { return path_; }
-    /// The names of its contents.
+    /// Returns the names of the files in the folder.
     [[nodiscard]] std::vector<std::string> entries() const;
 
 private:
     std::string path_;
 };
 
-/// Numbers of the open descriptors of this process.
+/// Returns the numbers of the descriptors that this process has open.
 [[nodiscard]] std::vector<int> open_descriptors();
 
 }  // namespace rueda::tests

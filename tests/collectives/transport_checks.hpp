@@ -8,11 +8,12 @@
 
 namespace rueda::tests {
 
-/// Tests the message until it was sent or has arrived, for at most a minute. Returns its number of bytes.
+/// Polls the message until it has been sent or has arrived, for at most a minute. Returns its number of bytes.
 [[nodiscard]] Result<std::size_t> finish(collectives::Transport& transport, collectives::Transport::Ticket ticket);
 
-/// Checks what every transport must do, on all ranks at once. Returns "ok", or what was wrong. Every rank exchanges
-/// messages of zero, few and `longest` bytes with every other rank, many at a time, on both channels.
+/// Checks the behaviour that every transport must have. All ranks call it at the same time. Returns "ok", or what was
+/// wrong. Every rank exchanges messages with every other rank: empty, short, and `longest` bytes long. Many messages
+/// are pending at the same time, on both channels.
 [[nodiscard]] std::string exercise_transport(collectives::Transport& transport, int rank, int size,
                                              std::size_t longest);
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Jobs of ranks on test hosts. These environment variables name the programs: MPIRUN, HOSTS_RANK, CONFORMANCE, DIGITS
-(may be empty), and RUEDA_MPI_PLUGIN."""
+"""Starts jobs of ranks on test hosts. These environment variables name the programs: MPIRUN, HOSTS_RANK, CONFORMANCE,
+DIGITS (may be empty), and RUEDA_MPI_PLUGIN.
+"""
 
 import os
 import pathlib
@@ -17,7 +18,7 @@ MPIRUN = os.environ["MPIRUN"]
 HOSTS_RANK = os.environ["HOSTS_RANK"]
 TIMEOUT = 120
 
-# The environment without the variables that an outer launcher may have set.
+# The environment without variables that a launcher around the test may have set.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
@@ -25,8 +26,8 @@ ENVIRONMENT = {
 }
 
 
-# With these flags mpirun does not end the other ranks when one rank ends, as under ruedarun. The status of mpirun is
-# then always 0.
+# With these flags, mpirun behaves like ruedarun: it does not end the other ranks when one rank ends. But then the
+# status of mpirun is always 0.
 SURVIVING = ("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1")
 
 
@@ -44,22 +45,24 @@ def mpirun(hosts, layout, program, flags=(), **settings):
 
 
 def left_in_memory():
-    """The files that Rueda left in /dev/shm."""
+    """Returns the files that Rueda left in /dev/shm."""
     return {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if entry.name.startswith("rueda")}
 
 
 def remove_what_open_mpi_left():
-    """Removes files that a killed mpirun leaves behind. Their names contain the test host."""
+    """Removes the files that a killed mpirun left behind. Their names contain the name of the test host."""
     for entry in pathlib.Path("/dev/shm").glob(f"vader_segment.{test_hosts.PREFIX}*"):
         entry.unlink()
 
 
 class HostsTest(unittest.TestCase):
-    """Creates hosts for all tests of a class, and a folder for each test. Checks that no job leaves anything behind."""
+    """Creates hosts for all tests of a class, and a folder for each test. Checks that jobs leave no processes and files
+    behind.
+    """
 
     count = 3
-    rate = None  # the rate of each link, in the notation of tc
-    delay_ms = 0  # the delay of each packet, in each direction
+    rate = None  # the rate limit of each link, in the notation of tc
+    delay_ms = 0  # the delay of each packet, for each direction
 
     @classmethod
     def setUpClass(cls):
@@ -94,7 +97,7 @@ class HostsTest(unittest.TestCase):
 
 
 def main(limits=False):
-    """`limits`: whether the links have to be limited."""
+    """`limits`: True if the links must be limited."""
     reason = test_hosts.why_not() or (test_hosts.why_no_limits() if limits else None)
     if reason:
         print(f"skipped: {reason}")

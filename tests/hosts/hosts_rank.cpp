@@ -2,21 +2,21 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // One rank of a job on several hosts. In all modes that write to FOLDER, a rank writes to FOLDER/rank<n>.
 //
-// hosts_rank layout         prints the rank's position in the job, and checks a sum
-// hosts_rank transfer N     checks a small allreduce and one of N float32, and prints the seconds that each took
-// hosts_rank steps FOLDER   trains until something ends the job; writes its pid, "running", and the error with its
-//                           time; ends when FOLDER/done exists
-// hosts_rank wait FOLDER    as "steps", but after some steps the last rank takes part in none, and the others wait for
-//                           it
+// hosts_rank layout         Prints the rank's position in the job, and checks a sum.
+// hosts_rank transfer N     Checks an allreduce of few elements and one of N float32, and prints the seconds of each.
+// hosts_rank steps FOLDER   Trains until something ends the job. Writes its pid, "running", and the error with its
+//                           time. Ends when FOLDER/done exists.
+// hosts_rank wait FOLDER    As "steps", but after some steps the last rank starts no operation, and the other ranks
+//                           wait for it.
 // hosts_rank again FOLDER STATUS
-//                           one job, and then another one in the same processes, which the last rank does not join: it
-//                           writes "left" and the time, and ends with this exit status
+//                           Runs a job, and then another one in the same processes. The last rank does not join the
+//                           second job: it writes "left" and the time, and ends with the exit status STATUS.
 // hosts_rank absent FOLDER STATUS
-//                           as "again", but without the first job
-// hosts_rank late FOLDER    as "absent", but the last rank does not end before FOLDER/done exists
-// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go exists; writes "pid", "running", and either
-//                           "left" or the error with its time; after an error, the exit status is 1
-// hosts_rank exit FOLDER    as "leave", but the ranks end without a call of shutdown()
+//                           As "again", but without the first job.
+// hosts_rank late FOLDER    As "absent", but the last rank does not end before FOLDER/done exists.
+// hosts_rank leave FOLDER   Runs a job whose ranks shut down when FOLDER/go exists. Writes "pid", "running", and either
+//                           "left" or the error with its time. After an error, the exit status is 1.
+// hosts_rank exit FOLDER    As "leave", but the ranks end without a call of shutdown().
 #include <unistd.h>
 
 #include <chrono>
@@ -50,7 +50,7 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Whole numbers, whose sums are exact. They differ between places and between ranks.
+/// Returns whole numbers, because their sums are exact. They differ between elements and between ranks.
 float value_at(std::size_t place, int rank) {
     return static_cast<float>(place % 1021) + static_cast<float>(rank * (static_cast<int>(place % 7) + 1));
 }
@@ -81,7 +81,7 @@ int transfer(std::size_t count) {
     rueda::init();
     const double small = seconds_of_allreduce("small", 2);
     const double large = seconds_of_allreduce("large", count);
-    // Written at once, so that the lines of several ranks do not mix.
+    // Writes the line in one call, so that the lines of several ranks do not mix.
     std::printf("rank %d: small %.6f large %.6f\n", rueda::rank(), small, large);
     std::fflush(stdout);
     rueda::shutdown();
@@ -92,7 +92,7 @@ double seconds_of_the_clock() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Reduces one small and one large tensor, which are combined between hosts in different ways.
+/// Reduces one small and one large tensor. Between hosts, the two sizes are combined in different ways.
 void step(std::vector<float>& gradient) {
     float loss = 1;
     auto handle = rueda::allreduce_async("gradient", gradient);
@@ -131,12 +131,12 @@ int steps(const std::filesystem::path& folder, bool last_stays_away) {
     } catch (const rueda::Error& error) {
         report_error(report, error);
     }
-    // Under some launchers, the first rank that ends makes the launcher kill the others, before they could report.
+    // Under some launchers, when the first rank ends, the launcher kills the others before they can report.
     wait_for(folder / "done");
     return 1;
 }
 
-/// The number that ruedarun or mpirun gave this rank. It is known before init.
+/// Returns the number that ruedarun or mpirun gave this rank. It is known before init.
 int number_in_environment(const char* of_ruedarun, const char* of_mpirun) {
     const char* const text = std::getenv(of_ruedarun);                  // NOLINT(concurrency-mt-unsafe): one thread
     return std::stoi(text != nullptr ? text : std::getenv(of_mpirun));  // NOLINT(concurrency-mt-unsafe): one thread
@@ -173,12 +173,12 @@ int join_without_the_last(const std::filesystem::path& folder, bool after_a_job,
         rueda::shutdown();
     }
     if (rank == size - 1) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the other ranks wait by then
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // by then the other ranks are waiting
         if (comes_late) {
             wait_for(folder / "done");
         }
         report << "left " << std::to_string(seconds_of_the_clock()) << std::endl;
-        ::_exit(status);  // MPI_Finalize would wait for the other ranks
+        ::_exit(status);  // not exit(): MPI_Finalize would wait for the other ranks
     }
     try {
         rueda::init();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The conformance suite on two and three hosts, with equal and unequal numbers of ranks."""
+"""Runs the conformance suite on two and three hosts, with equal and unequal numbers of ranks."""
 
 import os
 import unittest
@@ -11,7 +11,7 @@ CONFORMANCE = os.environ["CONFORMANCE"]
 
 
 def lines_of(layout):
-    """What `hosts_rank layout` prints if host h has layout[h] ranks."""
+    """Returns what `hosts_rank layout` prints if host h has layout[h] ranks."""
     size = sum(layout)
     lines = []
     for host, ranks in enumerate(layout):

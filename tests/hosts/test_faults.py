@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Ranks, hosts and launchers that end or are cut off: every survivor gets its error in time, and nothing stays behind."""
+"""Tests ranks, hosts and launchers that end or are cut off. Every survivor gets its error in time, and no process or
+file is left behind.
+"""
 
 import contextlib
 import os
@@ -11,7 +13,7 @@ import unittest
 
 from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, SURVIVING, TIMEOUT, HostsTest, main, mpirun, test_hosts
 
-LIMIT = 5  # seconds from the fault to the last survivor's error; RUEDA_HOST_TIMEOUT is 3
+LIMIT = 5  # seconds from the fault until the last survivor gets its error; RUEDA_HOST_TIMEOUT is 3
 
 
 class Faults(HostsTest):
@@ -54,9 +56,11 @@ class Faults(HostsTest):
         return int(self.lines(rank)[0].split()[1])
 
     def errors(self, survivors, begin, partners=()):
-        """Checks that every survivor got its error in time, and returns the errors. If a connection breaks in the
-        middle of a message, Open MPI 4 ends the process without an error, or rarely never returns from MPI_Test. So
-        some of the ranks that exchange data with the victim may be gone, or this function ends them."""
+        """Checks that every survivor got its error in time, and returns the errors. There is one exception. If a
+        connection breaks in the middle of a message, Open MPI 4 ends the process without an error, or, rarely, MPI_Test
+        never returns. So some of the ranks that exchange data with the victim may have ended; if such a rank hangs,
+        this function ends it.
+        """
         deadline = begin + LIMIT + 1
         errors = {}
         survivors = list(survivors)
@@ -82,8 +86,10 @@ class Faults(HostsTest):
         return self.pid(rank) in self.hosts.processes()
 
     def finish(self):
-        """Lets the survivors end, which they do by themselves. If a rank on another host was killed, mpirun waits
-        forever (seen with Open MPI 4.1.4). So do its daemons if they are cut off. Ending them is ruedarun's task."""
+        """Tells the survivors to end, and they end by themselves. If a rank on another host was killed, mpirun waits
+        forever (seen with Open MPI 4.1.4). Its daemons also wait forever if they are cut off. This test ends them;
+        under ruedarun, ruedarun does this.
+        """
         (self.folder / "done").write_text("")
         deadline = time.monotonic() + 10
         while self.ranks_left() and time.monotonic() < deadline:
@@ -111,8 +117,8 @@ class Faults(HostsTest):
         errors = self.kill(2, 2, 2, partners=[0])
         self.assertIn("rank 2", errors[3])
         for rank in {0, 1} & set(errors):
-            # Rank 3 reports to the other hosts for its host. Rank 0 may have ended together with its connection to rank
-            # 2; rank 1 then sees the end of rank 0.
+            # On its host, rank 3 reports to the other hosts. Rank 0 may end when its connection to rank 2 breaks. In
+            # this case, the error of rank 1 names rank 0.
             self.assertRegex(errors[rank], "rank 2 |rank 0 ", f"rank {rank}")
 
     def test_the_root_is_killed(self):
@@ -124,7 +130,7 @@ class Faults(HostsTest):
     def test_a_host_of_one_rank_dies_with_it(self):
         errors = self.kill(1, 1, 1, partners=[0])
         for rank in {0} & set(errors):
-            # No rank can report the end of this host. Either the host no longer answers, or the connection to it
+            # No rank can report that this host has failed. Either the host no longer answers, or the connection to it
             # breaks.
             self.assertRegex(errors[rank], "rueda-h1|rank 1", f"rank {rank}")
 

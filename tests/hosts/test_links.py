@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A part of the conformance suite between hosts with limited links. Also checks the limits: no data arrives earlier
-than the link can carry it."""
+"""Runs a part of the conformance suite between hosts with limited links. Also checks the limits: no data may arrive
+earlier than the link can transfer it.
+"""
 
 import os
 import re
@@ -10,7 +11,7 @@ from hosts_job import HOSTS_RANK, HostsTest, main
 
 CONFORMANCE = os.environ["CONFORMANCE"]
 BITS_PER_BYTE = 8
-# The bytes that tbf lets pass at once, as set in hosts.py. The k of tc is 1024.
+# The number of bytes that tc's tbf lets pass without a limit, as set in hosts.py. In tc, k means 1024.
 BURST = 256 * 1024
 # One scenario for each way in which hosts exchange data: small and large sums, streams, and messages between ranks.
 SCENARIOS = (
@@ -25,13 +26,13 @@ SCENARIOS = (
 class LimitedLinks(HostsTest):
     count = 2
     bits_per_second = 0
-    floats = 0  # bytes of the transfer whose time is compared with the link's
+    floats = 0  # the number of float32 elements of the timed transfer
 
     def check_conformance(self, *layout):
         self.run_job(layout, CONFORMANCE, *SCENARIOS)
 
     def seconds_of_transfer(self, *layout):
-        """Returns (small, large) of each rank. hosts_rank has compared every element."""
+        """Returns the times (small, large) that each rank printed. hosts_rank has already compared every element."""
         lines = self.run_job(layout, HOSTS_RANK, "transfer", str(self.floats)).splitlines()
         found = [re.fullmatch(r"rank \d+: small ([\d.]+) large ([\d.]+)", line) for line in lines]
         self.assertEqual(len(found), sum(layout), lines)
@@ -41,10 +42,11 @@ class LimitedLinks(HostsTest):
         return times
 
     def check_limit(self, *layout):
-        # Each of two hosts sends half of its partial sum, and half of the result. That is as many bytes as the tensor
-        # has.
+        # Each of two hosts sends half of its partial sum, and then half of the result. Together this is the number of
+        # bytes of the tensor.
         least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
-        # A rank gets its result only after another host has answered its announcement: one way there and one way back.
+        # A rank announces its tensor to another host, and can have the result only after that host has answered. So one
+        # delay passes in each direction.
         round_trip = 2 * self.delay_ms / 1000
         for small, large in self.seconds_of_transfer(*layout):
             self.assertGreaterEqual(large, least + round_trip / 2)
@@ -62,7 +64,7 @@ class LimitInForce:
 class Gigabit(LimitInForce, LimitedLinks):
     rate = "1gbit"
     bits_per_second = 1_000_000_000
-    floats = 8 << 20  # 0.27 s
+    floats = 8 << 20  # the transfer takes at least 0.27 s
 
     def test_conformance(self):
         self.check_conformance(1, 1)
@@ -75,7 +77,7 @@ class SlowAndFar(LimitInForce, LimitedLinks):
     rate = "100mbit"
     delay_ms = 5
     bits_per_second = 100_000_000
-    floats = 1 << 20  # 0.33 s
+    floats = 1 << 20  # the transfer takes at least 0.33 s
 
     def test_conformance(self):
         self.check_conformance(1, 1)

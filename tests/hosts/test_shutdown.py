@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Shutdowns while a host does not answer. The hosts differ only by name. Every rank gets the same error, which names
-the host, and the job ends as failed. The environment also names RUEDARUN, in addition to the programs of hosts_job.py."""
+"""Tests shutdowns while a host does not answer. The hosts differ only by name. Every rank gets the same error, which
+names the host, and the job fails. In addition to the programs of hosts_job.py, the environment variable RUEDARUN names
+ruedarun.
+"""
 
 import contextlib
 import os
@@ -11,7 +13,7 @@ import unittest
 from hosts_job import HOSTS_RANK, MPIRUN, SURVIVING
 from test_word import RUEDARUN, TIMEOUT, WordTest
 
-RANKS = 2  # one on each host
+RANKS = 2  # one rank on each host
 HOST_TIMEOUT = "2"
 SILENT = r"host host1 \(rank 1\) has not answered for \d+\.\d s: it was cut off from host0, or has ended or stopped"
 TOO_EARLY = "shutdown: the job ended before all ranks had left it: "
@@ -31,7 +33,7 @@ class Shutdown(WordTest):
         return self.start_command(words, RUEDA_HOST_TIMEOUT=HOST_TIMEOUT)
 
     def stop_the_last(self, job):
-        """Stops the last rank; the others may shut down then. Returns the number of its process."""
+        """Stops the last rank, and then lets the other ranks shut down. Returns the process id of the last rank."""
         self.wait_until(lambda: self.is_running(RANKS), job)
         pid = int(self.lines(RANKS - 1)[0].split()[1])
         os.kill(pid, signal.SIGSTOP)
@@ -87,7 +89,7 @@ class Shutdown(WordTest):
         job = self.by_ruedarun("exit")
         pid = self.stop_the_last(job)
         said = []
-        while not said or TOO_EARLY not in said[-1]:  # ends with the output, when the job has ended
+        while not said or TOO_EARLY not in said[-1]:  # ruedarun closes its output when the job has ended
             line = job.stdout.readline()
             self.assertNotEqual(line, "", said)
             said.append(line)

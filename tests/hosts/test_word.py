@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Notifications from the launcher. What ruedarun knows about the end of a rank reaches the other ranks at once, on the
-same host and on other hosts, while they work and while they start. The environment also names RUEDARUN, in addition to
-the programs of hosts_job.py."""
+"""Tests notifications from the launcher. When ruedarun learns that a rank has ended, it tells the other ranks at once:
+on the same host and on other hosts, while they work and while they start. In addition to the programs of hosts_job.py,
+the environment variable RUEDARUN names ruedarun.
+"""
 
 import os
 import pathlib
@@ -18,12 +19,12 @@ from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, left_in_memory, remove_wh
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
 GRACE = 5  # seconds; the default of ruedarun
-HOST_TIMEOUT = 3  # seconds; the default of RUEDA_HOST_TIMEOUT
-LIMIT = 1  # seconds from the end of a rank to the last error of the other ranks
+HOST_TIMEOUT = 3  # the default of RUEDA_HOST_TIMEOUT, in seconds
+LIMIT = 1  # seconds from the end of a rank until the last of the other ranks gets its error
 
 
 class WordTest(unittest.TestCase):
-    """A job under ruedarun. Its ranks write into files what happens to them."""
+    """Tests with a job under ruedarun. Its ranks write what happens to them into files."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="rueda-word-test-")
@@ -59,8 +60,9 @@ class WordTest(unittest.TestCase):
         return file.read_text().splitlines() if file.exists() else []
 
     def check_seconds_of_silence(self, text, host_timeout):
-        """Checks the seconds of silence in an error. A rank gives up after its host timeout, but may notice that later
-        on a busy machine."""
+        """Checks the number of seconds that an error states for a silent host. A rank gives up after
+        RUEDA_HOST_TIMEOUT, but on a busy machine it may notice this later.
+        """
         found = [float(seconds) for seconds in re.findall(r"has not answered for (\d+\.\d) s", text)]
         self.assertTrue(found, text)
         self.assertGreaterEqual(min(found), host_timeout, text)
@@ -78,13 +80,15 @@ class WordTest(unittest.TestCase):
             time.sleep(0.01)
 
     def finish(self, job):
-        """Lets the survivors end. Returns the output of ruedarun."""
+        """Tells the survivors to end. Returns the output of ruedarun."""
         (self.folder / "done").write_text("")
         output, _ = job.communicate(timeout=TIMEOUT)
         return output.splitlines()
 
     def expect_errors(self, ranks, begin, text):
-        """Checks that each of the ranks got this error in time. `begin` is the time of the cause."""
+        """Checks that each of the ranks got this error in time. `begin` is the time of the event that caused the
+        error.
+        """
         for rank in ranks:
             errors = [line for line in self.lines(rank) if line.startswith("error ")]
             self.assertEqual(len(errors), 1, f"rank {rank}: {self.lines(rank)}")
@@ -118,8 +122,9 @@ class WordTest(unittest.TestCase):
         return output
 
     def rank_that_ends_before_mpi_init(self, words, ranks, status, where=""):
-        """MPI_Init is one call that a rank cannot leave. The ranks that wait in it end, each with a line that names the
-        rank that ended."""
+        """MPI_Init is a single call, and a rank that waits in it cannot return from it. So these ranks end, and each
+        prints a line that names the rank that ended first.
+        """
         settings = {"RUEDA_START_TIMEOUT": str(TIMEOUT)}
         job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, "absent", self.folder, status], **settings)
         output = self.finish(job)
@@ -140,7 +145,7 @@ class WordTest(unittest.TestCase):
         self.assertRegex(output[-1], rf"^ruedarun: .*{how}", output)
         self.assertNotIn("still run", "".join(output))
         self.assertEqual(job.returncode, status or 1, output)
-        # 0.2 s were measured. After a grace period of 5 s, ruedarun would have ended the other ranks.
+        # A run took 0.2 s. Without notifications, ruedarun would end the other ranks after a grace period of 5 s.
         self.assertLess(ended - float(self.lines(victim)[0].split()[1]), GRACE - 1, output)
 
 
@@ -173,7 +178,7 @@ class OneHost(WordTest):
         self.rank_that_ends_before_mpi_init([], 3, 3)
 
     def test_a_rank_that_mpi_init_waits_for_too_long(self):
-        """Runs under plain mpirun, which does not report the end of a rank."""
+        """Runs under plain mpirun, which does not notify ranks when a rank ends."""
         words = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-np", "2", HOSTS_RANK, "late", self.folder]
         job = self.start_command(words, RUEDA_START_TIMEOUT="1")
         output, _ = job.communicate(timeout=TIMEOUT)
@@ -183,7 +188,7 @@ class OneHost(WordTest):
             r"interrupted, so this process ends with exit status 1\n",
         )
         self.assertNotEqual(job.returncode, 0, output)
-        self.assertEqual(self.lines(1), [])  # mpirun ended it; Rueda reported nothing
+        self.assertEqual(self.lines(1), [])  # mpirun ended this rank, so Rueda reported nothing
 
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
@@ -214,10 +219,11 @@ class SeveralHosts(WordTest):
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
 class EndsOfJobs(WordTest):
-    """A job ends soon after its ranks have given the reason, even if a host does not answer. Its last line is the
-    cause."""
+    """Soon after the ranks have printed the reason, the job ends, even if a host does not answer. The last line of
+    output is the cause.
+    """
 
-    # Seconds from the ranks' errors to the end of ruedarun. 4 s were measured, and 15 s in an earlier version.
+    # Seconds from the ranks' errors until ruedarun ends. A run took 4 s; with an earlier version it took 15 s.
     LIMIT = 8
 
     def setUp(self):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A library that does its harm while it is loaded: it is built once to crash and once to hang.
+// A library that crashes or hangs while it is loaded. It is built twice, once for each case.
 #include <stdlib.h>
 #include <unistd.h>
 

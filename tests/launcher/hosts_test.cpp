@@ -143,7 +143,8 @@ TEST_CASE("a Slurm allocation gives hosts, slots and ranks", "[unit]") {
 
     environment["SLURM_TASKS_PER_NODE"] = "1";
     CHECK(contains(message(hosts_of_slurm(environment)), "for 1 hosts, but SLURM_JOB_NODELIST has 3"));
-    environment["SLURM_STEP_ID"] = "0";  // with `srun -n 1 ruedarun`, the number describes the step
+    // under `srun -n 1 ruedarun`, this number describes only the step, not the allocation
+    environment["SLURM_STEP_ID"] = "0";
     environment["SLURM_NTASKS"] = "1";
     const HostList in_step = value(hosts_of_slurm(environment)).value();
     CHECK(in_step.hosts == Hosts{{"n1", 2, 2}, {"n2", 2, 2}, {"n3", 1, 1}});
@@ -201,7 +202,7 @@ TEST_CASE("hosts without slots share the ranks evenly", "[unit]") {
     CHECK(value(place_ranks(list, 8, std::nullopt)).shares == Shares{{"a", 3}, {"b", 3}, {"c", 2}});
     CHECK(value(place_ranks(list, 2, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}});
     CHECK(value(place_ranks(list, std::nullopt, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}, {"c", 1}});
-    // If only one of two hosts has a number, the other has one slot.
+    // If a number is given for only one of two hosts, the other host has one slot.
     CHECK(value(place_ranks(listed({{"a", 3, 0}, {"b", 0, 0}}), 4, std::nullopt)).shares == Shares{{"a", 3}, {"b", 1}});
 }
 

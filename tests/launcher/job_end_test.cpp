@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The ends of ranks become one exit status, and the ranks that still run get signals.
+// Tests how the launcher makes one exit status from the ends of all ranks, and which signals it sends to ranks that
+// still run.
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
@@ -16,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Wait statuses as the kernel forms them (wait(2)): the exit status in the second byte, or the signal in the first.
+// Makes wait statuses as the kernel does (wait(2)): the exit status is in the second byte, the signal in the first.
 RankEnd exited(int rank, int status) { return {rank, 100 + rank, status << 8, "", false}; }
 RankEnd killed(int rank, int signal_number) { return {rank, 100 + rank, signal_number, "", false}; }
 
@@ -26,7 +27,7 @@ TEST_CASE("each end gets a line that names it", "[unit]") {
     CHECK(describe(not_started(2, "./x", ENOEXEC)) ==
           "rank 2 could not be started: './x': Exec format error (errno 8)");
     CHECK(describe(exited(kLauncherRank, 1)) == "mpirun (pid 99) ended with exit status 1 before the job was over");
-    // 128 + SIGSEGV, with the bit that says "core dumped".
+    // The job's status is 128 + SIGSEGV; the wait status also has the bit for "core dumped".
     CHECK(exit_status_of({0, 1, SIGSEGV | 0x80, "", false}) == 139);
     CHECK(exit_status_of(not_started(0, "")) == 127);
 }
@@ -155,7 +156,7 @@ TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
     CHECK_FALSE(ending.deadline());
     CHECK_FALSE(ending.advance(start + seconds(1000)));
     ending.rank_failed(start);
-    ending.rank_failed(start + milliseconds(200));  // a second failure does not start the time again
+    ending.rank_failed(start + milliseconds(200));  // a second failure does not restart the grace period
     CHECK(ending.deadline() == start + milliseconds(300));
     CHECK_FALSE(ending.advance(start + milliseconds(299)));
     CHECK(ending.advance(start + milliseconds(300)) == SIGTERM);
@@ -173,7 +174,7 @@ TEST_CASE("the grace after an abort has a length of its own", "[unit]") {
     const JobEnding::TimePoint start{};
     JobEnding ending(milliseconds(300), milliseconds(200));
     ending.job_aborted(start);
-    ending.job_aborted(start + milliseconds(100));  // a second report does not start the time again
+    ending.job_aborted(start + milliseconds(100));  // a second report does not restart the grace period
     CHECK(ending.deadline() == start + milliseconds(200));
     CHECK(ending.advance(start + milliseconds(200)) == SIGTERM);
     ending.rank_failed(start + milliseconds(201));  // too late, because the ranks have already got SIGTERM

@@ -22,8 +22,8 @@ TEST_CASE("lines come out whole, in whatever pieces their bytes come", "[unit]")
         Pieces pieces;
         for (const std::string& part : {text.substr(0, cut), text.substr(cut)}) {
             for (OutputPiece& piece : splitter.feed(part)) {
-                if (piece.kind ==
-                    OutputPiece::Kind::line) {  // if the bytes are cut after '\r', the line is shown as progress first
+                // If the bytes are split after '\r', the line is first shown as progress.
+                if (piece.kind == OutputPiece::Kind::line) {
                     pieces.push_back(piece);
                 }
             }

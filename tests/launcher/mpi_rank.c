@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
-/* An MPI program for the tests of ruedarun. It synchronises with the other ranks, then ends as its argument says, rank
-1 first. */
+/* An MPI program for the tests of ruedarun. It synchronises with the other ranks. Then rank 1 ends first, in the way
+that the argument says. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +20,8 @@ static void fail(const char* how) {
     }
 }
 
-/* A survivor that ends like a rank of Rueda: without another MPI call. */ static void survive(int tenths) {
+/* This survivor ends like a rank of Rueda: it makes no other MPI call. */
+static void survive(int tenths) {
     for (int i = 0; i < tenths; ++i) {
         usleep(100000);
         printf("alive %d\n", i);

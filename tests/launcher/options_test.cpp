@@ -72,7 +72,7 @@ TEST_CASE("all options arrive", "[unit]") {
     CHECK(accepted({"-np", "1", "--mpi-args", "", "p"}).mpi_args.empty());
 }
 
-/// Reads files from a table of their contents.
+/// Replaces the reader of files. Reads from a table of file contents.
 base::FileReader files(std::map<std::string, std::string> contents) {
     return [contents = std::move(contents)](const std::string& name) -> std::optional<std::string> {
         const auto found = contents.find(name);
@@ -220,7 +220,8 @@ TEST_CASE("a flag of horovodrun becomes an option, a variable, or a note", "[uni
     CHECK(parse_command_line(Words{"-v"}).value().text.value_or("").starts_with("ruedarun "));
 }
 
-/// The example commands of the help, without the remark behind them, which follows after two blanks.
+/// Returns the example commands of the help. After two blanks, the help has a remark on each command; the remarks are
+/// cut off.
 std::vector<Words> examples_of_help() {
     const std::string begin = "\n  ruedarun ";
     const std::string text = parse_command_line(Words{"--help"}).value().text.value_or("");

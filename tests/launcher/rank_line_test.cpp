@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The socket between a rank and the process that started it, and the notifications that it carries.
+// Tests the socket between a rank and the process that started the rank, and the notifications that are sent over this
+// socket.
 #include "launcher/watch/rank_line.hpp"
 
 #include <fcntl.h>
@@ -33,7 +34,7 @@ void say(int fd, const std::string& bytes) {
     REQUIRE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// Receives the first notification and returns the file that comes with it.
+/// Receives the first notification, and returns the file that was sent with it.
 base::UniqueFd step_file(int fd) {
     std::array<char, 4096> buffer{};
     alignas(cmsghdr) std::array<char, 256> control{};
@@ -101,7 +102,7 @@ TEST_CASE("a file that is not a step file is left alone, and wrong numbers in on
     CHECK_FALSE(page.is_open());
     const auto file = base::make_step_file();
     REQUIRE(file.is_ok());
-    CHECK(::ftruncate(file.value().value(), 0) != 0);  // no process can shorten the file
+    CHECK(::ftruncate(file.value().value(), 0) != 0);  // the file is sealed, so no process can shorten it
     const std::array<std::int64_t, 2> nonsense = {7, 3};
     REQUIRE(::pwrite(file.value().value(), nonsense.data(), sizeof nonsense, 0) == sizeof nonsense);
     CHECK_FALSE(base::read_step_file(file.value().value()).is_known());
@@ -114,7 +115,7 @@ TEST_CASE("steps that attempts began again are counted", "[unit]") {
     CHECK_FALSE(steps.are_known());
     steps.add({0, 9});
     CHECK(steps.count() == 0);
-    steps.add({5, 7});  // the attempt failed before it reached that step
+    steps.add({5, 7});  // this attempt failed before it repeated all earlier steps
     CHECK(steps.count() == 3);
     steps.add({6, 20});
     CHECK(steps.count() == 7);
@@ -125,7 +126,7 @@ TEST_CASE("steps that attempts began again are counted", "[unit]") {
     CHECK(steps.are_known());
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     for (int attempt = 0; attempt < 4; ++attempt) {
-        steps.add({0, kMost - 1});  // whatever a program has written, the count does not overflow
+        steps.add({0, kMost - 1});  // the count does not overflow, whatever values a program has written
     }
     CHECK(steps.count() == kMost);
     CHECK(steps.reached() == kMost - 1);
@@ -145,7 +146,7 @@ TEST_CASE("the last reason of an abort counts, and other messages do not", "[uni
     say(line.child_fd(), base::encode({Kind::aborted, 1, "rank 2 was killed"}));
     CHECK(line.take_abort_reason() == "rank 2 was killed");
     CHECK(line.take_abort_reason().empty());
-    // The reason is received even if the program ended without reading its notifications.
+    // The launcher receives the reason even if the program ended without reading its notifications.
     say(line.child_fd(), base::encode({Kind::aborted, 1, "its last reason"}));
     line.notify("a notification that the program does not read");
     line.close_child_end();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Decides which ends of ranks the others are notified of.
+// Tests which ends of ranks the launcher reports to the other ranks.
 #include "launcher/watch/rank_notifications.hpp"
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ namespace {
 
 using Kind = base::LauncherNotification::Kind;
 
-// Wait statuses as the kernel forms them (wait(2)): the exit status in the second byte, or the signal in the first.
+// Makes wait statuses as the kernel does (wait(2)): the exit status is in the second byte, the signal in the first.
 RankEnd exited(int rank, int status) { return {rank, 100 + rank, status << 8, "", false}; }
 RankEnd killed(int rank, int signal_number) { return {rank, 100 + rank, signal_number, "", false}; }
 
@@ -74,7 +74,7 @@ TEST_CASE("the end of a large job does not cause a flood of notifications", "[un
         well += notifications.note({exited(rank, 0)}).size();
     }
     CHECK(well == RankNotifications::kMostOfAKind);
-    // A failure after all of those still causes a notification.
+    // After all those successes, a failure still causes a notification.
     CHECK(ranks_of(notifications.note({killed(1000, SIGKILL)})) == std::vector<int>{1000});
     CHECK(notifications.so_far().size() == RankNotifications::kMostOfAKind + 1);
     CHECK(notifications.note({exited(kLauncherRank, 1)}).empty());

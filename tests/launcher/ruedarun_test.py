@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests ruedarun as its users see it, with real processes and both ways to start them.
+"""Tests ruedarun from the user's point of view, with real processes and both ways to start them.
 
-Called as: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]; MPI_PROGRAM is "none" where there is no MPI.
+Usage: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]. MPI_PROGRAM is "none" if there is no MPI.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ RUEDARUN = ""
 MPI_PROGRAM = ""
 TIMEOUT = 60
 DIRECT = ["--no-mpi"]
-# Every process of a test has this in its environment, so that a process that is left behind can be found.
+# Every process of a test has this variable in its environment. So the test can find processes that are left behind.
 MARK = f"RUEDARUN_TEST_MARK={os.getpid()}.{time.monotonic_ns()}"
 RANK = "import os; rank = int(os.environ.get('RUEDA_RANK') or os.environ['OMPI_COMM_WORLD_RANK'])\n"
 
@@ -47,7 +47,7 @@ def environment(**changes):
 
 
 def marked_processes():
-    """Returns the processes that are left of a test: {pid: command line}."""
+    """Returns the processes of a test that are still running: {pid: command line}."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -61,7 +61,7 @@ def marked_processes():
 
 
 def state_of(pid):
-    """Returns the state that ps shows, such as R, S or T, or X if the process does not exist."""
+    """Returns the state of a process as ps shows it, such as R, S or T. Returns X if the process does not exist."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -69,12 +69,12 @@ def state_of(pid):
 
 
 def is_alive(pid):
-    """Returns False for a dead process that its parent has not reaped yet."""
+    """Returns True if the process is alive. A dead process that its parent has not reaped yet is not alive."""
     return state_of(pid) not in "ZX"
 
 
 def wait_until(condition, seconds=20):
-    """Waits until the condition is true or the time is over, and returns its last value."""
+    """Waits until the condition is true or the time limit is reached. Returns the last value of the condition."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -89,7 +89,9 @@ def python(code):
 
 @contextlib.contextmanager
 def group_with_little_memory(limit):
-    """Creates a control group and yields its file of processes, or None if this machine does not allow that."""
+    """Creates a control group and yields the path of its list of processes. Yields None if this machine does not allow
+    new control groups.
+    """
     for parent, name in (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup/unified", "memory.max"),
@@ -147,7 +149,7 @@ class LauncherTest(unittest.TestCase):
         )
 
     def run_shell(self, script):
-        """Runs a script as if a user had pasted it."""
+        """Runs a script in the way in which a pasted script runs."""
         subprocess.run(
             ["sh", "-c", script],
             cwd=self.folder,
@@ -172,7 +174,7 @@ class LauncherTest(unittest.TestCase):
         return Done(process.returncode, out, err, time.monotonic() - begin)
 
     def pids_in(self, *names):
-        """Waits until the ranks have written their process numbers into these files, and returns the numbers."""
+        """Waits until the ranks have written their process ids into these files. Returns the process ids."""
         files = [self.folder / name for name in names]
         self.assertTrue(
             wait_until(lambda: all(f.exists() and f.read_text().endswith("\n") for f in files)),
@@ -181,7 +183,7 @@ class LauncherTest(unittest.TestCase):
         return [int(f.read_text()) for f in files]
 
     def on_a_terminal(self, arguments, typed=b"", seconds=30):
-        """Runs ruedarun in a terminal. Returns what the user sees, and the exit status."""
+        """Runs ruedarun in a terminal. Returns the text that the user sees, and the exit status."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.folder)
@@ -226,7 +228,7 @@ class WrongInput(LauncherTest):
         self.assertIn("RUEDA_SLOTS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_SLOTS="many")))
 
     def test_a_file_that_is_no_text_harms_no_terminal(self):
-        # Bytes of a program, with control sequences of an 8-bit terminal. The name of the file has some, too.
+        # The program and the name of its file contain bytes that are control sequences of an 8-bit terminal.
         name = "bad\x1b[31m\udcff.txt"
         (self.folder / name).write_bytes(b"\x7fELF\x02\x9b31m\xff\xfe\x00@" + bytes(range(128, 256)) * 20)
         for option in ("--hostfile", "--env-file", "--config"):
@@ -238,7 +240,7 @@ class WrongInput(LauncherTest):
             self.assertLess(len(err), 400)
 
     def with_ssh(self, script):
-        """Returns an environment in which the script is ssh."""
+        """Returns an environment in which the command ssh is the given script."""
         tools = self.folder / "bin"
         tools.mkdir(exist_ok=True)
         (tools / "ssh").write_text(f"#!/bin/sh\n{script}\n")
@@ -363,7 +365,7 @@ class Completion(LauncherTest):
 
 
 class BothWays:
-    """Tests that hold for both ways to start ranks."""
+    """Tests that must pass for both ways to start ranks."""
 
     way = []
 
@@ -386,9 +388,9 @@ class BothWays:
         self.assertEqual((done.status, done.out), (0, f"{hard} p;q r\n"))
 
     TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
-    #: The values that each of three ranks finds.
+    #: The values that each of three ranks finds in its environment.
     torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
-    # Rank 0 listens as PyTorch's store does. The others connect and send their values.
+    # Rank 0 listens on a socket, as PyTorch's store does. The other ranks connect and send their values.
     TORCH_STORE = (
         "import socket, time\n"
         f"mine = ' '.join(os.environ[name] for name in {TORCH})\n"
@@ -597,7 +599,7 @@ class BothWays:
         code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_DFL)\n" + self.WRITE_PID
         process = self.start([*self.way, "-np", 2, *python(code + "while True: print('y' * 100)")])
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # not a synchronisation: lets all pipes fill up
+        time.sleep(0.5)  # this sleep synchronises nothing; it gives all pipes time to fill up
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         self.assertIn(process.wait(timeout=TIMEOUT), (143, 130))
@@ -674,7 +676,7 @@ class BothWays:
             ]
         )
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # not a synchronisation: lets all pipes fill up
+        time.sleep(0.5)  # this sleep synchronises nothing; it gives all pipes time to fill up
         process.send_signal(signal.SIGTERM)
         self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in pids)))
         process.send_signal(signal.SIGTERM)
@@ -701,7 +703,8 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]  # a rank alone does not know the other hosts
+            # With one rank, a host does not know the other hosts.
+            expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
         cases = (
@@ -759,7 +762,7 @@ class BothWays:
             done.err.splitlines()[-1], r"ruedarun: the job failed because rank 1( on \S+)? \(pid \d+\) .* status 42$"
         )
 
-    # The notifications between ruedarun and its ranks (docs/design/failure.md).
+    # Tests the notifications between ruedarun and its ranks (docs/design/failure.md).
     LINE = (
         "import socket, struct, sys, time\n"
         "fd, inode, own, ranks = map(int, os.environ['RUEDA_LAUNCHER_FD'].split(':'))\n"
@@ -803,7 +806,7 @@ class BothWays:
         done = self.launch(1, *python(self.LINE + "print(ranks)"), env=environment(RUEDA_LAUNCHER_FD="0:1:0:2"))
         self.assertEqual((done.status, done.out.split()[-1]), (0, "1"), done.err)
 
-    # The first two attempts fail in step 7. Each attempt begins four steps after the one before.
+    # The first two attempts fail in step 7. Each attempt begins four steps after the beginning of the previous attempt.
     STEPS = (
         "import ctypes, sys\n"
         "library = ctypes.CDLL(sys.argv[1])\n"
@@ -850,7 +853,7 @@ class BothWays:
             self.assertEqual("unset" in done.err, expected is not None and ranks == 2, done.err)
 
     def run_into(self, file, *arguments, limit=None):
-        """Runs ruedarun with its standard output in a file that takes at most `limit` bytes."""
+        """Runs ruedarun. Its standard output goes to a file that accepts at most `limit` bytes."""
         with open(file, "wb") as output:
             process = subprocess.run(
                 [RUEDARUN, *self.way, *arguments],
@@ -890,7 +893,7 @@ class BothWays:
         for number in (signal.SIGXFSZ, signal.SIGPIPE):
             self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
 
-    # abort() sends what the library sends when it ends because of a notification from ruedarun.
+    # abort() sends the same frame as the library when a notification from ruedarun ends the job.
     def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
         code = "if rank == 1: os._exit(0)\nabort(receive()[3])"
         done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
@@ -926,7 +929,9 @@ class BothWays:
 
 
 class Srun(LauncherTest):
-    """ruedarun under srun, once in each rank. There is no Slurm, so the test sets the variables of srun."""
+    """Tests ruedarun under srun, which runs it once for each rank. Slurm is not installed, so the test sets the
+    variables of srun.
+    """
 
     def task(self, rank, *arguments, **more):
         step = {
@@ -1044,7 +1049,8 @@ class Direct(BothWays, LauncherTest):
         self.assertEqual((len(ports), [job.returncode for job in jobs]), (4, [0] * 4), ports)
 
     def test_nobody_who_asks_for_any_port_gets_that_of_rank_0(self):
-        # This network namespace has four free ports. One of them is held for rank 0 until it listens there.
+        # This network namespace has four free ports. ruedarun reserves one of them for rank 0 until rank 0 listens
+        # there.
         if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
             self.skipTest("no network namespaces here")
         code = (
@@ -1206,7 +1212,7 @@ class Mpirun(BothWays, LauncherTest):
 
 
 class SeveralHosts(BothWays, LauncherTest):
-    """Runs ruedarun on the first of two test hosts. Everything that holds on one host must hold here, too."""
+    """Runs ruedarun on the first of two test hosts. All tests for one host must pass here, too."""
 
     way = ["-H", "rueda-h0,rueda-h1"]
 
@@ -1269,7 +1275,7 @@ class SeveralHosts(BothWays, LauncherTest):
         for words in (["-H", "rueda-h0:2,rueda-h1:1"], ["-H", "10.77.0.1:2,10.77.0.2:2", "-np", 3]):
             done = self.run_it(*words, *python(self.WHERE))
             self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
-        # mpirun's own host comes first, whatever its place in the list.
+        # The host on which mpirun runs comes first, whatever its place in the list.
         (self.folder / "hosts.txt").write_text("rueda-h1 slots=1  # a remark\nrueda-h0:2\n")
         done = self.run_it("--hostfile", "hosts.txt", "--verbose", *python(self.WHERE))
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
@@ -1292,8 +1298,9 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertIn("# OMP_NUM_THREADS: each host sets it, its usable cores divided by its ranks\n", done.out)
 
     def host_threads(self, ranks):
-        """Returns the number of threads for each rank, in a job of this many ranks on one host. All test hosts have the cores of this
-        machine."""
+        """Returns the number of threads for each rank of a job with this number of ranks on one host. Each test host
+        has all cores of this machine.
+        """
         plan = self.run_it("--no-mpi", "-np", ranks, "--dry-run", "true").out
         return int(re.search(r"OMP_NUM_THREADS=(\d+)", plan)[1])
 
@@ -1301,7 +1308,7 @@ class SeveralHosts(BothWays, LauncherTest):
         allocation = environment(
             SLURM_JOB_ID="17", SLURM_JOB_NODELIST="rueda-h[0-1]", SLURM_TASKS_PER_NODE="1(x2)", SLURM_NTASKS="2"
         )
-        # Open MPI reads the same variables, and would start its daemons by srun without these options.
+        # Open MPI also reads these variables. Without these options, it would start its daemons by srun.
         done = self.run_it("--mpi-args", "--mca plm rsh --mca ras ^slurm", *python(self.WHERE), env=allocation)
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] rueda-h0", "[1] rueda-h1"]), done.err)
 
@@ -1323,7 +1330,8 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] 2 tcp tcp - -\n"), done.err)
 
     def test_a_program_that_is_not_there(self):
-        done = self.run_it("-H", "rueda-h1:1", "./none")  # no rank runs here, so the program need not be on this host
+        # No rank runs on this host, so the program need not exist here.
+        done = self.run_it("-H", "rueda-h1:1", "./none")
         self.assertEqual(done.status, 127, done.err)
         self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
         done = self.launch(2, "./none")
@@ -1356,7 +1364,7 @@ class SeveralHosts(BothWays, LauncherTest):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # a process group of its own, like a terminal's foreground group
+            start_new_session=True,  # a separate process group, like the foreground group of a terminal
         )
         self.pids_in("pid.0", "pid.1")
         os.killpg(process.pid, signal.SIGINT)
@@ -1398,7 +1406,7 @@ class SeveralHosts(BothWays, LauncherTest):
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 137, err)
         self.assertRegex(err, r"rank 1 on rueda-h1 \(pid \d+\) is lost: its host does not answer any more")
-        # The supervisor of the rank that was cut off notices that as well, and ends the rank.
+        # The supervisor of the rank that was cut off also notices this, and ends the rank.
         self.assertEqual(hosts.wait_until_empty(30), {})
 
     def test_connections_of_other_programs_do_no_harm(self):
@@ -1475,7 +1483,7 @@ class SeveralHosts(BothWays, LauncherTest):
 
 
 class Document(LauncherTest):
-    """Runs the commands of docs/ruedarun.md, with the files that it shows, on two hosts a and b."""
+    """Runs the commands of docs/ruedarun.md on two hosts a and b, with the files that the document shows."""
 
     PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "ruedarun.md"
     BLOCK = re.compile(
@@ -1523,7 +1531,9 @@ class Document(LauncherTest):
 
 
 class Recipes(LauncherTest):
-    """Checks the container file and the Kubernetes job of docs/ruedarun.md as texts, because no test has such a cluster."""
+    """Checks only the text of the container file and of the Kubernetes job in docs/ruedarun.md, because no test has
+    such a cluster.
+    """
 
     def block(self, language):
         (found,) = (b["text"] for b in Document.BLOCK.finditer(Document.PAGE.read_text()) if b["language"] == language)
@@ -1581,7 +1591,7 @@ class Recipes(LauncherTest):
 
 
 class Doctor(LauncherTest):
-    """Tests the program `rueda`, which is in the same folder as ruedarun."""
+    """Tests the program `rueda` in the folder of ruedarun."""
 
     def rueda(self, *arguments, **options):
         options.setdefault("env", environment())
@@ -1622,7 +1632,7 @@ class Doctor(LauncherTest):
 
 
 class Network(LauncherTest):
-    """Tests failures between hosts, without hosts."""
+    """Tests failures between hosts, but needs no second host."""
 
     def test_supervisors_that_do_not_come(self):
         tools = self.folder / "bin"
@@ -1639,7 +1649,9 @@ class Network(LauncherTest):
             self.assertLess(done.seconds, 20)
 
     def with_one_supervisor_of_two(self, **variables):
-        """Starts a job whose mpirun starts only the supervisor of rank 0. No program may start, whatever happens then."""
+        """Starts a job whose mpirun starts only the supervisor of rank 0. No program may start, whatever happens
+        afterwards.
+        """
         tools = self.folder / "bin"
         tools.mkdir()
         (tools / "mpirun").write_text(

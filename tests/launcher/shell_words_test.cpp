@@ -13,7 +13,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// The words of a command line, as the shell of this machine reads them.
+/// Returns the words of a command line. The shell of this machine splits them.
 std::string output_of_shell(const std::string& command) {
     FILE* const pipe = ::popen(command.c_str(), "r");
     REQUIRE(pipe != nullptr);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print how they learned of it."""
+"""One rank of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print how they learned of the
+end.
+"""
 
 import ctypes
 import os
@@ -31,17 +33,17 @@ def fail(way: str) -> None:
 
         threading.Thread(target=interrupt).start()
         try:
-            rueda.allreduce(np.ones(1000), "x")  # rank 2 does not come
+            rueda.allreduce(np.ones(1000), "x")  # rank 2 never calls it
         except KeyboardInterrupt:
             os.write(1, b"<1: KeyboardInterrupt>\n")
             raise
     if way == "exit":
-        ctypes.CDLL(None).exit(5)  # like the return from main() of a C++ program; Python's exit handlers are not called
+        ctypes.CDLL(None).exit(5)  # ends like main() of a C++ program; Python's exit handlers are not called
     raise ValueError("bad\nbatch")
 
 
 def heard(error: rueda.Aborted) -> None:
-    # If this ends the job, the other ranks may not have seen yet that the operations before it are done.
+    # If this call ends the job, earlier operations may be complete, but the other ranks may not have noticed this yet.
     os.write(1, f"<{rueda.rank()}: {str(error)[str(error).index('rank 1 has') :]}>\n".encode())
 
 
@@ -51,7 +53,7 @@ try:
     if rueda.rank() == 1:
         fail(sys.argv[1])
     if rueda.rank() == 2:
-        time.sleep(float(sys.argv[2]))  # computes, and does not look
+        time.sleep(float(sys.argv[2]))  # this rank computes, and does not check for failures
     rueda.allreduce(np.ones(1000), "x")
 except rueda.Aborted as error:
     heard(error)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py. Rank 1 is killed. Every other rank prints one line that says how it learned of it.
+"""One rank of test_faults.py. Rank 1 is killed. Every other rank prints one line that says how it learned of the death.
 
-With the argument "members": the ranks learn of it while they wait for rank 1 to make a process set, directly or through
-another member.
+With the argument "members", the other ranks create a process set with rank 1 when it dies. They wait for rank 1
+directly, or for another member that waits for rank 1.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]: a rank of test_faults.py. It trains in steps of many allreduces. The
-victim is killed after SECONDS, in the middle of a step. Every other rank prints one line that says how it learned of it. HOSTS has a letter
-for each rank: the name of its host."""
+"""faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]: one rank of test_faults.py. It trains in steps of
+many allreduces. After SECONDS, the rank VICTIM is killed in the middle of a step. Every other rank prints one line that
+says how it learned of the death. HOSTS has one letter for each rank: the name of its host.
+"""
 
 import os
 import signal
@@ -13,12 +14,13 @@ import time
 import numpy as np
 import rueda
 
-SIZES = (7, 5_000, 100_000, 400_000)  # sizes: with the announcement, one chunk, many chunks
+SIZES = (7, 5_000, 100_000, 400_000)  # sizes of tensors: sent with the announcement, in one chunk, in many chunks
 
 
 def tensors():
-    """Small whole numbers. Both 16-bit float types represent every sum of a few of them exactly. Half of the tensors are in memory that the
-    ranks share."""
+    """The elements are small whole numbers, because both 16-bit float types can represent every sum of a few of them
+    exactly. Half of the tensors are in memory that the ranks share.
+    """
     for resident in (False, True):
         for size in SIZES:
             tensor = rueda.empty(size, np.float32) if resident else np.empty(size, np.float32)
@@ -34,7 +36,7 @@ def begin(kind, name, tensor, out):
 
 
 def steps_until_failure(kind):
-    """Every result is checked. If all ranks have the same vector, the result of Adasum is that vector."""
+    """Every result is checked. In the case of Adasum, all ranks have the same vector, and the result is this vector."""
     given = list(tensors())
     outs = list(tensors())
     factor = 1 if kind == "adasum" else rueda.size()

@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# hosts.sh PYTHON: tests with several hosts, which RUEDA_HOSTNAME makes of this machine. Three ranks and two ranks on two hosts; joins on
-# them; compressed tensors between three hosts, one of which has two ranks; process sets that only their members create; four ranks on two
-# hosts, with jobs of some of the ranks, if mpi4py is installed; Adasum; and errors.
+# hosts.sh PYTHON: runs tests with several hosts on this machine; RUEDA_HOSTNAME gives the ranks different host names.
+# - three ranks and two ranks on two hosts, also with joins
+# - compressed tensors between three hosts, one of which has two ranks
+# - process sets that only their members create
+# - jobs of some of the ranks, with four ranks on two hosts, if mpi4py is installed
+# - Adasum
+# - errors
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
 import numpy, os, rueda
 rueda.init()
 total = rueda.allreduce(numpy.full(5, rueda.rank() + 1.0), "sum", rueda.Sum)
-# Messages around the ring of ranks, small and large. The receiver is on the same host or on the other one.
+# Sends messages around the ring of ranks, small and large. Some receivers are on the same host as the sender, others
+# are on the other host.
 for elements in (3, 50_000):
     sent = rueda.send_async(numpy.full(elements, 1.0 * rueda.rank()), (rueda.rank() + 1) % rueda.size())
     got = numpy.empty(elements)
@@ -51,7 +56,8 @@ if "$python" -c "import mpi4py" 2> /dev/null; then
     mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAME=a "${parts[@]}" : -np 2 -x RUEDA_HOSTNAME=b "${parts[@]}"
 fi
 
-# The result of Adasum depends on the hosts: one rank on each, two on each, two and one.
+# The result of Adasum depends on the hosts. The layouts are: one rank on each host, two ranks on each host, and two
+# ranks and one rank.
 adasum="$(dirname "$0")/test_adasum.py"
 for layout in "1 1" "2 2" "2 1"; do
     read -r first second <<<"$layout"
@@ -59,7 +65,7 @@ for layout in "1 1" "2 2" "2 1"; do
         || { echo "adasum with $first and $second ranks on two hosts"; exit 1; }
 done
 
-# Errors: ranks that disagree, ranks that do not see the disagreement, and ranks that have left.
+# Tests errors: ranks disagree, some ranks do not see the disagreement, ranks have left.
 errors="$(dirname "$0")/test_error_table.py"
 for layout in "1 1" "2 2"; do
     read -r first second <<<"$layout"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py. Rank 0 leaves in the requested way. Rank 1 calls shutdown() only after rank 0 has caught the interruption."""
+"""One rank of test_faults.py. Rank 0 leaves in the requested way. Rank 1 calls shutdown() only after rank 0 has caught
+the interruption.
+"""
 
 import os
 import pathlib
@@ -20,8 +22,9 @@ def say(text: str) -> None:
 
 
 def interrupt_once_in_shutdown() -> None:
-    """Sends SIGINT, as Ctrl-C does, to this process after its main thread has announced that it leaves. From then on, nothing can be
-    started."""
+    """Waits until this process's main thread has announced that it leaves; from then on it can start no operation. Then
+    sends SIGINT to this process, as Ctrl-C does.
+    """
 
     def send() -> None:
         while True:
@@ -72,7 +75,7 @@ if rank == 0:
     if way == "catch":
         catch_the_interruption()
     elif way == "interrupt at exit":
-        interrupt_once_in_shutdown()  # and the interpreter's end calls shutdown()
+        interrupt_once_in_shutdown()  # afterwards, the end of the interpreter calls shutdown()
 elif way == "catch":
     while not (folder / "interrupted").exists():
         time.sleep(0.01)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A user's program that works without NumPy. It prints the sum of rank + 1 over the ranks."""
+"""A user's program that works without NumPy. It prints the sum of rank + 1 over all ranks."""
 
 import array
 import asyncio

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A user's script for PyTorch that uses an installed wheel without naming Rueda: outside_pytorch.py horovod | distributed. It prints the
-sum of rank + 1 over the ranks."""
+"""A user's script for PyTorch that uses an installed wheel. The script does not import Rueda by name:
+outside_pytorch.py horovod | distributed. It prints the sum of rank + 1 over all ranks.
+"""
 
 import sys
 
@@ -20,7 +21,7 @@ def as_horovod() -> tuple[int, int, float]:
 
 
 def as_a_backend() -> tuple[int, int, float]:
-    """PyTorch finds it by the entry point."""
+    """PyTorch finds the backend by its entry point."""
     import torch.distributed as dist
 
     assert not any(name.partition(".")[0] == "rueda" for name in sys.modules)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The common part of the property tests. Every rank draws the same examples, because the seed is the same, and computes with NumPy what all
-ranks contribute. In the environment, PROPERTY_SEED gives other examples, and PROPERTY_FACTOR gives more examples."""
+"""The common part of the property tests. Every rank draws the same examples, because the seed is the same. Every rank
+computes the contributions of all ranks with NumPy. The environment variable PROPERTY_SEED selects other examples, and
+PROPERTY_FACTOR increases their number.
+"""
 
 import functools
 import importlib
@@ -24,16 +26,18 @@ else:
 
 seeds = st.integers(0, 2**32 - 1)
 
-# Hypothesis also draws constants that it finds in the loaded modules of this project. Every rank must draw the same ones from the start, so
-# modules that are otherwise loaded later are loaded here. Packages such as PyTorch are never searched for constants.
+# Hypothesis also draws constants that it finds in the loaded modules of this project. Every rank must draw the same
+# constants from the beginning. So modules that would be loaded later are loaded here. Hypothesis does not search
+# packages such as PyTorch for constants.
 for module in pkgutil.iter_modules(rueda.__path__):
     if not module.ispkg:
         importlib.import_module(f"rueda.{module.name}")
 
 
 def ending_the_job(inner):
-    """A test that fails ends its process. Otherwise this rank would continue with other examples than the other ranks, which still wait for
-    it."""
+    """If a test fails, its process ends. Otherwise this rank would continue with other examples, while the other ranks
+    still wait for it.
+    """
 
     @functools.wraps(inner)
     def run(*arguments, **keywords):
@@ -48,7 +52,7 @@ def ending_the_job(inner):
 
 
 def same_everywhere(examples: int):
-    """Of a test with given()."""
+    """Makes the decorator for a test with given(): every rank draws the same examples."""
     drawn = os.environ.get("PROPERTY_SEED")
     chosen = settings(
         max_examples=examples * int(os.environ.get("PROPERTY_FACTOR", "1")),
@@ -71,7 +75,9 @@ def ranks() -> range:
 
 
 def ranks_by_host() -> list[list[int]]:
-    """The hosts, in the order of their lowest ranks. The ranks of a host are consecutive."""
+    """Returns the ranks of each host. The hosts are in the order of their lowest ranks. The ranks of a host are
+    consecutive.
+    """
     hosts: dict[tuple[int, int], list[int]] = {}
     for rank, host in enumerate(rueda.allgather_object((rueda.rank() - rueda.local_rank(), rueda.local_size()))):
         hosts.setdefault(host, []).append(rank)
@@ -79,7 +85,9 @@ def ranks_by_host() -> list[list[int]]:
 
 
 def sets_of_some() -> list[rueda.ProcessSet]:
-    """The world. With three or more ranks also some smaller sets: all ranks but the first one, every second rank, and others."""
+    """Returns the world and, with three or more ranks, some smaller sets: all ranks but the first one, every second
+    rank, and others.
+    """
     size = rueda.size()
     members = [] if size < 3 else [list(range(1, size)), list(range(0, size, 2)), [0, *range(size // 2, size)]]
     unique = {tuple(ranks): None for ranks in members if 1 < len(ranks) < size}
@@ -87,7 +95,7 @@ def sets_of_some() -> list[rueda.ProcessSet]:
 
 
 class JobTest(unittest.TestCase):
-    """Tests that share one job, from its init to its shutdown."""
+    """Base class for tests that share one job, from its init to its shutdown."""
 
     hosts: list[list[int]]
     sets: list[rueda.ProcessSet]
@@ -104,6 +112,6 @@ class JobTest(unittest.TestCase):
 
 
 def same_bits(array: np.ndarray, process_set: rueda.ProcessSet) -> bool:
-    """Called on all ranks of the set."""
+    """Called on all members of the set."""
     everyones = rueda.allgather(np.frombuffer(array.tobytes(), np.uint8).reshape(1, -1), process_set=process_set)
     return bool((everyones == everyones[0]).all())

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Adasum, compared with its definition in NumPy, on any layout of ranks on hosts. Started by ruedarun or mpirun."""
+"""Compares Adasum with its definition in NumPy, on any layout of ranks on hosts. ruedarun or mpirun starts the
+ranks.
+"""
 
 import unittest
 
@@ -9,7 +11,7 @@ import rueda
 
 
 def pair(a, b):
-    """The paper's definition."""
+    """Computes the paper's definition."""
     a_square, b_square, product = a @ a, b @ b, a @ b
     if a_square == 0 or b_square == 0:
         return a + b
@@ -17,8 +19,9 @@ def pair(a, b):
 
 
 def tree(vectors):
-    """Adjacent pairs are combined from the front until the number of vectors is a power of two. Then all are combined
-    in pairs until one vector is left."""
+    """First combines adjacent pairs, beginning at the front, until the number of vectors is a power of two. Then
+    combines all vectors in pairs until one vector is left.
+    """
     vectors = list(vectors)
     even = 1 << (len(vectors).bit_length() - 1)
     folded = len(vectors) - even
@@ -35,8 +38,8 @@ class Adasum(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         rueda.init()
-        # The ranks of each host. They follow from the host's lowest rank and its number of ranks, because the ranks of
-        # a host are consecutive.
+        # The ranks of each host. The ranks of a host are consecutive, so the host's lowest rank and its number
+        # of ranks are enough to compute them.
         cls.hosts = {}
         for rank, host in enumerate(rueda.allgather_object((rueda.rank() - rueda.local_rank(), rueda.local_size()))):
             cls.hosts.setdefault(host, []).append(rank)
@@ -55,7 +58,7 @@ class Adasum(unittest.TestCase):
         return tree(partials).reshape(inputs[0].shape)
 
     def inputs(self, shape, dtype, seed):
-        """The inputs of all ranks. Each rank can compute them."""
+        """Returns the inputs of all ranks. Each rank can compute them."""
         generator = np.random.default_rng(seed)
         common = generator.standard_normal(shape)
         return [(common + generator.standard_normal(shape)).astype(dtype) for _ in range(rueda.size())]

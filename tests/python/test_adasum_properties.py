@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Adasum of random vectors, compared with its definition in NumPy, on any number of ranks and any layout of them on
+"""Compares Adasum of random vectors with its definition in NumPy, on any number of ranks and any layout of the ranks on
 hosts."""
 
 import unittest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from properties import BFLOAT16, JobTest, ranks, same_bits, same_everywhere, seeds
 
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + BFLOAT16
-# The rounding error of each dtype for a number of moderate size.
+# For each dtype, the relative rounding error of numbers that are not near the ends of its range.
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 5e-324}
 KINDS = ["normal", "alike", "zero", "one hot", "first's", "small", "large"]
@@ -44,11 +44,12 @@ def vector(kind: str, rank: int, dtype: np.dtype, shape: tuple[int, ...], seed: 
 
 @dataclass
 class Tree:
-    """The paper's definition, after pairs in front were combined until a power of two is left
-    (docs/design/0007-adasum.md)."""
+    """Computes the paper's definition. Before, pairs at the front are combined until the number of vectors is a power
+    of two (docs/design/0007-adasum.md).
+    """
 
-    #: How much larger the inputs of a vector in the tree are than the vector itself. If much of the inputs cancels out,
-    #: the relative error grows by this ratio.
+    #: The ratio between the size of a vector's inputs and the size of the vector itself, over the tree. If the inputs
+    #: nearly cancel out, the relative error grows by this ratio.
     cancelled: float = 1.0
 
     def pair(self, a, b):
@@ -72,8 +73,9 @@ class Tree:
 
 @dataclass
 class Expected:
-    """The expected Adasum of a set: first over the ranks of each host, rounded to the tensor's dtype, then over the
-    hosts."""
+    """Returns the expected Adasum of a set. The ranks of each host are combined first, and the result is rounded to the
+    tensor's dtype. Then the hosts are combined.
+    """
 
     hosts: list[list[int]]
     inputs: list[np.ndarray]
@@ -89,8 +91,9 @@ class Expected:
         return self.tree.of(partials).reshape(self.inputs[0].shape)
 
     def tolerance(self, right: np.ndarray) -> np.ndarray:
-        """On one host, only the result is rounded, once. On several hosts, a partial result may be rounded in the other
-        direction."""
+        """On one host, only the final result is rounded. On several hosts, the partial results are also rounded,
+        perhaps in the other direction.
+        """
         dtype = self.inputs[0].dtype
         scale = abs(self.factor) * max(float(np.max(np.abs(v.astype(float)), initial=0)) for v in self.inputs)
         exact = 2.0**-46 * self.tree.cancelled * scale * len(self.inputs)
@@ -148,7 +151,7 @@ class AdasumProperties(JobTest):
     @same_everywhere(10)
     @given(tensors)
     def check_a_tensor_alone(self, drawn):
-        """Neither the batch nor the kind of memory changes a single bit of the result."""
+        """The batch and the kind of memory do not change a single bit of the result."""
         dtype, shape, kinds, seed = drawn
         mine = vector(kinds[rueda.rank() % len(kinds)], rueda.rank(), dtype, shape, seed)
         alone = rueda.allreduce(mine, "alone", rueda.Adasum)

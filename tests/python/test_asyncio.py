@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""`await handle`: the event loop continues to run while it waits. Two ranks."""
+"""Tests `await handle`. The event loop continues to run while a task waits. Runs with two ranks."""
 
 import asyncio
 import threading
@@ -47,7 +47,8 @@ class Awaiting(unittest.TestCase):
             while not waiting.done():
                 await asyncio.sleep(0.01)
                 turns += 1
-            self.assertLess(time.process_time() - used, 0.2)  # neither the event loop nor the waiting thread spins
+            # Neither the event loop nor the waiting thread uses much CPU time.
+            self.assertLess(time.process_time() - used, 0.2)
             return await waiting, turns
 
         result, turns = asyncio.run(main())
@@ -69,8 +70,9 @@ class Awaiting(unittest.TestCase):
             self.assertLess(used, 0.025)  # in seconds; a loop that polled every 4 ms needed 0.045
 
     def test_who_awaits_lets_senders_go_on(self):
-        """No receive has been started for this message yet. Its sender may continue, because this rank waits for
-        something else."""
+        """No receive has been started for this message yet. Its sender may continue nevertheless, because this rank
+        accepts messages while it waits for something else.
+        """
         message = np.full(3, rueda.rank() + 5.0)
 
         async def main():
@@ -82,7 +84,7 @@ class Awaiting(unittest.TestCase):
             result, sender = asyncio.run(main())
             self.assertEqual(sender, 1)
         else:
-            time.sleep(0.2)  # the other rank has been waiting for long
+            time.sleep(0.2)  # the other rank has already waited for some time
             rueda.send(message, 0)
             result = rueda.allreduce(np.ones(4), "after the message", rueda.Sum)
         np.testing.assert_array_equal(result, np.full(4, 2.0))
@@ -99,7 +101,7 @@ class Awaiting(unittest.TestCase):
             for i in range(20):
                 short = await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
                 self.assertEqual(short.tolist(), [2.0])
-                # after the last operation of this rank, the other rank starts it
+                # the other rank starts this operation after this rank has started all its operations
                 self.assertTrue(i == 19 or not first.done())
             return await first
 
@@ -148,7 +150,7 @@ class Awaiting(unittest.TestCase):
             self.assertIn("tensor 'not needed': not completed: rank 1 has not announced it", text)
 
     def test_jobs_that_end_while_others_begin_to_await(self):
-        """The next job's first await may come while the previous job's thread is ending."""
+        """In the next job, the program may await a handle while the thread of the previous job is still ending."""
         for _ in range(20):
             self.assertEqual(asyncio.run(result_of(rueda.allreduce_async(np.ones(1), "x", rueda.Sum))).tolist(), [2.0])
             stopping = threading.Thread(target=_awaiting.stop)
@@ -161,7 +163,8 @@ class Awaiting(unittest.TestCase):
             if rueda.rank() == 0:
                 first = asyncio.ensure_future(result_of(rueda.barrier_async("first")))
                 await asyncio.sleep(0)
-                await rueda.barrier_async("second")  # completes while rank 1 has not yet begun the other operation
+                # This operation completes while rank 1 has not yet started the other operation.
+                await rueda.barrier_async("second")
                 self.assertFalse(first.done())
                 await rueda.barrier_async("third")
                 await first

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""`add_done_callback`: every callback is called once, with the handle, when its operation has completed. Two ranks."""
+"""Tests `add_done_callback`. When an operation has completed, every callback is called once, with the handle. Runs with
+two ranks.
+"""
 
 import gc
 import sys
@@ -30,13 +32,13 @@ def outcome_of(call):
 
 class Callbacks(unittest.TestCase):
     def test_results_by_callbacks_alone(self):
-        """The program drops the handles. The registered callbacks keep them alive."""
+        """The program drops the handles. The registered callbacks keep the handles alive."""
         count = 100
         results = {}
         left = threading.Semaphore(0)
 
         def keep(index, handle):
-            results[index] = handle.result()  # it has ended, so this does not wait
+            results[index] = handle.result()  # the operation has ended, so this call does not wait
             left.release()
 
         for index in range(count):
@@ -55,7 +57,7 @@ class Callbacks(unittest.TestCase):
             for name in "abc":
                 handle.add_done_callback(lambda h, n=name: called.append((n, h is handle)))
             handle.add_done_callback(lambda _: done.set())
-            time.sleep(0.02)  # nothing may complete before the other rank has started it
+            time.sleep(0.02)  # no operation may complete before the other rank has started it
             self.assertEqual(called, [])
             rueda.barrier("go")
             self.assertTrue(done.wait(30))
@@ -107,7 +109,7 @@ class Callbacks(unittest.TestCase):
         self.assertEqual(told[-1], rueda.size() ** 2)
 
     def test_what_waits_is_refused_before_it_starts(self):
-        """Nothing was sent to the other rank: no operation and no message. This rank has not joined either."""
+        """This rank sent nothing to the other rank: it started no operation, sent no message, and did not join."""
         other = (rueda.rank() + 1) % rueda.size()
         ones = np.ones(3)
         waiting = [
@@ -202,7 +204,7 @@ class Callbacks(unittest.TestCase):
         self.assertTrue(done.wait(30))
         handle.wait()
         rueda.barrier()
-        deadline = time.monotonic() + 10  # the list is freed after the thread has left the callback
+        deadline = time.monotonic() + 10  # the list is freed only after the thread has left the callback
         while gone() is not None and time.monotonic() < deadline:
             gc.collect()
             time.sleep(0.001)

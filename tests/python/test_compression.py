@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compression between hosts, compared with NumPy. All ranks run the same tests in order. On one host, compression changes nothing. hosts.sh
-starts the tests with several hosts."""
+"""Compares compression between hosts with NumPy. All ranks run the same tests in the same order. On one host,
+compression changes nothing. hosts.sh starts the tests with several hosts.
+"""
 
 import os
 import unittest
@@ -17,7 +18,7 @@ def setUpModule():
 
 
 def tearDownModule():
-    rueda.barrier()  # this rank may end the last test before other ranks have begun it
+    rueda.barrier()  # this rank may finish the last test before other ranks have begun it
     rueda.shutdown()
 
 
@@ -26,7 +27,9 @@ def values(rank: int, dtype: str, count: int = COUNT) -> np.ndarray:
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
-    """Rounds numbers of moderate size to the nearest value, ties to even, by arithmetic on the value."""
+    """Rounds numbers that are not near the ends of the range to the nearest value, ties to even. Uses only arithmetic
+    on the values.
+    """
     fraction, exponent = np.frexp(array.astype(np.float64))
     return np.ldexp(np.round(fraction * 256), exponent - 8).astype(array.dtype)
 
@@ -41,7 +44,7 @@ ROUND = {"none": lambda array: array, "fp16": to_float16, "bf16": to_bfloat16}
 class CompressionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # The ranks are ordered by host. The leader of a host has the local rank 0.
+        # The ranks are ordered by host. The first rank of each host is its leader, with the local rank 0.
         local_ranks = rueda.allgather(np.array([rueda.local_rank()]), "local ranks").tolist()
         cls.hosts: list[list[int]] = []
         for rank, local_rank in enumerate(local_ranks):
@@ -52,8 +55,9 @@ class CompressionTest(unittest.TestCase):
     def expected(
         self, way: str, dtype: str, op=rueda.Sum, count: int = COUNT, postscale: float = 1.0, members: int = 64
     ):
-        """The expected result over the first `members` ranks: the ranks of each host in order, then the hosts, rounded as
-        docs/compression.md says."""
+        """Returns the expected result over the first `members` ranks. The ranks of each host are combined in order,
+        then the hosts, and the values are rounded as docs/compression.md says.
+        """
         hosts = [[rank for rank in ranks if rank < members] for ranks in self.hosts if ranks[0] < members]
         one = np.dtype(dtype).type
         divided = one(1 / min(rueda.size(), members) if op == rueda.Average else 1)
@@ -126,7 +130,7 @@ class Compression(CompressionTest):
             f"tensor 'differs': the ranks disagree about the compression: rank 0: bf16; {others}: none",
         )
         self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="bf16")[0], 1)
-        # The same with a slot whose name is already known.
+        # Does the same with a slot whose name is already known.
         with self.assertRaises(rueda.Mismatch):
             rueda.allreduce(np.ones(10, np.float32), "differs", compression=way)
         self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="fp16")[0], 1)
@@ -146,7 +150,7 @@ class Compression(CompressionTest):
 
 
 class CompressionOfAll(CompressionTest):
-    """A job in which RUEDA_COMPRESSION is set."""
+    """Runs a job in which RUEDA_COMPRESSION is set."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The errors of compression between hosts stay within the bounds of docs/compression.md for random tensors, whether or not their call asks
-for compression. On one host, compression changes nothing. hosts.sh starts the tests with several hosts."""
+"""Tests with random tensors that the errors of compression between hosts stay within the bounds of docs/compression.md.
+Some calls ask for compression, others do not. On one host, compression changes nothing. hosts.sh starts the tests with
+several hosts.
+"""
 
 import unittest
 from dataclasses import dataclass
@@ -12,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, ranks, same_bits, same_everywhere, seeds
 
-# The u and η of a format: the relative error of a number of moderate size, and the absolute error of a subnormal number.
+# The values u and η of each format. u is the relative error of a normal number, and η is the absolute error of a
+# subnormal number.
 BOUNDS = {"none": (0.0, 0.0), "fp16": (2.0**-11, 2.0**-25), "bf16": (2.0**-8, 2.0**-134)}
 EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53}
 LARGEST = {"none": 1e37, "fp16": 60_000.0, "bf16": 1e37}
@@ -23,7 +26,7 @@ SUMS = (rueda.Sum, rueda.Average)
 class Drawn:
     dtype: str
     shape: tuple[int, ...]
-    way: str  # what the call says
+    way: str  # the compression that the call asks for
     name: str
     op: rueda.ReduceOp
     exponent: int
@@ -31,8 +34,9 @@ class Drawn:
     seed: int
 
     def values(self, rank: int, way: str) -> np.ndarray:
-        """For a product, the inputs are of moderate size, so that each partial result is within the range of the 16-bit type and not
-        subnormal."""
+        """For a product, the inputs are neither very small nor very large. So each partial result is within the range
+        of the 16-bit type and not subnormal.
+        """
         random = np.random.default_rng([self.seed, rank])
         if self.op == rueda.Product:
             values = random.uniform(0.6, 1.6, self.shape) * random.choice([-1, 1], self.shape)
@@ -44,7 +48,7 @@ class Drawn:
 
 def shapes():
     few = st.lists(st.integers(0, 7), max_size=3).map(tuple)
-    # About a page, and more elements than fit into a cell.
+    # The sizes are about a page, and more elements than fit into a cell.
     return st.one_of(few, st.integers(500, 1100).map(lambda n: (n,)), st.sampled_from([(20_000,), (301, 97)]))
 
 
@@ -63,7 +67,7 @@ tensors = st.builds(
 
 class CompressionProperties(JobTest):
     def bounds(self, drawn, way, inputs, members):
-        """The exact result, and the largest allowed error."""
+        """Returns the exact result and the largest allowed error."""
         hosts = [[rank for rank in host if rank in members] for host in self.hosts]
         hosts = [host for host in hosts if host]
         u, smallest = BOUNDS[way] if len(hosts) > 1 else (0.0, 0.0)
@@ -96,7 +100,7 @@ class CompressionProperties(JobTest):
         process_set = self.sets[set_index % len(self.sets)]
         if not process_set.included():
             return
-        if grouped:  # has one reduction, one compression format, and one pair of factors
+        if grouped:  # All tensors of a group have the same reduction, compression format and factors.
             first = batch[0]
             batch = [
                 Drawn(
@@ -152,8 +156,9 @@ class CompressionProperties(JobTest):
     @same_everywhere(10)
     @given(st.sampled_from(list(EPSILON)), st.sampled_from(["fp16", "bf16"]), st.integers(1, 5000), seeds)
     def check_that_it_rounds(self, dtype, way, count, seed):
-        """The bounds would also hold if nothing was compressed. So this test checks that with several hosts most results differ from the
-        uncompressed ones."""
+        """The bounds would also hold without any compression. So this test checks that, with several hosts, most
+        results differ from the results without compression.
+        """
         drawn = Drawn(dtype, (count,), way, "rounds", rueda.Sum, 0, (1.0, 1.0), seed)
         mine = drawn.values(rueda.rank(), way)
         compressed = rueda.allreduce(mine, "rounds", rueda.Sum, compression=way)
@@ -163,7 +168,8 @@ class CompressionProperties(JobTest):
         elif way == "fp16":
             np.testing.assert_array_equal(compressed, compressed.astype(np.float16))
         else:
-            low = 8 * compressed.itemsize - 16 if dtype == "float32" else 45  # bits that bfloat16 does not have
+            # Bits that a bfloat16 number does not have.
+            low = 8 * compressed.itemsize - 16 if dtype == "float32" else 45
             np.testing.assert_array_equal(compressed.view(f"u{compressed.itemsize}") & ((1 << low) - 1), 0)
         if len(self.hosts) > 1 and count >= 100:
             self.assertGreater(np.count_nonzero(compressed != plain), 0.5 * count)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's table of errors, row by row, and everything else that ranks can disagree about. Each test checks the class, the code and the
-whole text of the error, that every rank of the set gets it, and that the same name works afterwards. Runs on any layout of two or more
-ranks.
+"""Tests each row of Horovod's table of errors, and everything else in which the calls of the ranks can disagree. Each
+test checks the class, the code and the whole text of the error. It also checks that every rank of the set gets the
+error, and that the same name works afterwards. Runs on any layout of two or more ranks.
 
-One row cannot occur. This version only accepts tensors in the CPU's memory, so the ranks cannot disagree about the device. A tensor on
-another device is refused on its own rank, which is tested here."""
+One row of the table cannot occur. This version accepts only tensors in the CPU's memory, so the ranks cannot disagree
+about the device. If a rank passes a tensor on another device, the call on this rank raises an error; this is tested
+here.
+"""
 
 import collections
 import ctypes
@@ -22,7 +24,7 @@ Call = Callable[[str | None], object]
 
 
 def setUpModule():
-    os.environ["RUEDA_FUSION_THRESHOLD"] = "64K"  # tensors above it are wanted
+    os.environ["RUEDA_FUSION_THRESHOLD"] = "64K"  # so that some tensors are larger than this
     rueda.init()
 
 
@@ -31,7 +33,7 @@ def tearDownModule():
 
 
 def ranks_text(ranks) -> str:
-    """The ranks as error messages name them: "rank 3", "ranks 0, 1", "ranks 0-2, 4"."""
+    """Returns the ranks in the form of error messages: "rank 3", "ranks 0, 1", "ranks 0-2, 4"."""
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank == runs[-1][-1] + 1:
@@ -43,7 +45,7 @@ def ranks_text(ranks) -> str:
 
 
 def values_text(values) -> str:
-    """Formats pairs (rank, value), ascending: which ranks have which value."""
+    """Takes pairs (rank, value), and returns a text that says which ranks have which value, in ascending order."""
     ranks_of = collections.defaultdict(list)
     for rank, value in values:
         ranks_of[value].append(rank)
@@ -61,12 +63,12 @@ def error_of(call: Callable[..., object], /, *arguments, **keywords) -> tuple[st
 @dataclass(frozen=True)
 class Disagreement:
     about: str
-    values: tuple[str, str]  # what the text says about the ranks that agree, and about those that differ
+    values: tuple[str, str]  # the parts of the text about the ranks that agree, and about the ranks that differ
     calls: tuple[Call, Call]
 
 
 class Calls:
-    """The operations of a process set. Each row of the table uses two of them that differ in one thing."""
+    """The operations of a process set. Each row of the table uses two operations that differ in one property."""
 
     def __init__(self, process_set):
         self.set = {"process_set": process_set}
@@ -131,7 +133,7 @@ class Calls:
                 yield Disagreement("the shape", tuple(str(list(s)) for s in pair), tuple(make(s) for s in pair))
         adasums = tuple(self.allreduce(shape, op=rueda.Adasum) for shape in ((3, 4), (12,)))
         yield Disagreement("the shape", ("[3, 4]", "[12]"), adasums)
-        # All dimensions except the first one, and the number of dimensions.
+        # Cases in which a dimension after the first one, or the number of dimensions, differs.
         for make in (self.allgather, self.gather):
             yield Disagreement("the shape", ("[any, 3]", "[any, 2]"), (make((4, 3)), make((4, 2))))
             yield Disagreement("the shape", ("[any]", "[any, 1]"), (make((4,)), make((4, 1))))
@@ -165,7 +167,7 @@ class ErrorTable(unittest.TestCase):
         np.testing.assert_array_equal(total, np.full(3, sum(rank + 0.5 for rank in process_set.ranks)))
 
     def told_to_all(self, call, expected, process_set, /, *arguments, **keywords):
-        """The error of this rank's call. All other ranks of the set get it as well."""
+        """Returns the error of this rank's call. All other ranks of the set must get the same error."""
         told = rueda.allgather_object(error_of(call, *arguments, **keywords), process_set=process_set)
         self.assertEqual(told, [expected] * process_set.size())
 
@@ -174,7 +176,8 @@ class BetweenRanks(ErrorTable):
     def setUp(self):
         self.sets = [rueda.global_process_set]
         if rueda.size() > 2:
-            # The ranks have other numbers in the set than in the job. The texts use those of the job.
+            # A rank has one number in the set and another number in the job. The error texts contain the numbers in the
+            # job.
             some = rueda.add_process_set(range(1, rueda.size()))
             self.addCleanup(rueda.remove_process_set, some)
             self.sets += [some] if some.included() else []
@@ -187,13 +190,13 @@ class BetweenRanks(ErrorTable):
         self.works(name, process_set)
 
     def check_unnamed(self, row, odd_ranks, process_set):
-        """The text contains the number of the call, and for each rank everything that it meant."""
+        """The text contains the number of the call and, for each rank, the operation that the rank called."""
         told = error_of(row.calls[rueda.rank() in odd_ranks], None)
         self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
         self.assertEqual(told[:2], ("Mismatch", 4))
         about = re.escape(row.about)
         self.assertRegex(told[2], rf"^the \d+(st|nd|rd|th) unnamed operation of .* disagree about {about}: rank")
-        # Which ranks have which value of the field that differs.
+        # The text says which ranks have which value of the differing field.
         values = values_text((rank, row.values[rank in odd_ranks]) for rank in process_set.ranks)
         for one in values.split("; "):
             self.assertIn(f"{one.split(': ')[0]}: ", told[2])
@@ -204,7 +207,7 @@ class BetweenRanks(ErrorTable):
             for number, row in enumerate(Calls(process_set).disagreements()):
                 for odd_ranks in (process_set.ranks[-1:], process_set.ranks[1::2]):
                     with self.subTest(row=row.about, values=row.values, odd_ranks=odd_ranks):
-                        name = f"row.{number}"  # in the second round the name is known
+                        name = f"row.{number}"  # in the second round the name is already known
                         self.check(row, odd_ranks, process_set, name)
                         self.check_unnamed(row, odd_ranks, process_set)
 
@@ -255,8 +258,9 @@ class BetweenRanks(ErrorTable):
                 np.testing.assert_array_equal(result, np.ones((3, 2)))
 
     def test_a_group_and_something_else_of_its_name(self):
-        """If the groups have different sizes, no rank waits for members that other ranks do not have. The members that exist end as
-        well."""
+        """If the groups have different sizes, no rank waits for members that other ranks do not have. The operations of
+        the members that exist also end.
+        """
         for process_set in self.sets:
             keywords = {"process_set": process_set}
             last = rueda.rank() == process_set.ranks[-1]
@@ -278,7 +282,8 @@ class BetweenRanks(ErrorTable):
                     self.works("one", process_set)
                     self.assertEqual(len(group(2)("one")), 2)
                     self.assertEqual(len(group(3, "allgather")("one")), 3)
-            # With more than two ranks: some ranks start a group of one size, some a group of another size, and some an operation.
+            # With more than two ranks, some ranks start a group of one size, some ranks start a group of another size,
+            # and some ranks start a single operation.
             place = process_set.ranks.index(rueda.rank()) % 3
             told = error_of((group(2), group(3), calls.allreduce())[place], "one")
             self.assertEqual(rueda.allgather_object(told, **keywords), [told] * process_set.size())
@@ -322,7 +327,7 @@ class BetweenRanks(ErrorTable):
                     told.append(error_of(getattr(calls, kind)(), f"joined {kind}"))
             if rueda.rank() not in joined:
                 self.assertEqual(rueda.allreduce(np.ones(1), "goes on", rueda.Sum)[0], rueda.size() - len(joined))
-            rueda.join()  # which sees nothing of it
+            rueda.join()  # join() itself does not get the error
             everyones = rueda.allgather_object(told)
             self.assertEqual(everyones, [[] if rank in joined else expected for rank in range(rueda.size())])
             for kind in ("broadcast", "allgather", "alltoall", "reducescatter", "gather", "scatter", "reduce"):
@@ -332,21 +337,26 @@ class BetweenRanks(ErrorTable):
 
 @dataclass(frozen=True)
 class Impossible:
-    """Operations that no rank can do, as their metadata shows; and the error if one rank called the operation correctly."""
+    """Operations whose metadata shows that no rank can do them. Also the error that all ranks get if one rank called
+    the operation correctly.
+    """
 
     kind: str
     text: str
     wrong: Call
     right: Call
     about: str
-    values: tuple[str, str]  # what the text says about the ranks that are right, and about those that are wrong
+    # The parts of the text about the ranks whose call is right, and about the ranks whose call is wrong.
+    values: tuple[str, str]
 
 
 NO_REDUCTION = "use max for or (true where any rank has true), min for and (true where every rank has), or an integer dtype to count"
 
 
 class ImpossibleCalls(Calls):
-    """These operations are announced like all others. Only then is it known whether all ranks mean them."""
+    """These operations are announced like all others. Only after the announcements is it known whether all ranks called
+    the same operation.
+    """
 
     def rows(self) -> list[Impossible]:
         return [*self._scalars(), *self._reductions(), *self._compressions(), *self._roots()]
@@ -418,7 +428,7 @@ class ImpossibleCalls(Calls):
 
 
 class WhatNoRankCanDo(ErrorTable):
-    """All ranks get the error, whether one of them is wrong or all are."""
+    """All ranks get the error, no matter whether the calls of one rank or of all ranks are wrong."""
 
     CODES = {"InvalidArgument": 1, "Unsupported": 8}  # noqa: RUF012
 
@@ -438,7 +448,7 @@ class WhatNoRankCanDo(ErrorTable):
                 values = values_text((rank, row.values[rank == last]) for rank in process_set.ranks)
                 mismatch = "Mismatch", 4, f"tensor '{name}': the ranks disagree about {row.about}: {values}"
                 one_is_wrong = row.wrong if rueda.rank() == last else row.right
-                # A new name, a name that was refused before, and a known name that has a slot.
+                # Uses a new name, a name that was refused before, and a known name that has a slot.
                 for call, told in ((row.wrong, refusal), (one_is_wrong, mismatch), (row.wrong, refusal)):
                     with self.subTest(text=row.text, told=told[0], process_set=process_set.ranks):
                         self.told_to_all(call, told, process_set, name)
@@ -482,7 +492,7 @@ class WhatNoRankCanDo(ErrorTable):
                     "there is no reducescatter by adasum, which needs tensors",
                 ),
             ):
-                first = 1 if options else 2  # every member of the group has the reduce operation
+                first = 1 if options else 2  # the reduction is the same for every member of the group
                 with self.subTest(kind=kind):
                     told = error_of(calls.grouped(kind, [usual, member, usual], **options), "group")
                     self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
@@ -494,7 +504,7 @@ class WhatNoRankCanDo(ErrorTable):
                     self.assertEqual(len(calls.grouped(kind, [usual] * 3)("group")), 3)
 
     def test_the_async_forms_say_it_at_the_end(self):
-        """Tensors without dimensions are refused, as in Horovod."""
+        """Tensors without dimensions cause an error, as in Horovod."""
         rows = np.array(1.0)
         for start in (
             lambda: rueda.allgather_async(rows, "later"),
@@ -513,20 +523,20 @@ class WhatNoRankCanDo(ErrorTable):
             for name in ("bool", None):
                 told = error_of(rueda.allreduce, np.ones(3, bool), name, rueda.Sum)
                 self.assertEqual(told[0], "Unsupported")
-                # No rank can do this operation. The other ranks find that out without the rank that has joined.
+                # No rank can do this operation. The other ranks find this out without the rank that has joined.
                 self.assertEqual(error_of(rueda.allgather, np.array(1.0), name)[0], "InvalidArgument")
         rueda.join()
         self.works("bool")
 
 
 class OfGpu:
-    """A tensor that claims, by DLPack, that it lies in a GPU's memory."""
+    """A fake tensor. Its DLPack description claims that it is in a GPU's memory."""
 
     def __dlpack__(self):
         capsule = np.ones(3).__dlpack__()
         pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
         pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-        # The pointer to the elements, then the kind of device: 1 is the CPU, 2 is CUDA.
+        # The fields are the pointer to the elements, and then the kind of device: 1 is the CPU, 2 is CUDA.
         device = ctypes.c_int32.from_address(pointer_of(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p))
         assert device.value == 1
         device.value = 2
@@ -534,8 +544,9 @@ class OfGpu:
 
 
 class OnOneRank(ErrorTable):
-    """The wrong rank refuses the call at once, before any other rank learns of it. The other ranks wait until the wrong rank makes the
-    right call."""
+    """The call with the wrong argument fails at once on its rank, before the other ranks learn of it. The other ranks
+    wait until this rank makes the right call.
+    """
 
     def refused(self, kind, text, wrong: Call, right: Call):
         self.number = getattr(self, "number", 0) + 1
@@ -572,7 +583,9 @@ class OnOneRank(ErrorTable):
         self.refused(ValueError, text, lambda name: rueda.alltoall(odd, None, name), right)
 
     def test_rows_behind_the_splits_are_for_nobody(self):
-        """The same rule as in Horovod, and the same rule for a scatter."""
+        """Rows after the sum of the splits are not sent to any rank, as in Horovod. The same rule holds for a
+        scatter.
+        """
         size, rank = rueda.size(), rueda.rank()
         mine = np.arange(3 * size + rank, dtype="float64") + 1000 * rank
         for splits in ([1] * size, [2] + [0] * (size - 1), [0] * size):
@@ -582,13 +595,15 @@ class OnOneRank(ErrorTable):
             self.assertEqual((received.tolist(), counts.tolist()), (right, [splits[rank]] * size))
             rows = rueda.scatter(mine, splits if rank == 0 else None, 0, "behind a scatter's")
             self.assertEqual(rows.tolist(), list(range(begin, begin + splits[rank])))
-        # Only the rows that are sent must not lie in the output's memory.
+        # Only the rows that are sent must not overlap the output's memory.
         memory = np.arange(4.0 * size)
         received, _ = rueda.alltoall(memory[: 2 * size], [1] * size, "beside", out=memory[size : 2 * size])
         self.assertEqual(received.tolist(), [float(rank)] * size)
 
     def test_outputs_that_others_splits_do_not_fill(self):
-        """Only the rank that owns the output can see the error, after all ranks have announced. The other ranks get their rows."""
+        """Only the rank that owns the output can detect the error, after all ranks have announced the operation. The
+        other ranks get their rows.
+        """
         last = rueda.size() - 1
         mine = np.ones((rueda.size(), 2))
         for rows in (rueda.size() + 1, rueda.size() - 1, 0):
@@ -659,7 +674,7 @@ class OnOneRank(ErrorTable):
             rueda.allreduce_(dropped, "dropped", rueda.Sum)
         self.assertEqual(tensor[0], rueda.size())
         self.works("pending")
-        rueda.barrier()  # later than the operation for which no rank waited
+        rueda.barrier()  # this operation starts later than the operation for which no rank waited
         self.assertEqual(dropped[0], rueda.size())
         self.works("dropped")
 
@@ -678,7 +693,7 @@ class Unspeakable(Exception):
 
 
 class Objects(ErrorTable):
-    """If one rank cannot pickle its object, the other ranks get an error as well."""
+    """If one rank cannot pickle its object, the other ranks also get an error."""
 
     def check(self, gather, odd, process_set, expected):
         for name in ("object", None):
@@ -709,14 +724,15 @@ class Objects(ErrorTable):
 
             self.check(gathered, last, process_set, ("InvalidArgument", f"allgather_object: {why}"))
             self.check(sent(last), last, process_set, ("InvalidArgument", f"broadcast_object: {why}"))
-            # Only the root's value is checked; the other ranks may pass anything.
+            # Only the root's value is checked. The other ranks may pass any value.
             first = process_set.ranks[0]
             mine = Unpicklable() if rueda.rank() == last else {"rank": rueda.rank()}
             self.assertEqual(rueda.broadcast_object(mine, first, "object", **keywords)["rank"], first)
             self.assertEqual(gathered({rueda.rank()}, "object"), [{rank} for rank in process_set.ranks])
 
     def test_a_reason_that_is_no_text(self):
-        # A name that cannot be encoded in UTF-8, and an object that raises an error when it is asked for its text.
+        # Uses a name that cannot be encoded in UTF-8, and an object that raises an error when it is converted to a
+        # string.
         for failure, told in ((ValueError("\udc80"), r"ValueError: \udc80"), (Unspeakable(), "Unspeakable")):
             if rueda.rank() == 0:
                 with self.assertRaises(type(failure)):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Each error is an exception of its own class that names the cause. The next operation works. Two ranks."""
+"""Tests that each error is an exception of its own class and names the cause, and that the next operation works. Runs
+with two ranks.
+"""
 
 import copy
 import itertools
@@ -26,7 +28,7 @@ def works() -> bool:
 
 
 class Handles(unittest.TestCase):
-    """A handle cannot be constructed without an operation, because waiting for it would mean nothing."""
+    """A program cannot make a handle without an operation, because there would be nothing to wait for."""
 
     def test_cannot_be_made_or_copied(self):
         handle = rueda.allreduce_async(np.ones(3), "handle", rueda.Sum)
@@ -42,7 +44,9 @@ class Handles(unittest.TestCase):
 
 
 class WholeNumbers(unittest.TestCase):
-    """The C interface has 32 bits for these numbers. A larger number is refused, and not truncated to one that would be valid."""
+    """The C interface has 32 bits for these numbers. A larger number raises an error. It is not truncated, because the
+    truncated number could be valid.
+    """
 
     def test_more_than_32_bits(self):
         ones = np.ones(2 * rueda.size())
@@ -214,7 +218,7 @@ class BetweenRanks(unittest.TestCase):
 
 
 class OnOneRank(unittest.TestCase):
-    """The call is refused before any other rank learns of it."""
+    """The call fails before any other rank learns of it."""
 
     def test_dtypes(self):
         for tensor, word in (
@@ -285,7 +289,7 @@ class OnOneRank(unittest.TestCase):
         self.assertEqual(tensor[0], rueda.size())
 
     def test_parameters_that_one_rank_cannot_take(self):
-        """All ranks get the error. No tensor is written to, neither then nor later."""
+        """All ranks get the error. No tensor is written, neither before the error nor afterwards."""
 
         def raising(pairs):
             yield from pairs
@@ -321,7 +325,9 @@ class OnOneRank(unittest.TestCase):
                 np.testing.assert_array_equal(first, np.full(200_000, float(rueda.rank())))
 
     def test_parameters_that_change_meanwhile(self):
-        """An error that only the start of the operation can detect. It is raised when this rank owns all other tensors again."""
+        """Only the start of the operation can detect this error. When the error is raised, Rueda no longer uses the
+        other tensors.
+        """
 
         class OnceATensor:
             def __init__(self, array):
@@ -337,7 +343,7 @@ class OnOneRank(unittest.TestCase):
         if rueda.rank() == 1:
             with self.assertRaisesRegex(LookupError, "of the test"):
                 rueda.broadcast_parameters([first, OnceATensor(second), third])
-            rueda.broadcast_(second, 0, "parameters.1")  # which rank 0 waits for
+            rueda.broadcast_(second, 0, "parameters.1")  # rank 0 waits for this operation
         else:
             rueda.broadcast_parameters([first, second, third])
         for tensor in (first, second, third):
@@ -356,7 +362,7 @@ class OnOneRank(unittest.TestCase):
                     rueda.barrier(name)
                 else:
                     rueda.allreduce(byte, name, rueda.Max)
-            if rueda.rank() == 0:  # no rank can end this before all ranks have started it
+            if rueda.rank() == 0:  # this operation cannot end before all ranks have started it
                 handle = rueda.barrier_async(name)
                 self.assertEqual(handle.name, name)
                 self.assertFalse(handle.poll())
@@ -401,7 +407,9 @@ class OnOneRank(unittest.TestCase):
         self.assertEqual(tensor[0], rueda.size())
 
     def test_timeouts_name_what_is_awaited(self):
-        """Unnamed operations, groups, messages and joins. The last test starts more unnamed operations than can be pending at a time."""
+        """Starts operations without a name, groups, messages and joins. The last test starts more operations without a
+        name than may be pending at the same time.
+        """
         tensors = [np.ones(2) for _ in range(70)]
         message = np.ones(1)
         if rueda.rank() == 0:

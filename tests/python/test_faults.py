@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed or fails. Every other rank gets Aborted, in each way of waiting and in the middle of any operation. The job then ends
-and leaves nothing behind."""
+"""Tests jobs in which a rank is killed or fails. Every other rank gets Aborted, in each way of waiting and in the
+middle of any operation. Then the job ends and leaves no processes or files behind.
+"""
 
 import ast
 import os
@@ -15,9 +16,9 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-LIMIT = 5  # seconds from the end of a rank to the last survivor's error
-# As under ruedarun, ranks survive the end of other ranks. Ranks do not copy from each other's memory, because MPI would end a rank whose
-# neighbour has died during such a copy.
+LIMIT = 5  # seconds from the end of a rank until the last survivor gets its error
+# With these settings, ranks survive the end of another rank, as under ruedarun. Ranks also do not copy directly from
+# each other's memory: if a rank died during such a copy, MPI would end the other rank.
 MPIRUN = (
     *("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
     *("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1"),
@@ -42,7 +43,9 @@ class KilledRank(unittest.TestCase):
 
 
 class KilledBeforeTheOthersHaveLeft(unittest.TestCase):
-    """The other ranks wait in shutdown() for all ranks to leave. No other call reports the death to them, so shutdown() must report it."""
+    """The other ranks wait in shutdown() until all ranks have left. They make no other call, so shutdown() must report
+    the death.
+    """
 
     KILLED = "import os, signal, rueda; rueda.init(); rueda.barrier()\nif rueda.rank() == 1: os.kill(os.getpid(), 9)\n"
     LINE = r"rueda.*Aborted: shutdown: the job ended before all ranks had left it: rank 1 "
@@ -66,7 +69,9 @@ class KilledBeforeTheOthersHaveLeft(unittest.TestCase):
 
 
 class FailedWorker(unittest.TestCase):
-    """multiprocessing catches the exceptions of its workers before the interpreter's exit handling sees them."""
+    """multiprocessing catches the exceptions of its workers before the exit handling of the interpreter can see
+    them.
+    """
 
     def check(self, way, reason, exits):
         for start in ("fork", "spawn"):
@@ -87,7 +92,7 @@ class FailedWorker(unittest.TestCase):
 
 
 class FailedRank(unittest.TestCase):
-    """A rank that leaves with an error blocks no other rank, and the job's failure names this error."""
+    """If a rank leaves with an error, no other rank waits for it, and the job's failure names this error."""
 
     def run_job(self, way, seconds_of_rank_2, *flags):
         program = pathlib.Path(__file__).with_name("failing_rank.py")
@@ -133,7 +138,7 @@ class FailedRank(unittest.TestCase):
 
 
 class LeavingRank(unittest.TestCase):
-    """A rank whose shutdown() waits for a rank that does not come."""
+    """In shutdown(), this rank waits for a rank that does not come."""
 
     def run_job(self, way, *before, **settings):
         program = pathlib.Path(__file__).with_name("leaving_rank.py")
@@ -185,7 +190,9 @@ def has_open_mpi() -> bool:
 
 
 class KilledInTheMiddle(unittest.TestCase):
-    """Many allreduces on four ranks. In the environment, FAULT_SEED varies the kills, and FAULT_ROUNDS gives more of them."""
+    """Runs many allreduces on four ranks. The environment variable FAULT_SEED varies the kills, and FAULT_ROUNDS
+    increases their number.
+    """
 
     def job(self, launcher, kind, victim, seconds, *hosts):
         program = [
@@ -221,7 +228,7 @@ class KilledInTheMiddle(unittest.TestCase):
             self.assertLess(float(failed) - float(killed), LIMIT, text)
             first, then = ast.literal_eval(error), ast.literal_eval(after)
             self.assertRegex(first, rf"^tensor 'tensor \d': rank {victim} (on host-. )?\(pid {pid}\)", text)
-            # Reads the lines that come later in the same form.
+            # The error of a later operation has the same text.
             self.assertEqual(then.removeprefix("tensor 'after': "), first.split("': ", 1)[1], text)
             self.assertFalse(pathlib.Path("/proc", its_pid).exists(), text)
         self.assertFalse(pathlib.Path("/proc", pid).exists(), text)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""`init(comm=..., process_sets=...)`: jobs of some of the launched ranks, and process sets from the start. Four
-ranks."""
+"""Tests `init(comm=..., process_sets=...)`: jobs of some of the launched ranks, and process sets that exist from the
+start. Runs with four ranks.
+"""
 
 import os
 import unittest
@@ -17,7 +18,7 @@ class Init(unittest.TestCase):
         rueda.shutdown()
 
     def check_job(self, members):
-        """Checks the job's rank and size, and a sum of the launch ranks against one computed by hand."""
+        """Checks the job's rank and size. Also compares a sum of the launch ranks with the expected value."""
         self.assertEqual((rueda.rank(), rueda.size()), (members.index(LAUNCHED), len(members)))
         self.assertEqual((rueda.local_rank(), rueda.local_size()), (rueda.rank(), rueda.size()))
         self.assertEqual(rueda.allreduce(np.array([LAUNCHED + 1.0]), "x", rueda.Sum)[0], sum(m + 1.0 for m in members))
@@ -61,7 +62,7 @@ class Init(unittest.TestCase):
         even, odd = rueda.ProcessSet([2, 0]), [1, 3]
         with self.assertRaisesRegex(rueda.InvalidArgument, r"ProcessSet\(\[2, 0\]\) is not known to the job"):
             even.process_set_id  # noqa: B018  (it is the look-up that is refused)
-        for _ in range(2):  # they can be used again in another job
+        for _ in range(2):  # the same objects can be used again in another job
             rueda.init(process_sets=[even, odd])
             self.assertEqual(even.ranks, [0, 2])
             self.assertEqual(even.included(), rueda.rank() % 2 == 0)

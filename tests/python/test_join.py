@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Some ranks have fewer batches than others. Two ranks and more."""
+"""Tests jobs in which some ranks have fewer batches than others. Runs with two or more ranks."""
 
 import asyncio
 import pathlib
@@ -24,7 +24,7 @@ def tearDownModule():
 
 class Join(unittest.TestCase):
     def train(self, batches_of, average):
-        """Checks the average of each step against the ranks that still have a batch."""
+        """Compares the average of each step with the average over the ranks that still have a batch."""
         for step in range(batches_of(rueda.rank())):
             active = [rank for rank in range(rueda.size()) if step < batches_of(rank)]
             divisor = rueda.size() if average == "all" else len(active)
@@ -47,13 +47,13 @@ class Join(unittest.TestCase):
         same = np.random.default_rng(7)  # on all ranks
         for round_ in range(6):
             batches = same.integers(0, 6, rueda.size())
-            batches[same.integers(rueda.size())] += 1  # one at least
+            batches[same.integers(rueda.size())] += 1  # at least one rank has a batch
             inputs = same.integers(-9, 10, (7, rueda.size(), 40)).astype(np.float32)
             average = ("all", "active")[round_ % 2]
             for step in range(batches[rueda.rank()]):
                 given = inputs[step, batches > step]
                 mine = inputs[step, rueda.rank()]
-                shape = (step % 3 + 1, 5)  # changes while some are away
+                shape = (step % 3 + 1, 5)  # changes while some ranks have joined
                 results = [
                     rueda.allreduce_async(mine, "sum", rueda.Sum),
                     rueda.allreduce_async(mine[:15].reshape(3, 5)[: shape[0]], "shaped", rueda.Max),
@@ -83,7 +83,7 @@ class Join(unittest.TestCase):
                 mine = rueda.allreduce(np.array([float(rueda.rank())]), "gradient")
                 self.assertAlmostEqual(mine[0], sum(active) / divisor)
             if rueda.rank() > 0:
-                rueda.receive(np.empty(1), 0)  # rank 0 sends this after it has joined and made its checks
+                rueda.receive(np.empty(1), 0)  # rank 0 sends this message after it has joined and made its checks
             joined = rueda.join_async(average=average)
             if rueda.rank() == 0 and rueda.size() > 1:
                 with self.assertRaises(rueda.InvalidArgument):
@@ -121,11 +121,11 @@ class Join(unittest.TestCase):
             rueda.remove_process_set(pair)
 
     def interrupted_join(self, others):
-        """A signal ends rank 0's join(). The test checks what the other ranks do afterwards, and what their joins
+        """A signal interrupts rank 0's join(). The test checks what the other ranks do afterwards, and what their joins
         return."""
         folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None)
         mark = pathlib.Path(folder, "interrupted")
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all ranks have seen it before they join
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all ranks have noticed it before they join
         if rueda.rank() == 0:
 
             def fail(*_):
@@ -164,7 +164,7 @@ class Join(unittest.TestCase):
         last = self.interrupted_join(rueda.join)
         while rueda.rank() == 0:
             try:
-                rueda.barrier("after")  # as soon as all have joined
+                rueda.barrier("after")  # completes as soon as all ranks have joined
                 break
             except rueda.InvalidArgument:
                 time.sleep(0.01)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Ranks have random numbers of batches with random operations. The tests check which operations continue without the joined ranks, which
-are refused, and what happens to those that were pending at the join. Runs in process sets, and on any layout of two or more ranks on
-hosts."""
+"""Gives the ranks random numbers of batches with random operations. The tests check three things: which operations
+continue without the joined ranks, which operations are refused, and what happens to operations that were pending at the
+join. Runs in process sets, and on any layout of two or more ranks on hosts.
+"""
 
 import random
 import unittest
@@ -24,7 +25,7 @@ GO_ON = ["reduction", "average", "group", "adasum", "barrier"]
 
 @dataclass(frozen=True)
 class Drawn:
-    """An operation of a step. It is the same on every rank that takes part in the step."""
+    """An operation of a step. Every rank that takes part in the step has the same operation."""
 
     kind: str
     name: str | None
@@ -36,13 +37,15 @@ class Drawn:
     in_place: bool
 
     def tensor(self, rank: int, dtype=None, shape=None) -> np.ndarray:
-        """The values are 1 to 3, so sums and products are exact, and a missing rank shows."""
+        """The values are 1, 2 or 3. So sums and products are exact, and the result differs if a rank is missing."""
         numbers = np.random.default_rng([self.seed, rank]).integers(1, 4, self.shape if shape is None else shape)
         return np.array(numbers, dtype or self.dtype)
 
 
 def step_of(same: random.Random, sets: int) -> list[Drawn]:
-    """At least one operation of all ranks. It ensures that the rank with the most batches cannot end before all other ranks have joined."""
+    """Contains at least one operation of all ranks. So the rank with the most batches cannot finish before all other
+    ranks have joined.
+    """
     drawn = []
     for i in range(same.randrange(1, 5)):
         kind = same.choice([*GO_ON, *GO_ON, same.choice(NEED_ALL)])
@@ -53,7 +56,9 @@ def step_of(same: random.Random, sets: int) -> list[Drawn]:
 
 
 def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
-    """Started in this rank's own order, except for operations without a name: these are matched by their order."""
+    """Each rank starts the operations in its own order. Operations without a name keep their order, because they are
+    matched by it.
+    """
     mixed = own.sample(drawn, len(drawn))
     unnamed = iter([one for one in drawn if one.name is None])
     return [next(unnamed) if one.name is None else one for one in mixed]
@@ -61,7 +66,7 @@ def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
 
 class JoinProperties(JobTest):
     def adasum(self, drawn, members, active):
-        """A joined rank contributes zeros, at its place in the order."""
+        """A joined rank contributes zeros, at its place in the order of the ranks."""
         zeros = np.zeros(drawn.shape).ravel()
         of_rank = {r: drawn.tensor(r, "float64").ravel() if r in active else zeros for r in members}
         hosts = [[of_rank[rank] for rank in host if rank in members] for host in self.hosts]
@@ -119,7 +124,7 @@ class JoinProperties(JobTest):
             with self.assertRaisesRegex(rueda.InvalidArgument, f"this {drawn.kind} needs every rank, and rank") as told:
                 handle.result()
             for rank in joined:
-                self.assertRegex(str(told.exception), rf"\b{rank}\b|-")  # or within a range
+                self.assertRegex(str(told.exception), rf"\b{rank}\b|-")  # or the rank is within a range
             return
         result = handle.result()
         if right is None:
@@ -134,7 +139,9 @@ class JoinProperties(JobTest):
     @same_everywhere(25)
     @given(st.integers(1, 5), st.booleans(), seeds)
     def check(self, most, waits, seed):
-        """With `waits`, no rank joins before its last operations have ended. Otherwise a rank may join while they are pending."""
+        """If `waits` is true, a rank joins only after its last operations have ended. Otherwise a rank may join while
+        operations are pending.
+        """
         same, own = random.Random(seed), random.Random(seed + rueda.rank())
         steps = [step_of(same, len(self.sets)) for _ in range(most)]
         batches = [same.randrange(most + 1) for _ in ranks()]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Memory, threads, signals, forks and the end of the process. Two ranks."""
+"""Tests memory, threads, signals, forks and the end of the process. Runs with two ranks."""
 
 import contextlib
 import gc
@@ -39,7 +39,7 @@ class Buffers(unittest.TestCase):
             rueda.allreduce_(tensor, "dropped", rueda.Sum)
             np.testing.assert_array_equal(tensor, np.full(1000, 2))
             del tensor
-        # Any later call releases the reference.
+        # The next call of any function releases the reference.
         for _ in range(2):
             rueda.barrier("later")
         self.assertIsNone(alive())
@@ -67,7 +67,8 @@ class Buffers(unittest.TestCase):
             rueda.grouped_allreduce_([tensor], name)
             rueda.allgather(tensor, name).sum()
             rueda.alltoall(np.ones(2), [1, 1], name)
-            for wrong in (np.ones(3, bool), np.ones(3, complex), 3):  # no average, no such dtype, no tensor
+            # Wrong arguments: the average, the dtype, the tensor.
+            for wrong in (np.ones(3, bool), np.ones(3, complex), 3):
                 with contextlib.suppress(TypeError, rueda.Unsupported):
                     rueda.allreduce_(wrong, name)
 
@@ -154,7 +155,7 @@ class Signals(unittest.TestCase):
             rueda.barrier("interrupted")
             rueda.allreduce_(tensor, "signal", rueda.Sum)
             rueda.barrier("joined")
-        self.assertEqual(tensor[0], 2)  # the operation went on
+        self.assertEqual(tensor[0], 2)  # the operation continued after the signal
 
 
 class Forks(unittest.TestCase):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Process sets that only their members create. Other ranks know nothing of them, and several sets may have the same
-ranks (twins)."""
+"""Tests process sets that only their members create. Other ranks know nothing of these sets. Several sets may have the
+same ranks; the tests call them twins.
+"""
 
 import sys
 
@@ -25,8 +26,8 @@ rueda.init()
 rank, size = rueda.rank(), rueda.size()
 everybody = list(range(size))
 
-# Only the members make the call. Disjoint pairs of ranks make their sets at the same time. The sets may have any
-# numbers.
+# Only the members make the call. Two pairs of different ranks make their sets at the same time. The numbers of the sets
+# may have any value.
 mine = [r for r in everybody if r // 2 == rank // 2]
 pair = rueda.add_process_set_among(reversed(mine))
 assert pair.ranks == mine and pair.included() and pair.rank() == mine.index(rank)
@@ -34,7 +35,8 @@ assert rueda.allreduce(np.array([1.0 + rank]), op=rueda.Sum, process_set=pair)[0
 gathered = rueda.allgather(np.full(rank + 1, rank), process_set=pair)
 assert gathered.tolist() == [r for r in mine for _ in range(r + 1)]
 
-# A rank makes several sets one after the other, with other ranks that know nothing of each other: chains 0-1, 1-2, 2-3.
+# A rank makes several sets one after the other. In the chain of sets 0-1, 1-2, 2-3, the other members of a rank's sets
+# do not know each other.
 chain = {}
 for first in range(size - 1):
     if rank in (first, first + 1):
@@ -43,7 +45,8 @@ for first, link in chain.items():
     assert rueda.broadcast_object(rank * 10, root_rank=first + 1, process_set=link) == (first + 1) * 10
 assert len({link.process_set_id for link in (pair, *chain.values())}) == 1 + len(chain)
 
-# Twins: two sets with the same ranks, here all ranks. Each has an order of its own, so ranks may use them in any order.
+# Makes twins: two sets with the same ranks, here all ranks. Each set has its own order of operations, so each rank may
+# use the sets in any order.
 twins = [rueda.add_process_set_among(everybody) for _ in range(2)]
 order = (0, 1) if rank % 2 == 0 else (1, 0)
 started = {}
@@ -53,7 +56,7 @@ for index in order:
 for index in reversed(order):
     assert started[index].result()[0] == 100.0 * index * size + sum(everybody)
 
-# Sets that the whole job creates still work beside them. They get a number that is new on every rank.
+# Sets that the whole job creates still work, too. Their number is new on every rank.
 if size > 2:
     known = rueda.add_process_set(everybody[:2])
     assert known.process_set_id not in {one.process_set_id for one in (pair, *chain.values(), *twins)}
@@ -61,7 +64,7 @@ if size > 2:
         assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=known)[0] == 2
     rueda.remove_process_set(known)
 
-# Errors that one rank detects by itself.
+# Tests errors that a rank detects without the other ranks.
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([]), "add_process_set_among needs at least one rank")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, size]), f"there is no rank {size}")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, rank]), f"names rank {rank} twice")
@@ -72,7 +75,7 @@ raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among(pair), "is kno
 raised(rueda.InvalidArgument, lambda: rueda.remove_process_set(pair), "each leaves it with leave_process_set")
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "process set 0 is none")
 
-# Members who disagree, and meet.
+# The members give different lists of ranks.
 if size > 2 and rank < 3:
     asked = [0, 1, 2] if rank else [0, 1]
     if rank < 2:
@@ -82,13 +85,13 @@ if size > 2 and rank < 3:
             "rank 0: add_process_set_among([0, 1]); rank 1: add_process_set_among([0, 1, 2])",
         )
 
-# A set of one.
+# A set with one member.
 alone = rueda.add_process_set_among([rank])
 assert rueda.allreduce(np.array([7.0]), process_set=alone)[0] == 7
 rueda.leave_process_set(alone)
 
-# A rank that leaves a set does not wait. The ranks that stay get an error, also for a pending operation. The twin
-# continues to work.
+# A rank that leaves a set does not wait. The remaining ranks get an error, also for a pending operation. The twin set
+# still works.
 if rank == 0:
     rueda.leave_process_set(twins[0])
     raised(rueda.InvalidArgument, lambda: rueda.allreduce(np.ones(1), process_set=twins[0]), "there is no process set")
@@ -98,7 +101,7 @@ else:
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(twins[0]), "none that add_process_set_among made")
 assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=twins[1])[0] == size
 
-# A message that was sent before its sender left still arrives. A pending collective of the sender ends.
+# If a rank sends a message and then leaves the set, the message still arrives. A pending collective of this rank ends.
 parting = rueda.add_process_set_among(everybody)
 if rank == 0:
     sent = rueda.send_async(np.full(100_000, 7.0), 1, process_set=parting)
@@ -115,12 +118,13 @@ else:
         assert (got == 7).all()
     rueda.leave_process_set(parting)
 
-# The memory of sets that were left is released. Hundreds of sets, one after the other, need no more memory than a few.
+# When all members have left a set, its memory is released. Hundreds of sets, one after the other, need no more memory
+# than a few sets.
 for turn in range(100 if "--many" in sys.argv else 20):
     one = rueda.add_process_set_among(everybody)
     assert rueda.allreduce(np.array([turn]), op=rueda.Sum, process_set=one)[0] == turn * size
     rueda.leave_process_set(one)
 
-# At the end of the job some sets are still open, and pending operations in them end.
+# When the job ends, some sets still exist, and pending operations in these sets end.
 rueda.barrier()
 rueda.shutdown()

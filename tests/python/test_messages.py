@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sends and receives, compared with NumPy. Two ranks and more."""
+"""Tests sends and receives, and compares the results with NumPy. Runs with two or more ranks."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ def tearDownModule():
 
 
 def pattern(size, dtype, seed):
-    """The same on every rank."""
+    """Returns the same random values on every rank."""
     return np.random.default_rng(seed).integers(0, 100, size).astype(dtype)
 
 
@@ -74,7 +74,7 @@ class Messages(unittest.TestCase):
                 )
                 for _ in range(60)
             ]
-            # The calls of each channel keep their order. Each rank chooses by itself which channel continues next.
+            # The calls of each channel keep their order. Each rank decides by itself which channel it uses next.
             channels = {}
             for number, (source, target, tag, size) in enumerate(messages):
                 if source == rueda.rank():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""mpi4py in the same process: the one that comes first initialises MPI. Runs under mpirun. The argument says which one
-comes first."""
+"""Tests mpi4py in the same process. Either mpi4py or Rueda initialises MPI, whichever starts first; the argument of the
+program says which one. Runs under mpirun.
+"""
 
 import os
 import sys
@@ -36,11 +37,12 @@ class Both(unittest.TestCase):
 
 
 class Parts(unittest.TestCase):
-    """These tests run after those of Both, so MPI is initialised already."""
+    """These tests run after the tests of the class Both, so MPI is already initialised."""
 
     def test_parts_of_the_launch(self):
-        """Two jobs at the same time, created from communicators and from lists. MPI's own sums give the expected
-        values."""
+        """Makes two jobs at the same time, from communicators and from lists. The expected values are sums that MPI
+        computes.
+        """
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD
@@ -57,7 +59,7 @@ class Parts(unittest.TestCase):
                 self.assertEqual(rueda.local_size(), hosts.count(hosts[part.rank]))
                 self.assertEqual(rueda.local_rank(), hosts[: part.rank].count(hosts[part.rank]))
                 rueda.shutdown()
-                self.assertEqual(part.allreduce(1), part.size)  # the caller's communicator is as it was
+                self.assertEqual(part.allreduce(1), part.size)  # the caller's communicator is unchanged
                 part.Free()
 
     def test_a_communicator_in_another_order(self):
@@ -71,8 +73,9 @@ class Parts(unittest.TestCase):
         rueda.shutdown()
 
     def test_a_second_call_with_the_same_ranks_does_nothing(self):
-        """The same ranks in the same order are the same job, whether they are given as a communicator or as a list.
-        Other ranks, or another order, are another job."""
+        """The same ranks in the same order form the same job, whether they are given as a communicator or as a list.
+        Other ranks, or another order, form another job.
+        """
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD

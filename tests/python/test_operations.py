@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Every operation against NumPy, on every rank. Started with 1, 2 and 4 ranks; all of them run the same tests in order."""
+"""Compares every operation with NumPy, on every rank. Runs with 1, 2 and 4 ranks; all ranks run the same tests in the
+same order.
+"""
 
 import array
 import unittest
@@ -35,7 +37,9 @@ def ranks() -> range:
 
 
 def values(rank: int, shape, dtype) -> np.ndarray:
-    """The input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool, both values occur."""
+    """Returns the input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool,
+    both values occur.
+    """
     count = int(np.prod(shape))
     return ((np.arange(count) + rank) % 3 + (dtype != "bool")).reshape(shape).astype(dtype)
 
@@ -141,7 +145,7 @@ class Allreduce(unittest.TestCase):
         self.assertEqual(rueda.allreduce(np.zeros((0, 3)), "nothing").shape, (0, 3))
 
     def test_scalars_of_a_group(self):
-        """Each array is used in place, also if its dtype has no plain buffer format."""
+        """Each array is used in place, even if its dtype has no plain buffer format."""
         for dtype in [np.float16, np.float64, np.int8, *([ml_dtypes.bfloat16] if ml_dtypes else [])]:
             numbers = [1.5, 2.5, 3.5] if np.dtype(dtype).kind != "i" else [1, 2, 3]
             results = rueda.grouped_allreduce([dtype(number) for number in numbers], np.dtype(dtype).name, rueda.Sum)
@@ -305,7 +309,7 @@ class DlpackOnly:
 
 
 def gives_dlpack(dtype: str) -> bool:
-    """Whether this version of NumPy supports bool in DLPack; old ones refuse it."""
+    """Returns True if this version of NumPy supports bool in DLPack. Old versions do not."""
     try:
         np.zeros(1, dtype).__dlpack__()
     except BufferError:
@@ -368,7 +372,7 @@ class OthersOperations(unittest.TestCase):
         right = np.concatenate([rows(r) for r in ranks()])
         result = rueda.allgather(rows(rueda.rank()), "rows")
         np.testing.assert_array_equal(result, right)
-        result[:] = 0  # it is the caller's own
+        result[:] = 0  # the caller owns the result, and may write to it
         out = np.empty_like(right)
         self.assertIs(rueda.allgather(rows(rueda.rank()), "rows", out=out), out)
         np.testing.assert_array_equal(out, right)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Random operations, dtypes, shapes, process sets and orders, compared with NumPy. Each rank waits in its own way, for example by
-callbacks. Sometimes the ranks disagree about an operation; only this operation fails."""
+"""Compares random operations, dtypes, shapes, process sets and orders with NumPy. Each rank waits in its own way, for
+example by callbacks. Sometimes the ranks disagree about an operation; then only this operation fails.
+"""
 
 import asyncio
 import functools
@@ -35,7 +36,7 @@ class Operation:
     seed: int
     resident: bool
     set_index: int
-    disagrees: bool  # the last member passes another dtype
+    disagrees: bool  # if true, the last member passes another dtype
 
     @property
     def reduction(self):
@@ -100,7 +101,7 @@ class Starter:
         return REDUCTIONS[self.operation.reduction](everyones, axis=0).astype(self.operation.dtype)
 
     def part_of(self, rank: int, place: int) -> np.ndarray:
-        """The input of `rank` for the member at `place`."""
+        """Returns the input of `rank` for the member at `place`."""
         return np.split(self.given_by(rank), np.cumsum(self.splits_of(rank))[:-1])[place]
 
     def begin(self):
@@ -146,8 +147,9 @@ class Starter:
 
 
 class Callbacks:
-    """Several callbacks of one operation. Each must be called once, with the handle, after the operation has ended, and in the order of
-    registration."""
+    """Several callbacks of one operation. Each must be called once, with the handle, after the operation has ended.
+    They must be called in the order of their registration.
+    """
 
     def __init__(self, count: int):
         self.count = count
@@ -163,7 +165,7 @@ class Callbacks:
         self.all_called.release()
 
     def handle(self):
-        """The result that the callbacks got, after the last one was called."""
+        """Waits until the last callback was called. Returns the result that the callbacks got."""
         for _ in range(self.count):
             if not self.all_called.acquire(timeout=60):
                 raise TimeoutError(f"{len(self.calls)} of {self.count} callbacks have been called")
@@ -189,7 +191,7 @@ ENDS = [lambda handle: handle.result(), polled, lambda handle: asyncio.run(await
 
 class Properties(JobTest):
     def compare(self, starter, end, right):
-        """`end` waits and returns the result."""
+        """`end` is a function that waits and returns the result."""
         if starter.fails:
             with self.assertRaisesRegex(rueda.Mismatch, f"'{starter.name}.* the ranks disagree about the dtype: rank"):
                 end()
@@ -214,11 +216,11 @@ class Properties(JobTest):
             if process_set.included():
                 starters.append(Starter(operation, f"operation {index}", process_set))
         begun = []
-        for starter in own.sample(starters, len(starters)):  # another order on every rank
+        for starter in own.sample(starters, len(starters)):  # the order differs between ranks
             handle, right = starter.begin()
             callbacks = Callbacks(own.choice([0, 0, 1, 3]))
             callbacks.add_to(handle)
-            # The callbacks keep the handles alive, because nothing else refers to them.
+            # Nothing else refers to the handles; the callbacks keep them alive.
             kept = handle if callbacks.count == 0 or own.random() < 0.5 else None
             begun.append((starter, kept, callbacks, right))
             del handle

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Jobs that follow each other in one process: what each job leaves behind, and which objects outlive it."""
+"""Tests several jobs, one after the other, in one process. The tests check what each job leaves behind, and which
+objects can be used after it.
+"""
 
 import os
 import unittest
@@ -9,7 +11,8 @@ import numpy as np
 import rueda
 
 ROUNDS = 100
-# The first rounds are not counted, because Python and the libraries allocate memory then that they keep.
+# The first rounds do not count, because in these rounds Python and the libraries allocate memory that they never
+# release.
 WARM = 20
 
 
@@ -19,8 +22,8 @@ def kib_of(file, *keys):
 
 
 def footprint():
-    """In KiB: the process' addresses, its anonymous memory, and its shared memory. The private pages of program code are not counted,
-    because they depend on which rank ended first.
+    """Returns three sizes of the process in KiB: its addresses, its anonymous memory, and its shared memory. The
+    private pages of program code do not count, because they depend on which rank ended first.
     """
     return (
         kib_of("status", "VmSize"),
@@ -31,8 +34,8 @@ def footprint():
 
 class Rounds(unittest.TestCase):
     def test_a_hundred_jobs(self):
-        # A rank reserves 2 TiB of addresses for resident memory in each job, and a process has addresses for only a few such jobs at a
-        # time.
+        # In each job, a rank reserves 2 TiB of addresses for resident memory. A process has enough addresses for only a
+        # few such jobs at the same time.
         os.environ["RUEDA_RESIDENT_LIMIT"] = "2048G"
         before = (0, 0, 0)
         kept = []
@@ -48,7 +51,7 @@ class Rounds(unittest.TestCase):
             rueda.shutdown()
             self.assertEqual(tensor[-1], total)
             del tensor
-            kept.append(np.ones(50_000))  # this allocation is a mapping of its own, which may lie where the arena was
+            kept.append(np.ones(50_000))  # the system maps this allocation separately, perhaps where the arena was
             if job == WARM:
                 before = footprint()
         addresses, anonymous, shared = (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sparse allreduces, compared with dense sums and Python's integers. One rank and more."""
+"""Compares sparse allreduces with dense sums and with Python's integers. Runs with one or more ranks."""
 
 import unittest
 from fractions import Fraction
@@ -22,9 +22,11 @@ def ranks() -> range:
 
 
 def sparse(rank: int, dims: int) -> tuple[np.ndarray, np.ndarray]:
-    """Some places of a tensor of shape (11, 4, 2) that a rank has, some of them twice, and the values there."""
+    """Returns some places of a tensor of shape (11, 4, 2), some of them twice, and the values of a rank at these
+    places.
+    """
     random = np.random.default_rng(100 + rank)
-    count = 5 * rank  # rank 0 has none
+    count = 5 * rank  # rank 0 has no places
     places = np.stack([random.integers(0, extent, count) for extent in (11, 4)[:dims]], axis=1)
     return places, random.integers(-9, 9, (count, *(4, 2)[dims - 1 :])).astype(np.float64)
 
@@ -58,7 +60,7 @@ class SparseAllreduce(unittest.TestCase):
             indices, total = rueda.sparse_allreduce([2, 2], value, [3], f"sparse {dtype}")
             self.assertEqual((indices.dtype, indices.tolist(), total.dtype), (np.int64, [2], np.dtype(dtype)))
             self.assertEqual(total.tolist(), [-6 if dtype == "int32" else 8])
-        # The sum is rounded once, at the end. If each addition was rounded, 2048 + 1 + 1 … in float16 would stay 2048.
+        # The sum is rounded once, at the end. If each addition were rounded, 2048 + 1 + 1 … in float16 would stay 2048.
         _, total = rueda.sparse_allreduce(np.zeros(3, int), np.array([2048, 1, 1], np.float16), (1,), op=rueda.Sum)
         self.assertEqual(total[0], np.float16(2050 * rueda.size()))
 
@@ -72,7 +74,8 @@ class SparseAllreduce(unittest.TestCase):
             limits = np.iinfo(dtype)
             edges = [int(limits.max), int(limits.min), int(limits.max) - 1, int(limits.min) + 1, 0, 5]
             random = np.random.default_rng(7)
-            # The rows of all ranks, computed in the same way on each rank. At the last two places the sum is the farthest from zero.
+            # Returns the rows of all ranks. Each rank computes them in the same way. At the last two places, the sum is
+            # farthest from zero.
             of_rank = [
                 [*(edges[choice] for choice in random.integers(0, len(edges), 30)), int(limits.max), int(limits.min)]
                 for _ in ranks()

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK, installs it into a new environment that has nothing else, and uses it from
-# outside the source tree: alone, with two processes, under mpirun, with every other Python of this machine, and with every PyTorch of this
-# machine. The wheel was built without PyTorch. A wheel of scripts/wheel that is as new as the sources is checked too. CC, CXX, CXXFLAGS,
-# BUILD_TYPE and STRICT are those of the build that runs this test, so that ccache finds its objects.
+# wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK and installs it into a new environment without other packages.
+# Then it uses the wheel from outside the source tree: alone, with two processes, under mpirun, with every other Python
+# of this machine, and with every PyTorch of this machine, although the wheel was built without PyTorch. If there is a
+# wheel of scripts/wheel that is as new as the sources, that wheel is checked, too. The variables CC, CXX, CXXFLAGS,
+# BUILD_TYPE and STRICT have the values of the build that runs this test, so that ccache finds its objects.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$1 work=$2 python=$3
@@ -12,10 +13,11 @@ export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONPATH RUEDA_MPI_PLUGIN
 "$python" -c 'import scikit_build_core' 2>/dev/null || { echo "scikit-build-core is not installed: skipped"; exit 77; }
 mkdir -p "$work"
-rm -rf "$work/environment" "$work/portable" "$work/wheels" "$work/renamed"  # the objects stay
+rm -rf "$work/environment" "$work/portable" "$work/wheels" "$work/renamed"  # the compiled objects stay
 
 begin=$SECONDS
-# CXXFLAGS in the environment would come before CMake's flags of the build type, and ccache would not know the objects.
+# If CXXFLAGS were set in the environment, they would come before CMake's flags of the build type. Then ccache would not
+# recognise the objects.
 flags=$CXXFLAGS
 unset CXXFLAGS
 "$python" -m pip wheel "$source" --quiet --no-deps --no-build-isolation --no-index --wheel-dir "$work/wheels" \
@@ -51,14 +53,14 @@ if [[ -e $package/lib/librueda_mpi.so ]] && mpirun --version 2>/dev/null | grep 
     expect 2 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/python" outside.py
 fi
 
-# A script for Horovod finds Rueda where the environment says so, and only there.
+# A script for Horovod gets Rueda if the environment variable is set, and only then.
 [[ $(RUEDA_AS_HOROVOD=1 "$bin/python" -c 'import horovod, rueda; print(horovod.__file__.startswith(rueda.__path__[0]))') == True ]]
 if "$bin/python" -c 'import horovod' 2>/dev/null; then
     echo "horovod is there without being asked for"
     exit 1
 fi
 
-# The same installed files, used by every other Python version of this machine.
+# Every other Python version of this machine uses the same installed files.
 tried=0
 for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
     if "$other" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
@@ -68,7 +70,8 @@ for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
 done
 echo "used by $tried other interpreters"
 
-# With each PyTorch. A .pth file names PyTorch's folders, so that Python finds both packages when it starts.
+# Tests the wheel with each PyTorch. A .pth file names PyTorch's folders, so that Python finds both packages when it
+# starts.
 find_in() { # python, what it prints
     "$1" -c "import sys, torch; print($2)" 2>/dev/null
 }
@@ -95,7 +98,7 @@ for pytorch in "$source/build/pytorch/latest/bin/python" /usr/bin/python3; do
 done
 echo "used beside $tried versions of PyTorch"
 
-# The check of scripts/wheel refuses this wheel, which uses the libraries of this machine.
+# The check of scripts/wheel must reject this wheel, because the wheel uses the libraries of this machine.
 mkdir -p "$work/renamed"
 renamed=$work/renamed/$(basename "${wheels[0]%-linux_x86_64.whl}")-manylinux_2_28_x86_64.whl
 cp "${wheels[0]}" "$renamed"

@@ -26,8 +26,8 @@ struct Ways;
 
 enum class RanksAs : std::uint8_t { threads, processes };
 
-/// What the body of a rank can use. Threads: the rank's own thread; phase() and report() from one thread of the rank at
-/// a time.
+/// The functions that the body of a rank can use. Threads: the rank's own thread; any thread of the rank may call
+/// phase() and report(), but only one at a time.
 class RankContext {
 public:
     RankContext(int rank, detail::Board& board, detail::Ways& ways) : rank_(rank), board_(board), ways_(ways) {}
@@ -38,23 +38,24 @@ public:
     [[nodiscard]] int size() const;
     [[nodiscard]] RanksAs as() const;
 
-    /// Says what the rank does from now on, in at most 95 characters. If the rank hangs, the watchdog prints this.
+    /// Sets the text that says what the rank does from now on, with at most 95 characters. If the rank hangs, the
+    /// watchdog prints this text.
     void phase(std::string_view text);
-    /// Adds a value to the outcome of this rank. A key that is given again replaces the value.
+    /// Adds a value to the outcome of this rank. If the key was given before, the value is replaced.
     void report(const std::string& key, const std::string& value);
     template <class T>
     void report(const std::string& key, const T& value) {
         report(key, fmt::format("{}", value));
     }
 
-    /// Opens a new control plane of all ranks, for threads or for processes. Collective: a rank's n-th call belongs to
-    /// the n-th calls of the others.
+    /// Opens a new control plane of all ranks, for threads or for processes. Collective: the n-th calls of all ranks
+    /// belong together.
     [[nodiscard]] Result<std::unique_ptr<collectives::ControlPlane>> open_control_plane();
 
-    /// Waits until that rank has entered the phase (it may have left it again). Throws at the deadline, or if the rank
-    /// has ended without entering the phase.
+    /// Waits until the given rank has entered the phase; it may already have left the phase again. Throws an exception
+    /// at the deadline, or if the rank has ended without entering the phase.
     void wait_for_phase(int rank, std::string_view text) const;
-    /// Processes only. Does nothing if the rank has ended.
+    /// For processes only. Does nothing if the rank has ended.
     void kill_rank(int rank, int signal) const;
     /// Stops another rank. Returns when all its threads have stopped.
     void stop_rank(int rank) const;
@@ -67,16 +68,16 @@ private:
     int planes_ = 0;
 };
 
-/// The ranks as the test sees them while they run.
+/// The running ranks, as the test sees them.
 class RunningRanks {
 public:
     explicit RunningRanks(detail::Board& board, RanksAs as) : board_(board), as_(as) {}
 
     [[nodiscard]] std::string phase_of(int rank) const;
     void wait_for_phase(int rank, std::string_view text) const;
-    /// Processes only. Does nothing if the rank has ended.
+    /// For processes only. Does nothing if the rank has ended.
     void kill_rank(int rank, int signal) const;
-    /// Returns when all threads of the rank have stopped.
+    /// Stops the rank. Returns when all threads of the rank have stopped.
     void stop_rank(int rank) const;
     void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
 
@@ -87,19 +88,19 @@ private:
 
 struct RanksOptions {
     RanksAs as = RanksAs::threads;
-    /// The time for all ranks to end. After it the watchdog prints the phase of each rank, and then kills the processes
-    /// or, with threads, the test.
+    /// The time limit for all ranks. When it has passed, the watchdog prints the phase of each rank. Then it kills the
+    /// processes or, with threads, the whole test.
     std::chrono::milliseconds deadline = std::chrono::seconds(60);
-    /// Runs in the caller's thread while the ranks run; Catch's assertions work here.
+    /// Runs on the caller's thread while the ranks run. It may use Catch's assertions.
     std::function<void(RunningRanks&)> meanwhile = nullptr;
 };
 
 enum class RankEnd : std::uint8_t {
     returned,
-    threw,   ///< text holds what it threw
-    exited,  ///< the body ended the process itself, with exit_status, and did not return
-    killed,  ///< by `signal`
-    hung,    ///< killed by the watchdog
+    threw,   ///< the body threw an exception; `text` describes it
+    exited,  ///< the body did not return: it ended the process itself, with exit_status
+    killed,  ///< the signal `signal` killed the process
+    hung,    ///< the watchdog killed the process at the deadline
 };
 
 struct RankOutcome {
@@ -110,32 +111,33 @@ struct RankOutcome {
     std::string last_phase;
     std::map<std::string, std::string> values;
 
-    /// Throws if the rank did not report the key.
+    /// Throws an exception if the rank did not report the key.
     [[nodiscard]] const std::string& value(const std::string& key) const;
 };
 
 struct RanksResult {
     std::vector<RankOutcome> ranks;
-    /// What was left behind, one line for each process, descriptor, and file in /dev/shm or in the temporary folder.
+    /// Describes what was left behind. It has one line for each process, each descriptor, and each file in /dev/shm or
+    /// in the temporary folder.
     std::vector<std::string> leaks;
 
-    /// Whether all ranks returned and nothing was left behind.
+    /// Returns true if all ranks returned and nothing was left behind.
     [[nodiscard]] bool passed() const;
-    /// For INFO: a line for each rank and each leak.
+    /// Returns a text for Catch's INFO, with a line for each rank and each leak.
     [[nodiscard]] std::string text() const;
 };
 
-/// Runs `body` once for each of `size` ranks (at most 64), as threads or as forked processes, and returns when all have
-/// ended. All ranks begin at the same moment. In their environment TMPDIR is a new folder, which must be empty at the
-/// end.
+/// Runs `body` once for each of `size` ranks (at most 64), as threads or as forked processes, and returns when all
+/// ranks have ended. All ranks begin at the same moment. In their environment, TMPDIR names a new folder. It must be
+/// empty at the end.
 ///
-/// A body fails by an exception (RUEDA_RANK_CHECK throws one). It cannot use Catch's assertions: those of a child
-/// process are lost, and Catch does not support them in several threads. Processes require that the parent has no other
-/// threads.
+/// A body fails if it throws an exception, for example by RUEDA_RANK_CHECK. It cannot use Catch's assertions:
+/// assertions in a child process are lost, and Catch does not support assertions in several threads. If ranks are
+/// processes, the parent must have no other threads.
 [[nodiscard]] RanksResult run_ranks(int size, const std::function<void(RankContext&)>& body,
                                     const RanksOptions& options = {});
 
-/// A failed expectation in a body.
+/// The exception for a failed expectation in a body.
 struct RankCheckFailed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``import horovod.torch`` gives rueda.torch, so a script for Horovod runs unchanged.
+"""Makes ``import horovod.torch`` import rueda.torch, so that a script for Horovod runs unchanged.
 
 There are three ways: call ``install()`` before the script imports horovod; start the script with ``python -m
 rueda.compat.horovod script.py arguments…``; or set ``RUEDA_AS_HOROVOD=1`` if Rueda was installed by pip.
@@ -20,14 +20,14 @@ from typing import Any
 
 __all__ = ["install"]
 
-#: Rueda's module for each module of Horovod; submodules follow.
+#: The module of Rueda for each module of Horovod. Submodules are mapped in the same way.
 _PLACES = {
     "horovod.torch": "rueda.torch",
     "horovod": "rueda.compat._horovod",
 }
 #: Modules that Horovod has and Rueda does not.
 _NOT_HERE = {"keras", "mxnet", "ray", "spark", "tensorflow"}
-#: The error message for Horovod's function `run`, which Rueda does not have yet.
+#: The modules that contain Horovod's function `run`. Rueda does not have it yet; importing a module raises an error.
 _RUNNER = {"horovod.run", "horovod.runner"}
 
 
@@ -39,7 +39,7 @@ def _place_of(name: str) -> str:
 
 
 class _Loader(importlib.abc.Loader):
-    """Gives Rueda's module itself, so that the module exists only once."""
+    """Returns Rueda's module itself, so that the module exists only once."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -50,7 +50,8 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The module was executed before. The import by the other name has changed some of its attributes; this restores them.
+        # The module has been executed before. Importing it under the other name changed some of its attributes. This
+        # function restores them.
         module.__spec__ = self._spec
 
 
@@ -76,10 +77,10 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """After this call ``import horovod`` and ``import horovod.torch`` give Rueda. A second call does nothing.
+    """After this call, ``import horovod`` and ``import horovod.torch`` import Rueda. A second call does nothing.
 
     Raises:
-        ImportError: Horovod itself has been imported already.
+        ImportError: the real Horovod has already been imported.
 
     Example::
 
@@ -99,11 +100,11 @@ def install() -> None:
 
 
 def _for_other_processes() -> None:
-    """Processes that the script starts, such as workers of a DataLoader, import horovod again, and have no finder. They find it
-    in a folder.
+    """Processes that the script starts, such as workers of a DataLoader, import horovod again, but this finder does not
+    exist there. They find the package in a folder.
     """
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_path")
-    sys.path.insert(1, folder)  # spawned processes take over sys.path
+    sys.path.insert(1, folder)  # spawned processes inherit sys.path
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = folder if not others else f"{folder}{os.pathsep}{others}"
 
@@ -124,7 +125,8 @@ def _main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # The module that the rest of the program imports, and not this second copy of it.
+    # Uses the module that the rest of the program imports, because this file, run by ``python -m``, is a second copy of
+    # it.
     from rueda.compat import horovod
 
     horovod._main(sys.argv[1:])

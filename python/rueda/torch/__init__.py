@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's interface for PyTorch, name for name: ``import rueda.torch as hvd`` in place of ``import horovod.torch as hvd``.
+"""Horovod's interface for PyTorch, with the same names: write ``import rueda.torch as hvd`` in place of ``import
+horovod.torch as hvd``.
 
 Example::
 
@@ -14,7 +15,7 @@ Example::
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
-Started with ``ruedarun -np 2 python train.py``, with plain ``mpirun``, or alone. See docs/pytorch.md.
+Start the program with ``ruedarun -np 2 python train.py``, with plain ``mpirun``, or alone. See docs/pytorch.md.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ _MPI_LIB_AVAILABLE = True
 
 
 def _check_has_gpu() -> bool:
-    """Asked by Horovod's gpu_available()."""
+    """Horovod's gpu_available() calls it."""
     return torch.cuda.is_available()
 
 
@@ -170,7 +171,8 @@ __all__ = [
     "synchronize",
 ]
 
-# Importing the backend registers it with torch.distributed. It is not imported if this PyTorch accepts no backends.
+# Importing the backend registers it with torch.distributed. If this PyTorch accepts no backends of other packages, it
+# is not imported.
 if (
     torch.distributed.is_available()
     and hasattr(torch.distributed.Backend, "register_backend")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Joining and leaving the job with Horovod's arguments and answers, and questions about this installation."""
+"""Functions to join and leave the job, with Horovod's arguments and results, and functions that describe this
+installation.
+"""
 
 from __future__ import annotations
 
@@ -50,30 +52,30 @@ __all__ = [
     "size",
 ]
 
-#: The answer of MPI_Query_thread if every thread may call MPI; Open MPI and MPICH have the same number.
+#: The value of MPI_Query_thread if every thread may call MPI. Open MPI and MPICH use the same number.
 _MPI_THREAD_MULTIPLE = 3
 
-#: Whether init() has been called in this job.
+#: Whether the program has called init() in this job.
 _begun = False
 #: Functions to call when a job has begun.
 _at_begin: list[Callable[[], None]] = []
-#: Functions to call when a job has ended; modules forget what they keep for it.
+#: Functions to call when a job has ended. With them, modules forget what they stored for the job.
 _at_end: list[Callable[[], None]] = [sets_of_job.end_job]
 
 
 def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[ProcessSet] | str | None = None) -> None:
-    """Joins the other processes of the job. All of them have to call it; a second call does nothing.
+    """Joins the other processes of the job. All of them have to call this function. A second call does nothing.
 
     Args:
-        comm: the processes of the job. None: all launched processes. A list: these ranks. An mpi4py communicator: its
-            processes; Rueda duplicates it.
-        process_sets: ProcessSet objects (or lists of ranks) that all ranks make known at once, in this order; or "dynamic".
-            Horovod needs "dynamic" for sets that are added later; here it changes nothing.
+        comm: the processes of the job. None: all launched processes. A list of ranks: the processes with these ranks.
+            An mpi4py communicator: its processes; Rueda duplicates the communicator.
+        process_sets: ProcessSet objects or lists of ranks; all ranks make these sets now, in this order. Or "dynamic":
+            Horovod needs this value if sets are added later; in Rueda it has no effect.
 
     Raises:
-        ValueError: an argument is impossible (InvalidArgument), or two sets are the same.
-        NotImplementedError: a process set is a communicator, and ``comm`` is not.
-        HorovodInternalError: the ranks could not meet; the message says why.
+        ValueError: an argument is invalid (InvalidArgument), or two sets are the same.
+        NotImplementedError: a process set is given as a communicator, but ``comm`` is not a communicator.
+        HorovodInternalError: the ranks could not form a job; the message says why.
 
     Example::
 
@@ -88,18 +90,18 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
         )
     wanted = _sets_to_make(process_sets)
     if not is_initialized():
-        _ended()  # ends the last job, if `rueda.shutdown()` has ended it
+        _ended()  # if `rueda.shutdown()` ended the last job, this module has to end it, too
     rueda.init(comm)
     if _begun:
         return
-    # This is the first call in this job, which `rueda.init()` may have begun.
+    # This is the first call of this init() in the job. `rueda.init()` may have started the job earlier.
     _begun = True
     sets_of_job.begin_job(comm)
     try:
         for process_set in wanted:
             sets_of_job.add_process_set(process_set)
     except (RuedaError, NotImplementedError):
-        shutdown()  # all ranks shut down, because they have all got this error
+        shutdown()  # all ranks get this error, so all of them shut down
         raise
     for begin in _at_begin:
         begin()
@@ -114,7 +116,8 @@ def _sets_to_make(given: Iterable[ProcessSet] | str | None) -> list[ProcessSet]:
 
 
 def shutdown() -> None:
-    """Leaves the job; returns when every rank has called it, or a rank has died. The end of the interpreter calls it.
+    """Leaves the job. Returns when every rank has called it, or when a rank has died. The interpreter calls it when it
+    ends.
 
     Example::
 
@@ -133,7 +136,7 @@ def _ended() -> None:
 
 @functools.cache
 def _beside_the_library() -> set[str]:
-    """The names of the files in the folder of librueda.so."""
+    """Returns the names of the files in the folder of librueda.so."""
     for path in _mapped():
         if os.path.basename(path).startswith("librueda.so"):
             return set(os.listdir(os.path.dirname(path)))
@@ -141,24 +144,24 @@ def _beside_the_library() -> set[str]:
 
 
 def _mapped() -> set[str]:
-    """The files that this process has mapped."""
+    """Returns the files that this process has mapped into memory."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         return {fields[5].strip() for fields in (line.split(maxsplit=5) for line in maps) if len(fields) == 6}
 
 
 def mpi_built() -> bool:
-    """Whether this installation has a plugin for MPI."""
+    """Returns True if this installation has a plugin for MPI."""
     return bool(_beside_the_library() & {"librueda_mpi.so", "librueda_mpich.so"}) or "RUEDA_MPI_PLUGIN" in os.environ
 
 
 def mpi_enabled() -> bool:
-    """Whether the ranks of this job met over MPI. Ranks of one host that met by ruedarun's socket did not."""
+    """Returns True if the ranks of this job use MPI. Ranks of one host that ruedarun connected by its socket do not."""
     return any(os.path.basename(path).startswith(("librueda_mpi.", "librueda_mpich.")) for path in _mapped())
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI was initialised so that every thread may call it. Then the program's own calls, for example by mpi4py, may come
-    at any time.
+    """Returns True if MPI was initialised so that every thread may call it. Then the program may call MPI itself at any
+    time, for example by mpi4py.
 
     Raises:
         ValueError: before init(), or in a job without MPI.
@@ -178,35 +181,35 @@ def mpi_threads_supported() -> bool:
 
 
 def gloo_enabled() -> bool:
-    """False: Rueda does not use Gloo. Jobs of one host do not need MPI either."""
+    """Returns False, because Rueda does not use Gloo. Jobs on one host need no MPI either."""
     return False
 
 
 def gloo_built() -> bool:
-    """False: Rueda does not use Gloo."""
+    """Returns False, because Rueda does not use Gloo."""
     return False
 
 
 def nccl_built() -> int:
-    """The version of NCCL that the plugin for GPUs was built with; 0 without such a plugin."""
+    """Returns the version of NCCL that the plugin for GPUs was built with; 0 without such a plugin."""
     return 0
 
 
 def ddl_built() -> bool:
-    """False: Rueda does not use IBM's DDL."""
+    """Returns False, because Rueda does not use IBM's DDL."""
     return False
 
 
 def ccl_built() -> bool:
-    """False: Rueda does not use oneCCL."""
+    """Returns False, because Rueda does not use oneCCL."""
     return False
 
 
 def cuda_built() -> bool:
-    """Whether this installation works on the memory of NVIDIA's GPUs."""
+    """Returns True if this installation supports tensors in the memory of NVIDIA GPUs."""
     return False
 
 
 def rocm_built() -> bool:
-    """Whether this installation works on the memory of AMD's GPUs."""
+    """Returns True if this installation supports tensors in the memory of AMD GPUs."""
     return False

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""PyTorch's tensors for the native module, and Rueda's memory as PyTorch's tensors."""
+"""Makes tensors of PyTorch available to the native module, and makes PyTorch tensors of Rueda's memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rueda import _native
 from rueda._native import Memory
 from rueda.types import DType
 
-# Newer versions of PyTorch have more of these dtypes.
+# Only newer versions of PyTorch have all of these dtypes.
 _NUMBERS = {getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)}
 _DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
 
@@ -22,7 +22,7 @@ _native.set_torch(torch.Tensor, torch.strided, _NUMBERS)
 def tensor_of(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
 ) -> torch.Tensor:
-    """The output that Rueda allocated, as a tensor without a copy. The tensor keeps the memory alive."""
+    """Returns the output that Rueda allocated, as a tensor without a copy. The tensor keeps the memory alive."""
     assert memory is not None and shape is not None and dtype is not None
     kind = _DTYPES[dtype]
     if math.prod(shape) == 0:
@@ -31,12 +31,12 @@ def tensor_of(
 
 
 def tensors_of(outputs: list[tuple[Memory, tuple[int, ...], int]]) -> tuple[torch.Tensor, ...]:
-    """The outputs of a group that Rueda allocated."""
+    """Returns the outputs of a group that Rueda allocated."""
     return tuple(tensor_of(*output) for output in outputs)
 
 
 def with_received_splits(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, splits: tuple[int, ...] | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result of an alltoall: (output, rows that came from each rank)."""
+    """Returns the result of an alltoall: (output, number of rows from each rank)."""
     return tensor_of(memory, shape, dtype), torch.tensor(splits, dtype=torch.int32)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compressors change a tensor before it is reduced, and change the result back. Any class with the same two methods is one.
+"""Compressors change a tensor before it is reduced, and change the result back. Any class with the two methods of
+Compressor can be a compressor.
 
-They work on the whole tensor, also within one host. If the network between hosts is slow, ``RUEDA_COMPRESSION`` is cheaper: it
-compresses only what travels, and accumulates in full precision (docs/compression.md).
+Compressors work on the whole tensor, also within one host. If the network between hosts is slow, ``RUEDA_COMPRESSION``
+is cheaper: it compresses only the data that is sent between hosts, and accumulates in full precision
+(docs/compression.md).
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import torch
 
 
 class Compressor:
-    """The interface: ``compress`` returns the tensor to reduce, and a context that ``decompress`` needs to change the result back."""
+    """The interface of a compressor. ``compress`` returns the tensor to reduce, and a context. ``decompress`` needs
+    this context to change the result back.
+    """
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -23,7 +27,7 @@ class Compressor:
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The reduced tensor as the original was."""
+        """Returns the reduced tensor in the form of the original tensor."""
         raise NotImplementedError
 
 
@@ -40,7 +44,7 @@ class NoneCompressor(Compressor):
 
 
 class _Narrowing(Compressor):
-    """Converts floating-point tensors to ``narrow``, and leaves others unchanged."""
+    """Converts floating-point tensors to the dtype ``narrow``, and leaves other tensors unchanged."""
 
     narrow: torch.dtype
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes ranks begin with the same values: parameters, the state of optimizers, any Python object."""
+"""Gives all ranks the same initial values: parameters, the state of optimizers, any Python object."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ except ImportError:
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
-#: Sent instead of a length: the rank could not pickle its object.
+#: A rank sends this value instead of a length if it could not pickle its object.
 _NO_OBJECT = -1
 
 
 def broadcast_parameters(params: Any, root_rank: int) -> None:
-    """Writes the root's values into every rank's tensors, in place, so that all ranks begin with the same model.
+    """Copies the root's values into every rank's tensors, in place, so that all ranks begin with the same model.
 
     Args:
-        params: a dict of tensors, such as ``model.state_dict()``; or an iterable of tensors, or of pairs of a name and a tensor,
-            such as ``model.named_parameters()``.
+        params: a dict of tensors, such as ``model.state_dict()``, or an iterable. The iterable yields tensors, or pairs
+            of a name and a tensor, such as ``model.named_parameters()``.
         root_rank: the rank whose values all ranks get.
 
     Raises:
-        ValueError: ``params`` is something else, or an element is no tensor. The other ranks raise an error that says so.
-        Mismatch: the names or the roots differ between ranks (on all ranks, before anything is written), or a shape or a dtype
-            differs.
+        ValueError: ``params`` has another type, or an element is not a tensor. The other ranks raise an error that
+            names this error.
+        Mismatch: the names or the roots differ between ranks (all ranks raise it before anything is written), or a
+            shape or a dtype differs.
 
     Example::
 
@@ -53,8 +54,9 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
     try:
         named = _named_tensors(params)
     except (
+        # Catch any exception, also one from the iterator of the parameters, because the other ranks must be told.
         Exception
-    ) as failure:  # any kind of exception, also from the iterator of the parameters: the other ranks must learn of it
+    ) as failure:
         unfit = failure
     _agree("broadcast_parameters", [name for name, _ in named], root_rank, unfit)
     with torch.no_grad():
@@ -62,7 +64,9 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
 
 
 def _agree(function: str, names: list[str], root_rank: int, failure: Exception | None) -> None:
-    """Raises an error on every rank if one rank cannot take part, or if the ranks differ. So no rank waits forever."""
+    """Raises an error on every rank if a rank cannot take part, or if the ranks differ. Without it, a rank could wait
+    forever.
+    """
     everyones = allgather_object((names, root_rank, failure and f"{type(failure).__name__}: {failure}"), function)
     if failure is not None:
         raise failure
@@ -113,17 +117,21 @@ def _named_tensors(params: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def _check_travels(what: str, tensor: torch.Tensor) -> None:
-    """Checks everything before anything is started: if one rank failed in the middle, the other ranks would wait."""
+    """Checks everything before any operation is started. If a rank failed after some operations, the other ranks would
+    wait.
+    """
     try:
         plain = tensor.detach()
         as_it_is = plain.layout != torch.strided or (plain.is_contiguous() and not plain.is_neg())
-        _native.check_writable(plain if as_it_is else plain.new_empty(0))  # others are copied
+        _native.check_writable(plain if as_it_is else plain.new_empty(0))  # tensors with other layouts are copied
     except Exception as error:
         raise InvalidArgument(f"{what}: {error}") from error
 
 
 def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) -> None:
-    """Broadcasts in place. It waits for all operations even if one fails, because Rueda must not use the tensors afterwards."""
+    """Broadcasts the tensors in place. Waits for all operations even if one fails, because Rueda must not use the
+    tensors afterwards.
+    """
     pending = []
     for name, tensor in named:
         plain = tensor.detach()
@@ -145,20 +153,21 @@ def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) ->
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None) -> None:
     """Gives every rank's optimizer the root's state and options, in place.
 
-    All options of all parameter groups come from the root, also those of optimizers without state. The whole state comes from the
-    root: a state that is empty there becomes empty everywhere. Types are kept.
+    The options of all parameter groups come from the root, even if an optimizer has no state. The whole state also
+    comes from the root: if the root's state of a parameter is empty, it becomes empty on every rank. The types of the
+    values stay as they are.
 
-    As with Horovod, if a rank's optimizer has no state yet, the gradient of each parameter that requires one is a zero tensor
-    afterwards, and not None.
+    If a rank's optimizer has no state yet, the gradient of each parameter that requires a gradient is a zero tensor
+    afterwards, and not None. Horovod does the same.
 
     Args:
-        optimizer: constructed in the same way on every rank, with the parameters in the same order; a DistributedOptimizer or a
-            plain optimizer.
+        optimizer: a DistributedOptimizer or a plain optimizer. Every rank must have constructed it in the same way,
+            with the parameters in the same order.
         root_rank: the rank whose state all ranks get.
         model: not used.
 
     Raises:
-        ValueError: torch.optim.LBFGS, as with Horovod.
+        ValueError: the optimizer is a torch.optim.LBFGS; Horovod does not accept it either.
         Mismatch, on all ranks: the ranks have different numbers of groups or parameters.
 
     Example::
@@ -193,7 +202,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 
 
 def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
-    """Horovod creates the state by a step with zero gradients, and programs rely on these gradients."""
+    """Horovod creates the state by a step with zero gradients. Some programs rely on these gradients."""
     for parameter in _parameters(optimizer):
         if parameter.requires_grad:
             zeros = torch.zeros_like(parameter, requires_grad=False)
@@ -201,7 +210,9 @@ def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
 
 
 class _Place:
-    """Stands for a tensor in a pickled object: its number among the tensors that travel by themselves."""
+    """Replaces a tensor in a pickled object. It holds the tensor's number among the tensors that are sent
+    separately.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -212,7 +223,7 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> dict[str, Any]:
-    """The object without its tensors, with a _Place for each; the tensors are appended to `tensors`."""
+    """Returns the object with each tensor replaced by a _Place, and appends the tensors to `tensors`."""
 
     def without_tensors(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -231,7 +242,8 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
         for group in optimizer.param_groups
     ]
     return {
-        # The state of a tensor that is no longer a parameter belongs to no parameter of other ranks.
+        # Skip the state of a tensor that is no longer a parameter, because no parameter of another rank corresponds to
+        # it.
         "state": [entry for entry in state if entry[0] is not None],
         "groups": groups,
         "tensors": [(tuple(tensor.shape), tensor.dtype) for tensor in tensors],
@@ -239,7 +251,7 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
 
 
 def _mapped(value: Any, function: Any) -> Any:
-    """The same collection, with the function applied to each entry."""
+    """Returns a copy of the collection, with the function applied to each entry."""
     if isinstance(value, dict):
         return type(value)((key, function(entry)) for key, entry in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -255,7 +267,7 @@ def _apply(plan: dict[str, Any], tensors: list[torch.Tensor], optimizer: torch.o
     def with_tensors(value: Any) -> Any:
         return tensors[value.number] if isinstance(value, _Place) else _mapped(value, with_tensors)
 
-    # It changes the dicts in place, because learning-rate schedulers and users refer to them.
+    # Changes the dicts in place, because learning-rate schedulers and programs refer to them.
     optimizer.state.clear()
     for key, value in plan["state"]:
         optimizer.state[parameters[key] if isinstance(key, int) else key] = with_tensors(value)
@@ -266,7 +278,7 @@ def _apply(plan: dict[str, Any], tensors: list[torch.Tensor], optimizer: torch.o
 
 
 def _pickled(obj: Any) -> memoryview:
-    """The object as writable bytes, without a copy of them."""
+    """Returns the pickled object as writable bytes, without copying the bytes."""
     buffer = io.BytesIO()
     _pickler.dump(obj, buffer, pickle.HIGHEST_PROTOCOL)
     return buffer.getbuffer()
@@ -275,16 +287,19 @@ def _pickled(obj: Any) -> memoryview:
 def broadcast_object(
     obj: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
-    """Gives every rank the root's Python object, of any size. The objects of the other ranks are ignored.
+    """Gives every rank the root's Python object, of any size. Objects that other ranks pass are ignored.
 
-    It travels as a pickle, made by cloudpickle if that is installed. The ranks of a job trust each other.
+    The object is sent as a pickle. cloudpickle makes the pickle if it is installed. The ranks of a job must trust each
+    other.
 
     Args:
         root_rank: the root's rank in the job, also in a process set.
-        name: the two broadcasts are called ``<name>.sz`` and ``<name>.t``. None: the ranks' calls match by their order.
+        name: the two broadcasts are called ``<name>.sz`` and ``<name>.t``. None: the ranks' calls are matched by their
+            order.
 
     Raises:
-        On the root, the exception of pickling. On the other ranks, HorovodInternalError that names the root.
+        If pickling fails, the root raises that exception, and the other ranks raise a HorovodInternalError that names
+        the root.
 
     Example::
 
@@ -296,7 +311,8 @@ def broadcast_object(
     if is_root:
         try:
             pickled = _pickled(obj)
-        except Exception as error:  # the other ranks are told before it is raised; they would wait forever
+        # Tell the other ranks before raising the error, because otherwise they would wait forever.
+        except Exception as error:
             failure = error
     size = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
     broadcast_(size, root_rank, name and f"{name}.sz", process_set)
@@ -321,11 +337,11 @@ def _broadcast_bytes(data: memoryview, root_rank: int, name: str | None, process
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Returns every rank's Python object, of any size, in the order of the ranks.
+    """Returns a list of the Python objects of all ranks, in the order of the ranks. The objects may have any size.
 
     Raises:
-        On a rank whose object cannot be pickled, the exception of pickling. On the other ranks, HorovodInternalError that names
-        that rank.
+        If a rank cannot pickle its object, that rank raises the exception, and the other ranks raise a
+        HorovodInternalError that names the rank.
 
     Example::
 
@@ -359,7 +375,7 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
 
 
 def _gathered(data: memoryview, name: str | None) -> Any:
-    """The ranks' bytes, one after the other, in Rueda's memory."""
+    """Returns the bytes of all ranks, one after the other, in memory of Rueda."""
 
     def memory_of(memory: Any, *_described: Any) -> Any:
         return memory

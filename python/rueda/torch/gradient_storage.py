@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Where gradients lie while they are reduced: in PyTorch's own memory, or in memory that the ranks of a host share."""
+"""The memory of gradients while they are reduced. It is either PyTorch's own memory, or memory that the ranks of a host
+share.
+"""
 
 from __future__ import annotations
 
@@ -22,36 +24,42 @@ _ALIGNMENT = 64
 
 
 def check(kind: str) -> None:
-    """Raises InvalidArgument if this is no kind."""
+    """Raises InvalidArgument if `kind` is not one of the kinds of storage."""
     if kind not in get_args(Kind):
         raise InvalidArgument(f"gradient_storage is {kind!r}; expected 'auto', 'private', 'copied' or 'view'")
 
 
 class ResidentStorage:
-    """Places for gradients in resident memory. They are made at the first need, and kept as long as anything refers to them.
+    """Places for gradients in resident memory. They are made when the first gradient needs one. Each place stays
+    allocated as long as anything refers to it.
 
-    A place is given out as a new tensor each time, and only if nothing refers to the tensor before. So a program that keeps an
-    earlier gradient, by any reference, finds it unchanged. Each tensor over a place holds a reference to the place, in every
-    version of PyTorch, as long as anything uses its memory.
+    Each time a gradient needs its place, it gets a new tensor over the place, but only if nothing refers to the earlier
+    tensor. So if a program still refers to an earlier gradient in any way, that gradient does not change. In every
+    version of PyTorch, each tensor over a place holds a reference to the place as long as anything uses the tensor's
+    memory.
 
     Threads: one at a time.
     """
 
     def __init__(self, *, expected: bool = True) -> None:
-        """`expected`: whether the user asked for it, and has to be told if there is no memory."""
+        """`expected`: True if the user asked for resident memory. Then the user gets a warning if there is not enough
+        memory.
+        """
         self._places: dict[torch.Tensor, _Place] = {}
         self._expected = expected
         self._exhausted = False
 
     def holds(self, parameter: torch.Tensor, gradient: torch.Tensor) -> bool:
-        """Whether the parameter's gradient lies in its place."""
+        """Returns True if the parameter's gradient lies in the parameter's place."""
         place = self._places.get(parameter)
         return place is not None and gradient.data_ptr() == place.address
 
     def tensor_for(self, parameter: torch.Tensor, all_parameters: Iterable[torch.Tensor]) -> torch.Tensor | None:
-        """A tensor in the parameter's place, of its shape and dtype, not initialised. The places of all parameters are made at once.
+        """Returns a tensor in the parameter's place, with the parameter's shape and dtype. Its values are not
+        initialised. The first call makes the places of all parameters.
 
-        Returns None if there is no memory left, if the gradient has no elements, or while something refers to the last tensor there.
+        Returns None in three cases: there is no memory left, the gradient has no elements, or something still refers to
+        the earlier tensor in this place.
         """
         if parameter.numel() == 0:
             return None
@@ -79,7 +87,7 @@ class ResidentStorage:
                 warnings.warn(f"rueda: gradients stay in private memory: {error}", stacklevel=2)
             return
         except NotInitialized:
-            # The job is over, so no rank shares the memory. Zeroing a gradient needs no other rank.
+            # The job has ended, so no rank shares the memory any more. Setting a gradient to zero needs no other rank.
             if self._expected:
                 raise
             return
@@ -89,7 +97,7 @@ class ResidentStorage:
 
 
 class _Place:
-    """For one gradient."""
+    """The place of one gradient."""
 
     __slots__ = ("address", "dtype", "memory", "shape")
 
@@ -104,7 +112,9 @@ class _Place:
         return torch.frombuffer(self.memory, dtype=self.dtype).view(self.shape)
 
     def references(self) -> int:
-        """The number of references. Each tensor in this place that anything refers to adds one."""
+        """Returns the number of references to this place. Each tensor in this place that anything refers to adds
+        one.
+        """
         return sys.getrefcount(self.memory)
 
 
@@ -114,8 +124,8 @@ def _references_of_unused() -> int:
 
 
 def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
-    """Counts the references to a gradient: to its Python object, to the tensor, to its memory, and to the memory's Python object. The
-    caller holds none itself, so that all callers count alike.
+    """Counts the references to a gradient: to its Python object, to the tensor, to its memory, and to the memory's
+    Python object. A caller must not hold a reference itself, so that all callers get the same counts.
     """
     gradient = parameter.grad
     assert gradient is not None
@@ -125,13 +135,17 @@ def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
 
 
 def knows_who_refers() -> bool:
-    """Whether this version of PyTorch counts the references to tensors and to their memory; 2.3 and later do."""
+    """Returns True if this version of PyTorch counts the references to tensors and to their memory. Version 2.3 and
+    later do.
+    """
     return hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
 @functools.cache
 def _uses_of_unshared() -> tuple[int, ...]:
-    """The counts for a gradient that only its parameter refers to. Versions of PyTorch and Python differ."""
+    """Returns the counts for a gradient to which only its parameter refers. They depend on the versions of PyTorch and
+    Python.
+    """
     with torch.inference_mode(False):
         parameter = torch.zeros(1, requires_grad=True)
         parameter.grad = torch.zeros(1)
@@ -139,12 +153,12 @@ def _uses_of_unshared() -> tuple[int, ...]:
 
 
 def is_unshared(parameter: torch.Tensor) -> bool:
-    """Whether only the parameter refers to its gradient and to the gradient's memory: no other tensor (a view, a part or ``.data``), no
-    array over it, and no other process. Call it only if knows_who_refers().
+    """Returns True if only the parameter refers to its gradient and to the gradient's memory. Then no other tensor (a
+    view, a part or ``.data``), no array and no other process uses the memory. Call it only if knows_who_refers().
     """
     if any(uses > alone for uses, alone in zip(_uses_of_gradient(parameter), _uses_of_unshared(), strict=True)):
         return False
     gradient = parameter.grad
     assert gradient is not None
-    # Memory that PyTorch did not allocate belongs to another library, such as NumPy.
+    # If PyTorch did not allocate the memory, it belongs to another library, such as NumPy.
     return gradient.untyped_storage().resizable() and not gradient.is_shared()

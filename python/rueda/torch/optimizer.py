@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""DistributedOptimizer: an optimizer whose gradients are reduced over the ranks while the backward pass goes on."""
+"""DistributedOptimizer: an optimizer that reduces gradients over the ranks while the backward pass is still running."""
 
 from __future__ import annotations
 
@@ -42,25 +42,27 @@ Key: TypeAlias = tuple[int | None, str]
 
 
 class _Claim:
-    """A process set and a name in it, as one optimizer uses them."""
+    """One optimizer's use of a name in a process set."""
 
     __slots__ = ("is_last", "key", "owner", "reduction")
 
     def __init__(self, key: Key, owner: weakref.ref[_Common]) -> None:
         self.key = key
         self.owner = owner
-        #: Whether no other optimizer has claimed the name since.
+        #: True if no other optimizer has claimed the name later.
         self.is_last = True
-        #: The pending reduction of this name, until the optimizer that began it has stored the result.
+        #: The pending reduction of this name. It is stored here until the optimizer that started it has stored the
+        #: result.
         self.reduction: _Reduction | None = None
 
 
-# The last claim of each process set and name, by any optimizer of this process, also by deleted ones.
+# The last claim of each name in each process set. It may be a claim of any optimizer of this process, even of a deleted
+# one.
 _claims: dict[Key, _Claim] = {}
 
 
 def _forget_claims() -> None:
-    """Called when the job is over. Process sets of the next job have other numbers."""
+    """Called when the job has ended, because process sets of the next job have other numbers."""
     for claim in _claims.values():
         claim.is_last, claim.reduction = False, None
     _claims.clear()
@@ -70,7 +72,7 @@ _basics._at_end.append(_forget_claims)
 
 
 class _Reduction:
-    """The pending reduction of one parameter's gradient, or of a group's gradients."""
+    """A pending reduction: of one parameter's gradient, or of the gradients of a group."""
 
     __slots__ = ("claims", "gradients", "parameters", "wait")
 
@@ -84,13 +86,13 @@ class _Reduction:
         #: The claim of each parameter.
         self.claims = claims
         self.parameters = parameters
-        #: The ``.grad`` of each parameter when the reduction was started.
+        #: The tensor in ``.grad`` of each parameter when the reduction was started.
         self.gradients = gradients
-        #: Returns the reduced tensor of each parameter, or raises.
+        #: Waits, and returns the reduced tensor of each parameter, or raises the error.
         self.wait = wait
 
     def complete(self) -> None:
-        """Returns when the reduction has ended, with or without an error; wait() raises the error."""
+        """Returns when the reduction has ended, with or without an error. A later call of wait() raises the error."""
         try:
             outputs = self.wait()
         except HorovodInternalError as failure:
@@ -99,7 +101,7 @@ class _Reduction:
             self.wait = lambda: outputs
 
     def forget(self) -> None:
-        """Frees the names of the reduction."""
+        """Makes the names of the reduction free for other reductions."""
         for claim in self.claims:
             claim.reduction = None
 
@@ -109,9 +111,10 @@ def _raise(failure: Exception) -> Any:
 
 
 class _Common(torch.optim.Optimizer):
-    """The common part of both kinds of distributed optimizers. It is mixed in before the user's class of optimizer.
+    """The common base of both kinds of distributed optimizers. In the list of base classes it comes before the user's
+    optimizer class.
 
-    Threads: the threads that run backward passes and steps, one at a time, as PyTorch's optimizers require.
+    Threads: as PyTorch's optimizers require, only one thread at a time runs a backward pass or a step.
     """
 
     def _take_over(
@@ -122,8 +125,9 @@ class _Common(torch.optim.Optimizer):
         backward_passes_per_step: int,
         process_set: ProcessSet,
     ) -> None:
-        # All attributes of the optimizer, with its state. But not functions that others have replaced on the object, such as
-        # a scheduler's step(): they are bound to the wrapped optimizer, and would run in place of ours.
+        # Copies all attributes of the optimizer, including its state, except functions that other code has replaced on
+        # the object. For example, a scheduler replaces step(). Such a function is bound to the wrapped optimizer, and
+        # would run in place of the method of this class.
         own = {name: value for name, value in vars(optimizer).items() if not callable(getattr(_Common, name, None))}
         self.__dict__.update(own)
         self._wrapped = optimizer
@@ -133,18 +137,19 @@ class _Common(torch.optim.Optimizer):
         self._process_set = process_set
         self.backward_passes_per_step = backward_passes_per_step
         self._parameter_names = _names_of(self.param_groups, named_parameters)
-        #: For each parameter with a hook: the number of backward passes before its gradient is reduced.
+        #: For each parameter with a hook: the number of further backward passes until its gradient is reduced.
         self._allreduce_delay: dict[Parameter, int] = {}
         self._hooks: list[Any] = []
-        #: The pending reduction of each parameter; None if more backward passes come before it.
+        #: The pending reduction of each parameter; None if it is not started yet, because more backward passes come
+        #: first.
         self._handles: dict[Parameter, _Reduction | None] = {}
         self._warned: set[str] = set()
         _synchronize_before_unscaling()
 
     def _is_active(self) -> bool:
-        """Whether there are other ranks to reduce with."""
+        """Returns True if there are other ranks, so that gradients have to be reduced."""
         elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
-        there_are_others = _basics.size() > 1 or elastic  # raises NotInitialized if the job is over
+        there_are_others = _basics.size() > 1 or elastic  # raises NotInitialized if the job has ended
         included = self._process_set.included()
         if included is None:
             raise InvalidArgument(f"{self._process_set!r} is not known to the job, or was removed from it")
@@ -166,8 +171,8 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """Takes over reductions of these gradients that another optimizer began. That optimizer will not end them, because it no longer
-        gets notifications or was deleted.
+        """Takes over the reductions of these gradients that another optimizer started. That optimizer will not complete
+        them: its hooks are not called any more, or it was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
@@ -178,7 +183,8 @@ class _Common(torch.optim.Optimizer):
             parameter = reduction.parameters[number]
             if id(parameter) not in taken:
                 continue
-            # The reduction writes into the gradient, which the next step may have set to zero by then.
+            # The reduction writes into the gradient. When it ends, the next step may already have set the gradient to
+            # zero.
             reduction.complete()
             claim.reduction = None
             earlier = claim.owner()
@@ -188,12 +194,14 @@ class _Common(torch.optim.Optimizer):
                 self._go_on_with(reduction, number)
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """Takes over a reduced gradient to which nothing was added since; `number` is its position in the reduction."""
+        """Takes over a reduced gradient if no backward pass has added to it since. `number` is its position in the
+        reduction.
+        """
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """As in Horovod, the copy has the groups and the state, but is no distributed optimizer."""
+        """As in Horovod, the copy has the parameter groups and the state, but it is not a distributed optimizer."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
@@ -219,15 +227,15 @@ class _Common(torch.optim.Optimizer):
     # --- names --------------------------------------------------------------------------------------------------------
 
     def _claim(self, parameter: Parameter) -> _Claim:
-        """Claims the name for a reduction: two models may have the same names for their parameters.
+        """Claims the name for a reduction. This is needed because the parameters of two models may have the same names.
 
-        Whether another reduction has this name depends only on the calls so far, and not on the progress of operations. So all ranks
-        decide alike.
+        Whether another reduction has this name depends only on the calls so far, and not on the progress of operations.
+        So all ranks decide in the same way.
         """
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
             return self._claim_anew(parameter)
-        # A set that was removed and added again has another number.
+        # If a set is removed and added again, it has another number.
         return claim if claim.key[0] == self._process_set.process_set_id else self._claim_anew(parameter)
 
     def _claim_anew(self, parameter: Parameter) -> _Claim:
@@ -243,7 +251,7 @@ class _Common(torch.optim.Optimizer):
     def _wait_for_namesake(self, owner: _Common | None, other: _Reduction, parameter: Parameter, name: str) -> None:
         if owner is self:
             raise DuplicateName(f"the gradient of {name!r} is being reduced: call step() or zero_grad() first")
-        if owner is None:  # its optimizer is gone and will not wait for it
+        if owner is None:  # its optimizer was deleted and will not wait for it
             other.complete()
             other.forget()
             return
@@ -270,11 +278,11 @@ class _Common(torch.optim.Optimizer):
             claim.reduction = self._handles[parameter] = reduction
 
     def _pending(self) -> list[_Reduction]:
-        """The pending reductions, each once, in the order of their start."""
+        """Returns the pending reductions, each once, in the order in which they were started."""
         return list(dict.fromkeys(reduction for reduction in self._handles.values() if reduction is not None))
 
     def _end_all(self) -> None:
-        """Forgets the reductions, which have ended."""
+        """Forgets the reductions. All of them must have ended."""
         for reduction in self._handles.values():
             if reduction is not None:
                 reduction.forget()
@@ -284,12 +292,13 @@ class _Common(torch.optim.Optimizer):
     # --- what optimizers have -----------------------------------------------------------------------------------------
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """From now on gradients are reduced after that many backward passes."""
+        """Sets the number of backward passes after which gradients are reduced from now on."""
         if passes <= 0:
             raise InvalidArgument(f"backward_passes_per_step is {passes}; expected at least 1")
         self.backward_passes_per_step = passes
         for parameter in self._allreduce_delay:
-            if self._handles.get(parameter) is None:  # for pending reductions, this happens when they have ended
+            # For parameters with a pending reduction, the number is set when the reduction has ended.
+            if self._handles.get(parameter) is None:
                 self._allreduce_delay[parameter] = passes
 
     def _reset_delays(self) -> None:
@@ -297,7 +306,7 @@ class _Common(torch.optim.Optimizer):
             self._allreduce_delay[parameter] = self.backward_passes_per_step
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As for any optimizer. Call it on every rank in the same way."""
+        """The same as for any optimizer. Call it on every rank in the same way."""
         super().add_param_group(param_group)
         index = len(self.param_groups) - 1
         for number, parameter in enumerate(self.param_groups[index]["params"]):
@@ -306,22 +315,24 @@ class _Common(torch.optim.Optimizer):
             self._hook_parameters()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As for any optimizer. It waits for pending reductions, and the next ones begin anew."""
+        """The same as for any optimizer. Waits for pending reductions and forgets them, so that later reductions start
+        from the new state.
+        """
         self._discard()
         super().load_state_dict(state_dict)
-        # A scheduler may have been made from the wrapped optimizer, and reads these attributes.
+        # If a scheduler was made from the wrapped optimizer, it reads these attributes.
         self._wrapped.state, self._wrapped.param_groups = self.state, self.param_groups
 
     def _discard(self) -> None:
-        """Waits for the pending reductions and forgets them, because the gradients will be changed or are not wanted. If a reduction has
-        failed, the next operation fails as well, and the user waits for that one.
+        """Waits for the pending reductions and forgets them, because the gradients will be changed or are not needed.
+        If a reduction has failed, the next operation also fails, and the program waits for that operation.
         """
         for reduction in self._pending():
             reduction.complete()
         self._end_all()
 
     def _stepped(self) -> None:
-        """Tells a scheduler that was made from the optimizer before it was wrapped."""
+        """Notifies a scheduler that was made from the optimizer before the optimizer was wrapped."""
         wrapped: Any = self._wrapped
         if hasattr(wrapped, "_step_count"):
             wrapped._step_count += 1
@@ -329,7 +340,7 @@ class _Common(torch.optim.Optimizer):
 
 
 class _DistributedOptimizer(_Common):
-    """Reduces gradients, and then runs the user's class of optimizer on them."""
+    """Reduces the gradients, and then runs the step of the user's optimizer class on them."""
 
     def _begin(
         self,
@@ -340,17 +351,19 @@ class _DistributedOptimizer(_Common):
         gradient_storage: str,
     ) -> None:
         self.op = op
-        # With compression another tensor is reduced, so the gradient's place does not matter.
+        # With compression, Rueda reduces another tensor, so the memory of the gradient itself does not matter.
         shared = gradient_storage != "private" and self._compression is Compression.none
         self._storage = ResidentStorage(expected=gradient_storage != "auto") if shared else None
-        #: Whether gradients move to resident memory; and whether at their first backward pass, and not just before the reduction.
+        #: _moves is True if gradients move to resident memory. _moves_at_once is True if they move at their first
+        #: backward pass; otherwise they move just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
-        #: Whether zero_grad() moves gradients that stay to resident memory.
+        #: True if zero_grad() moves the gradients that it does not delete to resident memory.
         self._moves_zeros = shared and gradient_storage == "auto" and knows_who_refers()
         self._zero_grad_signature = inspect.signature(super().zero_grad)
         self._sparse_as_dense = sparse_as_dense
-        # The division by the number of ranks is split: a part before the sum, the rest after it.
+        # The division by the number of ranks consists of two factors: one is applied before the sum, the other after
+        # it.
         self._factors = (1.0 / gradient_predivide_factor, gradient_predivide_factor) if op == Average else (1.0, 1.0)
         self._synchronized = False
         self._should_synchronize = True
@@ -365,7 +378,7 @@ class _DistributedOptimizer(_Common):
     def _form_groups(self, groups: int | Sequence[Sequence[Parameter]]) -> None:
         names = self._parameter_names
         if isinstance(groups, int):
-            # In the order of the set's first rank: the parameters of other ranks may have another order.
+            # The order is that of the set's first rank, because other ranks may have their parameters in another order.
             root = (self._process_set.ranks or [0])[0]
             order = broadcast_object(
                 [names[parameter] for parameter in self._allreduce_delay], root, process_set=self._process_set
@@ -383,7 +396,7 @@ class _DistributedOptimizer(_Common):
     # --- starting reductions ------------------------------------------------------------------------------------------
 
     def _accumulated(self, parameter: Parameter) -> None:
-        """Called when a backward pass has added to the parameter's gradient."""
+        """Called after a backward pass has added to the parameter's gradient."""
         if self._allreduce_delay[parameter] <= 0:
             raise AssertionError(_TOO_MANY_PASSES.format(name=self._parameter_names[parameter]))
         self._synchronized = False
@@ -400,7 +413,9 @@ class _DistributedOptimizer(_Common):
             self._start([member for member in group if self._allreduce_delay[member] == 0])
 
     def _move(self, parameter: Parameter) -> None:
-        """Moves the gradient to resident memory, unless it is there or has a gradient function."""
+        """Moves the gradient to resident memory. Does nothing if the gradient is already there or has a gradient
+        function.
+        """
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient) or gradient.requires_grad:
             return
@@ -413,7 +428,9 @@ class _DistributedOptimizer(_Common):
             parameter.grad = place
 
     def _start_alone(self, parameter: Parameter) -> None:
-        """A short form of _start() for most gradients. It runs for each of them in every step, while nothing else computes."""
+        """A short form of _start() that is sufficient for most gradients. It runs for each of them in every step, and
+        nothing else computes meanwhile.
+        """
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
             self._start([parameter])
@@ -504,24 +521,26 @@ class _DistributedOptimizer(_Common):
         self._begun(_Reduction(claims, parameters, gradients, outputs))  # type: ignore[arg-type]
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """A gradient that was already reduced is not reduced again."""
+        """If a gradient was already reduced, it is not reduced again."""
         parameter, gradient, ended = reduction.parameters[number], reduction.gradients[number], reduction.wait
         self._handles[parameter] = _Reduction((), (parameter,), (gradient,), lambda: (ended()[number],))
 
     # --- waiting for them ---------------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced; they are then the same on all ranks. step() calls it, unless skip_synchronize() is used.
+        """Waits until all gradients are reduced. Then they are the same on all ranks. step() calls it, unless the
+        program uses skip_synchronize().
 
-        A parameter without a gradient on this rank takes part with zeros, and gets the gradient of the other ranks.
+        A parameter that has no gradient on this rank contributes zeros, and gets the gradient of the other ranks.
 
         Raises:
-            HorovodInternalError: the error of the first reduction that failed, which names the parameter. It waits for all of them.
+            HorovodInternalError: the error of the first reduction that failed; it names the parameter. The function
+                still waits for all reductions.
         """
         if not self._is_active():
             self._synchronized = True
             return
-        self._hook_parameters()  # hooks for parameters that were frozen before
+        self._hook_parameters()  # adds hooks to parameters that were frozen before
         if not self._synchronized:
             self._start_the_rest()
         with timeline.scope("wait for gradients"):
@@ -538,14 +557,17 @@ class _DistributedOptimizer(_Common):
         except HorovodInternalError as failure:
             return failure
         for parameter, gradient, output in zip(reduction.parameters, reduction.gradients, outputs, strict=True):
-            # A later optimizer may have taken over a part of a group.
+            # A later optimizer may have taken over a part of the group.
             if (output is not gradient or parameter.grad is not gradient) and self._handles.get(parameter) is reduction:
                 self._put(parameter, gradient, output)
         return None
 
     def _start_the_rest(self) -> None:
-        """Starts the reductions of parameters that got no gradient, or not in as many passes as expected."""
-        # Parameters that were frozen since are left out, as without Rueda: with zeros, momentum and weight decay would move them.
+        """Starts the reductions of parameters that got no gradient, or that got one in fewer backward passes than
+        expected.
+        """
+        # Parameters that were frozen meanwhile are skipped. They must not get zeros as gradients, because then momentum
+        # and weight decay would change them. Without Rueda they would not change.
         waiting = [
             parameter
             for parameter in self._allreduce_delay
@@ -588,7 +610,8 @@ class _DistributedOptimizer(_Common):
             if _is_sparse(gradient):
                 gradient.zero_().add_(output if _is_sparse(output) else output.to_sparse(gradient.sparse_dim()))
             else:
-                gradient.copy_(output)  # written into the gradient's own memory, which may be a part of a larger tensor
+                # Written into the gradient's own memory, because the gradient may be a part of a larger tensor.
+                gradient.copy_(output)
 
     def _warn_of_replaced(self, parameter: Parameter) -> None:
         name = self._parameter_names[parameter]
@@ -609,7 +632,8 @@ class _DistributedOptimizer(_Common):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """In its scope step() does not synchronize. Use it after synchronize(), for example to clip gradients in between.
+        """Within this scope, step() does not synchronize. Use the scope after synchronize(), for example if the program
+        clips gradients between both calls.
 
         Example::
 
@@ -625,10 +649,11 @@ class _DistributedOptimizer(_Common):
             self._should_synchronize = True
 
     def step(self, closure: Callable[[], Any] | None = None, **keywords: Any) -> Any:
-        """Reduces the gradients, and then does the optimizer's own step.
+        """Reduces the gradients, and then runs the optimizer's own step.
 
         Args:
-            closure: a function that computes the loss and its gradients; they are reduced at each call.
+            closure: a function that computes the loss and its gradients. The gradients are reduced after each call of
+                the function.
         """
         if closure is not None and self._should_synchronize:
             return self._step_of_closure(closure, keywords)
@@ -648,7 +673,7 @@ class _DistributedOptimizer(_Common):
         with timeline.scope("optimizer step"):
             return super().step(closure, **keywords) if closure is not None else super().step(**keywords)
 
-    # Set if a GradScaler had the gradients reduced, and not the user.
+    # True if a GradScaler, and not the program, called synchronize()
     _by_scaler = False
 
     def _synchronized_by_hand(self) -> bool:
@@ -672,20 +697,24 @@ class _DistributedOptimizer(_Common):
             self._stepped()
 
     def _before_unscaling(self) -> None:
-        """A GradScaler reads the gradients and decides whether there is a step. All ranks must decide alike, so the gradients are reduced first."""
+        """A GradScaler reads the gradients and decides whether to make a step. All ranks must make the same decision,
+        so the gradients are reduced first.
+        """
         if self._should_synchronize and not self._synchronized:
             self.synchronize()
             self._by_scaler = True
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """As for any optimizer. It waits for gradients that are being reduced."""
+        """The same as for any optimizer. Waits first for gradients that are being reduced."""
         self._discard()
         if self._moves_zeros and self._keeps_gradients(arguments, keywords):
             self._move_zeros()
         super().zero_grad(*arguments, **keywords)
 
     def _keeps_gradients(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-        """Whether zero_grad() with these arguments, or with the defaults of this version of PyTorch, leaves zeros and not None."""
+        """Returns True if zero_grad() with these arguments sets gradients to zeros and not to None. Without arguments,
+        the default of this version of PyTorch decides.
+        """
         try:
             bound = self._zero_grad_signature.bind(*arguments, **keywords)
         except TypeError:  # the optimizer's own zero_grad() raises this error afterwards
@@ -694,15 +723,15 @@ class _DistributedOptimizer(_Common):
         return not bound.arguments.get("set_to_none", True)
 
     def _move_zeros(self) -> None:
-        """Moves gradients that become zeros to resident memory, where autograd adds to them. It does not move gradients that the program may
-        see by another reference.
+        """Moves gradients that become zeros to resident memory; later, autograd adds to them there. A gradient that the
+        program may see by another reference is not moved.
         """
         for parameter in self._allreduce_delay:
             if self._may_move(parameter) and is_unshared(parameter):
                 self._move(parameter)
 
     def _may_move(self, parameter: Parameter) -> bool:
-        """Whether the gradient could lie in resident memory, and does not."""
+        """Returns True if the gradient could lie in resident memory but does not."""
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient):
             return False
@@ -710,7 +739,9 @@ class _DistributedOptimizer(_Common):
 
 
 class _DistributedAdasumOptimizer(_Common):
-    """Runs the user's class of optimizer on this rank's gradients, and combines the resulting changes by Adasum."""
+    """Runs the user's optimizer class on this rank's gradients, and combines the resulting changes of all ranks by
+    Adasum.
+    """
 
     def _begin(self) -> None:
         if self._is_active():
@@ -725,8 +756,9 @@ class _DistributedAdasumOptimizer(_Common):
             self._start(parameter)
 
     def _start(self, parameter: Parameter) -> None:
-        """Makes a step for this parameter alone, and starts to combine its change over the ranks. The parameter itself is not changed
-        before step()."""
+        """Runs a step for this parameter alone, and starts to combine the resulting change with the changes of other
+        ranks. The parameter itself does not change before step().
+        """
         claim = self._claim(parameter)
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -752,11 +784,11 @@ class _DistributedAdasumOptimizer(_Common):
         self._begun(_Reduction([claim], [parameter], [change], lambda: [decompress(_result_of(handle, name), context)]))
 
     def synchronize(self) -> None:
-        """Does nothing: the changes are combined in step()."""
+        """Does nothing, because step() combines the changes."""
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Not with Adasum, whose gradients are not reduced.
+        """Raises an error: with Adasum, gradients are not reduced.
 
         Raises:
             AssertionError: always.
@@ -765,7 +797,7 @@ class _DistributedAdasumOptimizer(_Common):
         yield
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Waits for all changes, combined over the ranks, and makes them."""
+        """Waits until the changes of all ranks are combined, and applies them to the parameters."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -799,7 +831,9 @@ class _DistributedAdasumOptimizer(_Common):
         )
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because they would be lost."""
+        """Does the same as the optimizer's own zero_grad(). Raises AssertionError while changes are being combined,
+        because they would be lost.
+        """
         if self._pending():
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is prohibited as it "
@@ -808,8 +842,8 @@ class _DistributedAdasumOptimizer(_Common):
         super().zero_grad(*arguments, **keywords)
 
 
-# These call the step() of the optimizer's own class, which PyTorch has wrapped already. If PyTorch wrapped these as well when
-# a state is loaded, the users' hooks around step() would run twice.
+# These methods call the step() of the optimizer's own class. PyTorch has already wrapped that step() to run the users'
+# hooks. PyTorch must not wrap these methods, too, when a state is loaded, because then the hooks would run twice.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 
@@ -819,7 +853,9 @@ def _of_gradients(error: InvalidArgument, *names: str) -> InvalidArgument:
 
 
 def _result_of(handle: int, name: str) -> Any:
-    """The result of synchronize(). It is None if the job has ended meanwhile, which raises an error here."""
+    """Returns the result of synchronize(). This is None if the job has ended meanwhile; then this function raises an
+    error.
+    """
     result = synchronize(handle)
     if result is None:
         raise HorovodInternalError(f"the reduction of {name!r} was under way when hvd.shutdown() was called")
@@ -834,39 +870,46 @@ def _is_sparse(tensor: torch.Tensor | None) -> bool:
 
 
 def _is_plain(tensor: torch.Tensor | None) -> TypeGuard[torch.Tensor]:
-    """Whether the tensor's memory can be reduced as it is."""
+    """Returns True if the tensor's memory can be reduced without a copy."""
     return tensor is not None and tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
 
 
 def _is_of_memory(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is just numbers in the CPU's memory, and no object of a subclass with another meaning."""
+    """Returns True if the tensor consists of plain numbers in the CPU's memory, and is not an object of a subclass with
+    another meaning.
+    """
     return type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.is_cpu
 
 
 def _nothing(parameter: Parameter) -> torch.Tensor:
-    """A sparse gradient without rows, of an embedding."""
+    """Returns a sparse gradient without rows, for an embedding."""
     indices, values = torch.empty((1, 0), dtype=torch.int64), parameter.new_empty((0, *parameter.shape[1:]))
     return torch.sparse_coo_tensor(indices, values, parameter.shape, **UNCHECKED)
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
-    """Contiguous memory with the gradient's values: the gradient itself if it is contiguous and dense."""
+    """Returns contiguous memory with the gradient's values. This is the gradient itself if it is contiguous and
+    dense.
+    """
     assert gradient is not None
     if _is_sparse(gradient):
         return gradient.to_dense()
     return gradient if gradient.is_contiguous() and not gradient.is_neg() else gradient.contiguous().resolve_neg()
 
 
-# By the id of a parameter: the function to call, and the handle of PyTorch's hook. A parameter cannot be the key of a weak
-# dictionary, because == compares its elements. An attribute of the parameter would be saved with the model.
+# For each parameter, by its id: the function to call, and the handle of PyTorch's hook. A parameter cannot be the key
+# of a weak dictionary, because == compares its elements. An attribute of the parameter would be saved with the model.
 _hooked: dict[int, tuple[weakref.ref[Parameter], Any]] = {}
 
 
 def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
-    """Calls the optimizer, as long as it lives, when a backward pass has written the parameter's ``.grad``.
+    """Makes a hook that notifies the optimizer, as long as the optimizer lives, when a backward pass has written the
+    parameter's ``.grad``.
 
-    If two optimizers have the same parameters, the later one is called. Usually the program no longer uses the earlier one, which
-    would start every reduction a second time. If the earlier one steps anyway, it reduces then. The returned object keeps the hook.
+    If two optimizers have the same parameters, the hook notifies only the later one. Usually the program no longer uses
+    the earlier optimizer, and a notification would make it start every reduction a second time. If the program still
+    calls the earlier optimizer's step(), that optimizer reduces the gradients then. The hook exists as long as the
+    returned object.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -885,7 +928,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
         with torch.enable_grad():
             node = parameter.expand_as(parameter).grad_fn.next_functions[0][
                 0
-            ]  # the hook lives as long as something refers to it
+            ]  # the hook lives as long as something refers to this object
         of = weakref.ref(parameter)
         hook = node.register_hook(lambda *_gradients: accumulated(of()))
     number = id(parameter)
@@ -894,7 +937,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
 
 
 def _split(names: list[str], parts: int) -> list[list[str]]:
-    """Splits the list in order, as evenly as possible."""
+    """Splits the list into parts. The order stays, and the parts are as equal in length as possible."""
     count, more = divmod(len(names), parts)
     ends = [index * count + min(index, more) for index in range(parts + 1)]
     return [names[begin:end] for begin, end in zip(ends, ends[1:], strict=False) if end > begin]
@@ -956,7 +999,7 @@ def _check_groups(groups: Any) -> int | list[list[Parameter]] | None:
 
 @functools.cache
 def _synchronize_before_unscaling() -> None:
-    """A GradScaler has the gradients reduced before it reads them, so that all ranks take a step or none does."""
+    """Before a GradScaler reads the gradients, they are reduced. So either all ranks make a step or none does."""
     scalers = [getattr(torch.cuda.amp, "GradScaler", None), getattr(getattr(torch, "amp", None), "GradScaler", None)]
     for scaler in scalers:
         original = vars(scaler).get("_unscale_grads_") if scaler is not None else None
@@ -985,35 +1028,43 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     *,
     gradient_storage: Kind = "auto",
 ) -> torch.optim.Optimizer:
-    """Makes an optimizer of the same class whose gradients are reduced over the ranks, each as soon as it is computed.
+    """Makes an optimizer of the same class that reduces its gradients over the ranks, each gradient as soon as it is
+    computed.
 
-    The result is an instance of the optimizer's class, and takes over its groups and its state.
+    The result is an instance of the optimizer's class, and takes over its parameter groups and its state.
 
     Args:
-        optimizer: an optimizer of torch.optim, or one like those, constructed in the same way on every rank.
-        named_parameters: names of all its parameters, for messages and for matching between ranks: ``model.named_parameters()``.
-            None: the parameters are numbered.
-        compression: a Compressor for the gradients while they are reduced.
-        backward_passes_per_step: gradients are added up over this many backward passes, and then reduced.
-        op: Average, Sum, Min, Max or Product of the gradients; or Adasum of the changes that each rank's step would make.
-        gradient_predivide_factor: for Average only: gradients are divided by it before the sum, and by the rest of the number of
-            ranks after it.
+        optimizer: an optimizer of torch.optim, or one with the same interface. Every rank must have constructed it in
+            the same way.
+        named_parameters: the names of all parameters of the optimizer, for example ``model.named_parameters()``.
+            Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
+            numbered.
+        compression: a Compressor that compresses the gradients for the reduction.
+        backward_passes_per_step: each gradient is reduced after this number of backward passes, which add up in it.
+        op: Average, Sum, Min, Max or Product of the gradients; or Adasum, which combines the changes that each rank's
+            own step would make.
+        gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,
+            they are divided by the number of ranks divided by this factor.
         num_groups: deprecated; use ``groups``.
-        groups: a number: gradients are reduced in this many groups. A list of lists of parameters: these groups; a parameter in no group
-            is reduced by itself. None: each gradient is reduced by itself.
-        sparse_as_dense: whether sparse gradients are reduced as dense ones.
+        groups: with a number, gradients are reduced in this number of groups. With a list of lists of parameters, the
+            lists are the groups, and a parameter in no group is reduced separately. With None, each gradient is reduced
+            separately.
+        sparse_as_dense: if True, sparse gradients are converted to dense gradients and then reduced.
         process_set: the ranks that train together; other ranks reduce nothing.
-        gradient_storage: where gradients lie while they are reduced. Horovod does not have it; it has no effect with compression
-            and for sparse gradients.
+        gradient_storage: the memory of the gradients while they are reduced. Horovod does not have this argument. It
+            has no effect with compression or for sparse gradients.
 
-            - "private": where PyTorch has put them.
-            - "auto": the same. But gradients that this optimizer's ``zero_grad(set_to_none=False)`` keeps move to memory that the
-              ranks of a host share, if nothing else refers to them. PyTorch before 2.3 cannot tell, so there they stay.
-            - "copied": they are copied to shared memory just before the reduction, and ``.grad`` stays there until it becomes None.
-            - "view": they move to shared memory in the first of several backward passes, and are added up there.
+            - "private": the gradients stay where PyTorch has put them.
+            - "auto": as "private", with one exception. Gradients that this optimizer's ``zero_grad(set_to_none=False)``
+              sets to zero move to memory that the ranks of a host share, if nothing else refers to them. PyTorch before
+              2.3 cannot tell whether something refers to them, so with these versions they do not move.
+            - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays there
+              until it becomes None.
+            - "view": the gradients move to shared memory in the first of several backward passes. Later passes add to
+              them there.
 
     Raises:
-        ValueError: an argument is impossible.
+        ValueError: an argument is invalid.
         NotImplementedError: Adasum in a process set.
 
     Example::
@@ -1048,7 +1099,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer
     kind = type(optimizer)
     made: Any = type(kind.__name__, (base, kind), {"__module__": base.__module__, "__doc__": kind.__doc__})
-    # The class's own constructor is not called: it may need unknown arguments, and would begin with an empty state.
+    # The class's own constructor is not called. It may need arguments that are not known here, and would start with an
+    # empty state.
     distributed = made.__new__(made)
     distributed._take_over(optimizer, named_parameters, compression, backward_passes_per_step, process_set)
     if by_adasum:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Process sets as Horovod has them: objects whose attributes can be read before, during and after a job."""
+"""Process sets with Horovod's interface: objects whose attributes can be read before, during and after a job."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from rueda.errors import InvalidArgument
 
 
 class ProcessSet(rueda.ProcessSet):
-    """A subset of the ranks. It can be used after ``init(process_sets=...)`` or ``add_process_set()`` has made it known to the job.
+    """A subset of the ranks. Operations can use it after ``init(process_sets=...)`` or ``add_process_set()`` has
+    registered it in the job.
 
     Args:
-        ranks_or_comm: ranks of the job, or an mpi4py communicator that is part of the one given to ``init(comm=...)``.
+        ranks_or_comm: ranks of the job, or an mpi4py communicator. Its processes must be part of the communicator that
+            was given to ``init(comm=...)``.
 
     Attributes:
-        process_set_id: the number of the set, 0 for the global set; None while no job knows it.
-        ranks: the members' ranks in the job, ascending; None for a communicator's set that no job knows yet.
+        process_set_id: the number of the set, 0 for the global set; None while the set is not registered.
+        ranks: the members' ranks in the job, ascending; None if the set was made from a communicator and is not
+            registered yet.
         mpi_comm: the communicator of the set, or None.
 
     Example::
@@ -31,7 +34,8 @@ class ProcessSet(rueda.ProcessSet):
             hvd.allreduce(loss, process_set=first_two)
     """
 
-    # Horovod's attributes are plain, and None if there is no value; the class rueda.ProcessSet raises an error then.
+    # Horovod's attributes are plain attributes, and are None if there is no value. The properties of the class
+    # rueda.ProcessSet raise an error instead.
     process_set_id: int | None  # type: ignore[assignment]
     ranks: list[int] | None  # type: ignore[assignment]
     if not TYPE_CHECKING:
@@ -52,14 +56,14 @@ class ProcessSet(rueda.ProcessSet):
         return self.process_set_id is not None and _native.is_initialized()
 
     def size(self) -> int | None:  # type: ignore[override]
-        """The number of members; None while no job knows the set."""
+        """Returns the number of members; None while the set is not registered."""
         return len(_native.process_set_ranks(self.process_set_id)) if self._is_known() else None  # type: ignore[arg-type]
 
     def rank(self) -> int | None:  # type: ignore[override]
-        """The position of this rank among the members; None while no job knows it.
+        """Returns this rank's position among the members; None while the set is not registered.
 
         Raises:
-            InvalidArgument: this rank is no member.
+            InvalidArgument: this rank is not a member.
         """
         if not self._is_known():
             return None
@@ -71,7 +75,7 @@ class ProcessSet(rueda.ProcessSet):
         return ranks.index(mine)
 
     def included(self) -> bool | None:  # type: ignore[override]
-        """Whether this rank is a member; None while no job knows it."""
+        """Returns True if this rank is a member; None while the set is not registered."""
         if not self._is_known():
             return None
         return _native.rank() in _native.process_set_ranks(self.process_set_id)  # type: ignore[arg-type]
@@ -91,12 +95,12 @@ def _global_set() -> ProcessSet:
     return made
 
 
-#: All ranks.
+#: The set of all ranks.
 global_process_set = _global_set()
 
-# The sets that the present job knows, without the global set.
+# The sets that are registered in the present job, without the global set.
 _known: list[ProcessSet] = []
-# The communicator that init(comm=...) was given, if it was one.
+# The argument of init(comm=...) if it was a communicator.
 _job_comm: Any = None
 
 
@@ -108,7 +112,7 @@ def begin_job(comm: Any) -> None:
 
 
 def end_job() -> None:
-    """Called after shutdown(); afterwards no set is known."""
+    """Called after shutdown(). Afterwards no set is registered."""
     for process_set in _known:
         process_set._end()
     _known.clear()
@@ -116,7 +120,7 @@ def end_job() -> None:
 
 
 def _translate(process_set: ProcessSet) -> None:
-    """A communicator's members as ranks of the job."""
+    """Returns the members of a communicator as ranks of the job."""
     if process_set.mpi_comm is None:
         return
     if _job_comm is None:
@@ -130,17 +134,18 @@ def _translate(process_set: ProcessSet) -> None:
 
 
 def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
-    """Makes a process set known to the job. Every rank calls it, members or not, with the same ranks; it blocks until all have called.
+    """Registers a process set in the job. Every rank, whether it is a member or not, calls this function with the same
+    ranks. It blocks until all ranks have called it.
 
     Args:
-        process_set: a ProcessSet that no job knows yet, or a list of ranks.
+        process_set: a ProcessSet that is not registered yet, or a list of ranks.
 
     Returns:
-        The set, which can be used from then on.
+        The registered set. Operations can use it from now on.
 
     Raises:
-        InvalidArgument: there is a set of these ranks already, or a rank is not in the job.
-        Mismatch, on all ranks: the ranks ask for different sets.
+        InvalidArgument: a set of these ranks already exists, or a rank is not in the job.
+        Mismatch, on all ranks: the ranks gave different sets.
 
     Example::
 
@@ -156,10 +161,11 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set from the job. Every rank calls it; pending operations of the set fail.
+    """Removes a set from the job. Every rank calls this function. Pending operations of the set fail.
 
     Returns:
-        False for the global set and for a set that no job knows: nothing was done then.
+        True if the set was removed. False for the global set and for a set that is not registered; then the call does
+        nothing.
 
     Example::
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Batch normalisation over the samples of all ranks: one small allgather in the forward pass, one small allreduce in the backward pass."""
+"""Batch normalisation over the samples of all ranks. It needs one small allgather in the forward pass, and one small
+allreduce in the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,21 @@ from rueda.types import Sum
 
 __all__ = ["SyncBatchNorm"]
 
-# Several layers may communicate at once, so their operations need names. A layer's number is the order of its first use in
-# training, which is the same on all ranks. The order of construction may differ: a rank may construct one more model, for
-# example to evaluate it.
+# Several layers may communicate at the same time, so their operations need names, which contain the number of the
+# layer. Layers are numbered in the order of their first use in training, because this order is the same on all ranks.
+# The order of construction may differ: a rank may construct an additional model, for example for evaluation.
 _numbers = itertools.count()
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Like torch.nn.BatchNorm1d, 2d and 3d, with the mean and variance of the samples of all ranks.
+    """Does the same as torch.nn.BatchNorm1d, 2d and 3d, but with the mean and variance of the samples of all ranks.
 
-    Ranks may have different numbers of samples, also none. Means and variances travel in float64. 16-bit inputs are computed in
-    float32. In evaluation, and in a job of one rank, it is PyTorch's own batch normalisation.
+    Ranks may have different numbers of samples, and a rank may have none. Means and variances are exchanged in float64.
+    For 16-bit inputs, the computation uses float32. In evaluation, and in a job of one rank, the layer does PyTorch's
+    own batch normalisation.
 
     Args:
-        num_features: the number of channels, which are the second dimension of the input.
+        num_features: the number of channels. This is the second extent of the input.
         eps, momentum, affine, track_running_stats: as for torch.nn.BatchNorm2d.
 
     Example::
@@ -51,7 +54,8 @@ class SyncBatchNorm(_BatchNorm):
         self._name: str | None = None  # None until the first use
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_name": None}  # a copy of a layer, or a layer from a file, counts as another layer
+        # A copy of a layer, or a layer that was loaded from a file, gets a number of its own.
+        return {**self.__dict__, "_name": None}
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
@@ -82,7 +86,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def _by_channel(vector: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The tensor in a shape and a dtype that can be combined with the input."""
+    """Returns the tensor in a shape and a dtype that can be combined with the input."""
     return vector.to(like.dtype).reshape(1, -1, *[1] * (like.dim() - 2))
 
 
@@ -100,7 +104,7 @@ class _Normalized(torch.autograd.Function):
         ctx.save_for_backward(input, weight, mean, inverse)
         ctx.count, ctx.name, ctx.bias_dtype = count, name, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(mean, variance)
-        # The mean is subtracted first. If it is large, x * scale + offset would lose the significant digits.
+        # Subtract the mean first. If the mean is large, x * scale + offset would lose significant digits.
         output = (x - _by_channel(mean, x)) * _by_channel(scale, x)
         if bias is not None:
             output += _by_channel(bias.detach(), x)
@@ -117,7 +121,7 @@ class _Normalized(torch.autograd.Function):
         grad_weight = (sums[1] * inverse).to(weight.dtype) if weight is not None and ctx.needs_input_grad[1] else None
         grad_bias = sums[0].to(ctx.bias_dtype) if ctx.bias_dtype is not None and ctx.needs_input_grad[2] else None
         grad_input = None
-        # All ranks take part, even if a rank needs no gradient itself.
+        # All ranks take part, even a rank that needs no gradient itself.
         total = allreduce(sums.detach().clone(), name=f"{ctx.name}.gradient", op=Sum) / ctx.count
         if ctx.needs_input_grad[0]:
             scale = inverse if weight is None else inverse * weight.double()
@@ -129,7 +133,7 @@ class _Normalized(torch.autograd.Function):
 
 
 def _of_all_ranks(x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """(mean, variance, number of samples per channel) over all ranks, in float64."""
+    """Returns (mean, variance, number of samples per channel) over all ranks, in float64."""
     along = [0, *range(2, x.dim())]
     channels = x.size(1)
     count = x.numel() // channels if channels else 0

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A timeline of the operations of all ranks, for chrome://tracing and Perfetto.
+"""Writes a timeline of the operations of all ranks, for chrome://tracing and Perfetto.
 
-All ranks of a host write to one file (all ranks of all hosts, if the hosts share the file system). Each rank adds its events
-under a lock, and the file is valid JSON whenever the lock is free. An operation spans from the call that starts it to its
-completion. A rank's waits and optimizer steps are on its track ``trainer``.
+All ranks of a host write to the same file. If the hosts share the file system, the ranks of all hosts write to the same
+file. Each rank adds its events while it holds a lock. Whenever no rank holds the lock, the file is valid JSON. The bar
+of an operation reaches from the call that starts it to its completion. The waits and optimizer steps of a rank are on
+its track ``trainer``.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from rueda.torch import _basics
 
 __all__ = ["scope", "start_timeline", "stop_timeline"]
 
-#: Seconds between two writes to the file.
+#: The time between two writes to the file, in seconds.
 _FLUSH_TIME = 0.1
-#: How long stop_timeline() waits for the notifications of completed operations, in seconds.
+#: stop_timeline() waits for at most this time, in seconds, until the completion of operations has been noticed.
 _LAST_ENDS = 2.0
-#: Variables that identify the job: the same on all its ranks, and different for every job. Launchers set them.
+#: Launchers set these variables. Their values are the same on all ranks of a job, and different for every job.
 _JOB_VARIABLES = ("PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "PMI_JOBID", "RUEDA_RENDEZVOUS", "SLURM_JOB_ID")
 
 _END = b"\n]\n"
@@ -46,18 +47,20 @@ def _job() -> str:
 
 
 class _Timeline:
-    """Threads: any thread adds events. The thread that flushes writes the file, and stop() does after that thread has ended."""
+    """Threads: any thread may add events. A separate thread writes them to the file. After this thread has ended,
+    stop() writes the rest.
+    """
 
     def __init__(self, path: str, number: int) -> None:
         self.path = path
         self._rank = _native.rank()
         self._process = os.getpid()
         self._numbers = itertools.count()
-        # Any thread appends, in one step under the GIL. The thread that flushes takes events from the front.
+        # Any thread appends events; this is one step under the GIL. The writing thread takes events from the front.
         self._events: list[dict[str, Any]] = []
-        # Operations whose end was not noticed yet.
+        # Operations whose end has not been noticed yet.
         self._open: dict[str, Handle[Any]] = {}
-        # The clock of all events: monotonic within a rank, and about the same on all hosts.
+        # The clock for all events. It is monotonic within a rank, and nearly the same on all hosts.
         self._offset = time.time_ns() - time.monotonic_ns()
         self._header = {"name": "job", "ph": "M", "pid": 0, "args": {"job": f"{_job()}, timeline {number}"}}
         self._add(name="process_name", ph="M", args={"name": f"rank {self._rank} on {socket.gethostname()}"})
@@ -90,7 +93,7 @@ class _Timeline:
         handle.add_done_callback(ended)
 
     def scope(self, name: str, begin: float) -> None:
-        """Adds an activity of the trainer that lasted from `begin` until now."""
+        """Adds an activity of the trainer, which lasted from `begin` until now."""
         self._add(name=name, ph="X", ts=begin, dur=self._now() - begin, tid=1)
 
     def _run(self) -> None:
@@ -107,7 +110,8 @@ class _Timeline:
             fcntl.flock(file, fcntl.LOCK_EX)  # holds the lock until the file is closed
             first = json.dumps(self._header).encode()
             if file.read(len(first) + 2) != b"[\n" + first:
-                # This rank is the first of its job to write to this file, so the file holds a timeline of an older job.
+                # This rank is the first of its job that writes to this file. So the file contains a timeline of an
+                # older job.
                 file.seek(0)
                 file.truncate()
                 file.write(b"[\n" + first + _END)
@@ -119,7 +123,8 @@ class _Timeline:
         if os.getpid() != self._process:
             return
         self._thread.join()
-        # The thread that runs callbacks is about to notice completed operations. Pending operations stay open.
+        # Waits until the callback thread has noticed the operations that have completed. Operations that are still
+        # pending stay open in the timeline.
         deadline = time.monotonic() + _LAST_ENDS
         while any(handle.poll() for handle in list(self._open.values())) and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -131,11 +136,12 @@ _started = itertools.count()
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Begins to write a timeline of this rank's operations, together with those of the other ranks that call it.
+    """Starts to write a timeline of this rank's operations. Other ranks that call it write to the same timeline.
 
     Args:
-        file_path: a file in the JSON of Chrome's traces, the same on all ranks. A file of an earlier job is replaced. If a
-            timeline is being written to this file already, nothing changes; a timeline that is written to another file ends.
+        file_path: the file to write, the same on all ranks. It has the JSON format of Chrome's traces. If the file
+            exists from an earlier job, it is replaced. If this rank already writes a timeline to this file, nothing
+            changes. If it writes a timeline to another file, that timeline ends.
         mark_cycles: not used, because Rueda has no cycles.
 
     Raises:
@@ -159,7 +165,7 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
 
 
 def stop_timeline() -> None:
-    """Ends the timeline of this rank. Without a timeline it does nothing. shutdown() calls it.
+    """Ends the timeline of this rank. If there is no timeline, it does nothing. shutdown() calls this function.
 
     Raises:
         ValueError: before init().
@@ -185,7 +191,9 @@ atexit.register(_stop)
 
 
 def _begin_of_job() -> None:
-    """Called after init(): starts the timeline that the environment asks for. ``DYNAMIC`` is Horovod's word for a later start."""
+    """Called after init(). Starts a timeline if the environment contains a file for it. The value ``DYNAMIC`` starts
+    none; in Horovod it means that the program starts the timeline later.
+    """
     wanted = os.environ.get("HOROVOD_TIMELINE", "")
     if wanted not in ("", "DYNAMIC") and _current is None:
         start_timeline(wanted)
@@ -195,14 +203,14 @@ _basics._at_begin.append(_begin_of_job)
 
 
 def started(kind: str, handle: Handle[Any]) -> None:
-    """Called when an operation was started."""
+    """Called when an operation has been started."""
     if _current is not None:
         _current.operation(kind, handle)
 
 
 @contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Marks, in its scope, an activity of the trainer, if there is a timeline. Horovod has no such function.
+    """If there is a timeline, records this scope as an activity of the trainer. Horovod has no such function.
 
     Example::
 

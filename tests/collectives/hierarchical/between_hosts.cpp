@@ -27,7 +27,7 @@ Factors factors_of(const ops::Reduction& r) {
     if (r.op == ReduceOp::average) {
         factors.within.op = factors.between.op = ReduceOp::sum;
     }
-    // an average that fits into the range then has partials that fit as well
+    // if an average fits into the range, its partial results fit as well
     if (r.dtype == DType::float16 && linear) {
         factors.within.postscale = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
         factors.last.op = ReduceOp::sum;
@@ -36,8 +36,8 @@ Factors factors_of(const ops::Reduction& r) {
     return factors;
 }
 
-/// Combines the parts of hosts that contribute something. The last combination applies postscale even if there is only
-/// one such part.
+/// Combines the parts of the hosts that contribute something. The last combination applies postscale. If there is only
+/// one part, it is still applied.
 Bytes combined(const ops::Reduction& reduction, const std::vector<Bytes>& parts, std::size_t count) {
     std::vector<Bytes> present;
     std::copy_if(parts.begin(), parts.end(), std::back_inserter(present),
@@ -71,7 +71,7 @@ Bytes balanced(const Factors& factors, std::vector<Bytes> hosts, std::size_t cou
 Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& inputs,
                              std::size_t count, HostOrder order) {
     if (ops::test::is_integer(reduction.dtype) &&
-        reduction.op == ReduceOp::average) {  // an average of integers is computed from the exact sum, in any order
+        reduction.op == ReduceOp::average) {  // computed from the exact sum of the integers, so no order matters
         std::vector<Bytes> all;
         for (const std::vector<Bytes>& host : inputs) {
             all.insert(all.end(), host.begin(), host.end());
@@ -91,7 +91,7 @@ Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<
 
 namespace {
 
-/// The float32 or float64 elements after they have travelled as 16 bits.
+/// Returns the values of float32 or float64 elements after they were sent as 16-bit elements.
 Bytes rounded(DType dtype, DType halves, const Bytes& elements) {
     const auto round = [&](auto value) {
         Bytes result = elements;
@@ -121,7 +121,7 @@ Bytes expected_compressed(const ops::Reduction& reduction, Compression compressi
     std::vector<Bytes> partials;
     for (const std::vector<Bytes>& host : inputs) {
         if (host.empty()) {
-            continue;  // all ranks of this host have joined; it sends neutral elements
+            continue;  // all ranks of this host have joined, so the host sends neutral elements
         }
         partials.push_back(rounded(dtype, halves, ops::test::expected(within, host, count)));
     }

@@ -12,14 +12,14 @@ namespace rueda::tests {
 /// How the partial results of hosts are combined: as a balanced tree (small tensors), or one host after the other.
 enum class HostOrder : std::uint8_t { balanced, by_host };
 
-/// What an allreduce over several hosts must give, bit for bit: the definition in docs/design/0002-several-hosts.md and
-/// collectives/hierarchical/README.md, written as code. `inputs` is indexed by host and local rank; it has no entries
-/// for a host that contributes nothing.
+/// Returns the result that an allreduce over several hosts must have, bit for bit. It is computed by the definition in
+/// docs/design/0002-several-hosts.md and collectives/hierarchical/README.md. `inputs` is indexed by host and local
+/// rank. For a host that contributes nothing, it is empty.
 ops::test::Bytes expected_between_hosts(const ops::Reduction& reduction,
                                         const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count,
                                         HostOrder order);
 
-/// The same for a tensor of float32 or float64 that travels compressed, by the definition in
+/// Like the function above, for a tensor of float32 or float64 that is compressed between hosts. The definition is in
 /// docs/design/0008-compression.md.
 ops::test::Bytes expected_compressed(const ops::Reduction& reduction, Compression compression,
                                      const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count);

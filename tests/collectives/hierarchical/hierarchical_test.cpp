@@ -24,8 +24,8 @@ using HostOf = std::vector<std::uint32_t>;
 const std::vector<HostOf> kLayouts = {
     {0, 1},                                         // one rank on each host
     {0, 0, 1, 1},                                   // two ranks on each host
-    {0, 1, 1, 2, 2, 2},                             // different numbers of ranks: one lane
-    {0, 0, 0, 1, 1, 2, 2, 2},                       // different numbers of ranks: two lanes
+    {0, 1, 1, 2, 2, 2},                             // hosts with different numbers of ranks: one lane
+    {0, 0, 0, 1, 1, 2, 2, 2},                       // hosts with different numbers of ranks: two lanes
     {0, 1, 2, 3, 4},                                // five hosts with one rank each
     {0, 1, 0, 1},                                   // hosts whose ranks are not consecutive
     {0, 1, 2, 1, 0, 2, 2},                          //
@@ -33,7 +33,7 @@ const std::vector<HostOf> kLayouts = {
     {0, 0, 0},                                      // a single host
 };
 
-/// With tiny chunks a small tensor takes every path that a large one takes.
+/// The chunks are tiny, so that a small tensor takes all code paths of a large one.
 std::vector<HostsShape> shapes_of(const HostOf& layout) {
     const HostsShape tiny{layout, 256, 2, Residency::none, {512, 128}, 3};
     const HostsShape odd{layout, 320, 3, Residency::mixed, {512, 192}, 0};
@@ -60,7 +60,7 @@ TensorPlan any_tensor(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
-/// A float32 or float64 tensor with one of the two compressions.
+/// Makes a float32 or float64 tensor with one of the two compressions.
 TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     TensorPlan tensor = any_tensor(random, most);
     tensor.dtype = random() % 2 == 0 ? DType::float32 : DType::float64;
@@ -68,7 +68,7 @@ TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
-/// A batch holds only adasums, or none.
+/// Turns all tensors of the batch into adasums, because a batch contains only adasums or none.
 void make_adasums(BatchPlan& plan) {
     for (TensorPlan& tensor : plan.tensors) {
         tensor.op = ReduceOp::adasum;
@@ -162,7 +162,8 @@ TEST_CASE("a broadcast over several hosts", "[unit]") { check_operation(Operatio
 
 TEST_CASE("an allgather over several hosts", "[unit]") { check_operation(Operation::allgather); }
 
-/// At least one rank stays. Some of those that join are not counted. Often all ranks of a host join.
+/// Lets some ranks join, but at least one rank does not. Averages do not count some of the joined ranks. Often all
+/// ranks of a host join.
 void let_some_join(BatchPlan& plan, const HostOf& host_of, std::mt19937& random) {
     const auto size = static_cast<std::uint32_t>(host_of.size());
     const std::uint32_t stays = draw(random, size);
@@ -280,12 +281,12 @@ TEST_CASE("chunks of the usual size over several hosts", "[unit]") {
     }
 }
 
-/// Few and small cells, and only private tensors.
+/// Options with few and small cells. All tensors are in private memory.
 HostsShape few(HostOf host_of) { return {std::move(host_of), 256, 2, Residency::none, {}, 0}; }
 
 BatchPlan one_tensor(const TensorPlan& tensor) { return {Operation::allreduce, {tensor}, 0, {}, {}, {}}; }
 
-/// Steps until no progress is possible, or the task is done; returns the last result.
+/// Calls step() until the task is done or cannot make progress. Returns the last result.
 StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
     StepResult result = StepResult::advanced;
     while (result == StepResult::advanced) {
@@ -297,8 +298,8 @@ StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
 TEST_CASE("a rank that waits for another host polls, and a rank that waits for its own host sleeps", "[unit]") {
     HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
-    CHECK(step_while_possible(hosts, 2) == StepResult::waiting);  // rank 2 is not a lane: it waits for rank 1
-    CHECK(step_while_possible(hosts, 1) == StepResult::done);     // it has sent its partials, and has all others
+    CHECK(step_while_possible(hosts, 2) == StepResult::waiting);  // rank 2 is not a lane, so it waits for rank 1
+    CHECK(step_while_possible(hosts, 1) == StepResult::done);     // it has sent its parts and received all others
     CHECK(step_while_possible(hosts, 2) == StepResult::done);
     CHECK(step_while_possible(hosts, 0) == StepResult::done);
     CHECK(hosts.check() == "");
@@ -340,10 +341,10 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
         const std::size_t under_way = hosts.transport(0).under_way();
         CHECK(under_way > 0);
         hosts.lose(0);
-        static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends into it
+        static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends to the lost host
         std::size_t ended = 0;
         for (collectives::Transport::Ticket ticket = 1; ticket <= under_way; ++ticket) {
-            // this writes to the memory; a sanitizer would report an error
+            // this writes to the memory; if that is forbidden, a sanitizer reports an error
             const auto result = hosts.transport(0).inner().test(ticket);
             ended += result.is_ok() && result.value() ? 1U : 0U;
         }
@@ -351,8 +352,8 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
     }
 }
 
-/// Two ranks of one host, and a third rank on another host that gives nothing and gets nothing. Returns how an alltoall
-/// ends on rank 0, which has `rows` rows for rank 1; rank 1 expects two.
+/// Does an alltoall of three ranks. Ranks 0 and 1 are on one host. Rank 2 is on another host, and sends and receives
+/// nothing. Rank 0 sends `rows` rows to rank 1, which expects two. Returns the result of the alltoall on rank 0.
 std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
     auto transports = collectives::make_thread_transports(3);
     const std::vector<collectives::RankFacts> facts{
@@ -399,8 +400,8 @@ TEST_CASE("how much the others say that they have is compared with what they sai
           "expected fewer than 2^64 bytes together");
 }
 
-/// Rank 0 of a host of three says that it has 2^60 bytes for rank 2, and both are always ready. Rank 1 exchanges
-/// nothing, but it still has to check whether the job has ended.
+/// A host has three ranks. Rank 0 says that it has 2^60 bytes for rank 2, and both ranks can always make progress. Rank
+/// 1 exchanges nothing, but it still has to check whether the job has ended.
 TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
     auto transports = collectives::make_thread_transports(4);
     const auto arenas = arenas_of(3, few({0, 0, 0, 1}));

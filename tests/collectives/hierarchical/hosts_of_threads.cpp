@@ -26,7 +26,7 @@ using collectives::StepResult;
 namespace {
 
 constexpr std::uint64_t kResidentBytes = 16 * 1024 * 1024;
-/// All ranks poll. After this many rounds in which nothing was done, nothing more will happen.
+/// All ranks poll. If no rank makes progress in this number of rounds, the test concludes that the ranks are stuck.
 constexpr int kIdleRounds = 1000;
 
 Bytes slice(const Bytes& bytes, std::uint64_t begin, std::uint64_t end) {
@@ -203,7 +203,7 @@ void HostsOfThreads::lay_out(const BatchPlan& plan, std::mt19937_64& random) {
     memory_.push_back(std::move(tensors));
 }
 
-/// From now on the tensors belong to the caller again.
+/// From now on the caller may use the tensors again.
 void HostsOfThreads::take_results(Rank& rank) {
     const BatchPlan& plan = batches_[rank.next_batch];
     for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
@@ -317,7 +317,7 @@ bool HostsOfThreads::run(std::mt19937& random) {
     return false;
 }
 
-/// Every lane has a part of the tensor, and every host has a part of that.
+/// Every lane has a part of the tensor, and every host has a part of each lane's part.
 Bytes HostsOfThreads::expected_adasum(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& by_host,
                                       std::uint64_t count) const {
     std::size_t lanes = by_host.front().size();
@@ -333,7 +333,7 @@ Bytes HostsOfThreads::expected_adasum(const ops::Reduction& reduction, const std
                                       static_cast<std::uint32_t>(lanes), host_count_);
 }
 
-/// A host that contributes nothing does not change what it is combined with. In adasum it counts as zeros.
+/// A host that contributes nothing does not change the values with which it is combined. In adasum it counts as zeros.
 Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan& tensor, std::uint64_t count,
                                          const std::vector<Bytes>& inputs) const {
     std::vector<std::vector<Bytes>> by_host;

@@ -26,41 +26,43 @@ struct TensorPlan {
     Compression compression = Compression::none;
 };
 
-/// What all ranks do together. For operations other than allreduce, `tensors` has one element; for an operation of
-/// variable size, `count` is that of one row.
+/// A batch that all ranks execute together. For operations other than allreduce, `tensors` has one element. For an
+/// operation of variable size, `count` is the number of elements of one row.
 struct BatchPlan {
     collectives::Operation operation = collectives::Operation::allreduce;
     std::vector<TensorPlan> tensors;
     std::uint32_t root = 0;
-    std::vector<std::int64_t> rows;  ///< by rank: for allgather, and for reducescatter (the same for all)
-    /// alltoall: the number of rows that each rank has for each rank, ordered by the giving rank
+    /// number of rows by rank, for allgather and for reducescatter (there the same for all ranks)
+    std::vector<std::int64_t> rows;
+    /// for alltoall: the number of rows from each rank to each rank, ordered by the sending rank
     std::vector<std::int64_t> splits;
-    std::vector<bool> keeps_nothing;  ///< by rank; empty: all ranks keep their results
-    std::vector<bool> joined = {};    ///< for allreduce, by rank: has joined and takes no part; empty: none has
-    std::uint32_t uncounted = 0;      ///< how many of the joined ranks an average does not count
+    std::vector<bool> keeps_nothing;  ///< by rank; if empty, all ranks keep their results
+    std::vector<bool> joined = {};    ///< by rank, for allreduce: true if the rank has joined and does not take part;
+                                      ///< empty if no rank has joined
+    std::uint32_t uncounted = 0;      ///< the number of joined ranks that an average does not count
 };
 
 enum class Residency : std::uint8_t { none, all, mixed };
 
 struct HostsShape {
-    std::vector<std::uint32_t> host_of;  ///< by rank; hosts are in the order of their lowest ranks
+    std::vector<std::uint32_t> host_of;  ///< by rank; hosts are numbered in the order of their lowest ranks
     std::uint64_t cell_bytes = 4096;
     std::uint32_t cells = 4;
     Residency residency = Residency::none;
     collectives::HierarchicalOptions options;
-    std::uint32_t most_delay = 0;  ///< the maximum number of tests of a message before it ends
+    std::uint32_t most_delay = 0;  ///< the maximum number of polls before a message completes
 
     [[nodiscard]] std::string text() const;
 };
 
-/// One host's arena, as each of its ranks has mapped it.
+/// One host's arena. Each rank of the host has its own mapping of it.
 [[nodiscard]] std::vector<std::shared_ptr<collectives::Arena>> arenas_of(std::uint32_t members,
                                                                          const HostsShape& shape);
 
-/// The ranks of several hosts, each host with its own arena, which run the same batches one after the other. Inputs are
-/// random bits. It is also drawn at random which tensors are in place or in the arena, and in which order everything
-/// happens. A rank whose batch is done overwrites its tensors at once. Threads: one at a time, except step(), which
-/// each rank's own thread may call.
+/// The ranks of several hosts. Each host has its own arena. The ranks run the same batches one after the other. Inputs
+/// are random bits. It is also drawn at random which tensors are in place, which are in the arena, and in which order
+/// the ranks take steps. When a rank's batch is done, the rank overwrites its tensors at once. Threads: one thread at a
+/// time; only step() may be called by each rank's own thread concurrently.
 class HostsOfThreads {
 public:
     HostsOfThreads(const HostsShape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed);
@@ -69,26 +71,27 @@ public:
     HostsOfThreads& operator=(const HostsOfThreads&) = delete;
 
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
-    /// Starts the rank's next batch if none is in progress, else steps it. Returns `done` after the last batch.
+    /// Takes a step of the rank's current batch. If no batch is in progress, starts the rank's next batch. Returns
+    /// `done` after the last batch.
     collectives::StepResult step(std::uint32_t rank);
-    /// Steps ranks in an order drawn from `random`, often one of them many times, until all are done. Returns false if
-    /// all ranks waited for each other.
+    /// Calls step() for the ranks until all are done. The order is drawn from `random`; often one rank takes many steps
+    /// in a row. Returns false if all ranks wait for each other.
     [[nodiscard]] bool run(std::mt19937& random);
     [[nodiscard]] collectives::HierarchicalCommunicator& communicator(std::uint32_t rank);
-    /// As after an abort: abandons the rank's communicator and destroys it.
+    /// Does what happens after an abort: abandons the rank's communicator and destroys it.
     void lose(std::uint32_t rank);
     [[nodiscard]] DelayedTransport& transport(std::uint32_t rank);
 
-    /// The input and output of the first tensor of the first batch, after run().
+    /// After run(): the input and output of the first tensor of the first batch.
     [[nodiscard]] const Bytes& input_of(std::uint32_t rank) const { return memory_[0][0].inputs[rank]; }
     [[nodiscard]] const Bytes& output_of(std::uint32_t rank) const { return memory_[0][0].outputs[rank]; }
 
-    /// The first thing that is wrong; "" if there is none.
+    /// Describes the first error that was found; "" if there is none.
     [[nodiscard]] std::string check() const;
 
 private:
     struct Place {
-        std::byte* memory = nullptr;  // as its owner sees it
+        std::byte* memory = nullptr;  // the address in the owner's mapping
         std::uint64_t offset = 0;     // in the owner's resident region
         bool resident = false;
     };
@@ -98,8 +101,8 @@ private:
         std::vector<Place> out;
         std::vector<std::size_t> out_bytes;
         std::vector<bool> in_place;
-        std::vector<Bytes> inputs_after;  // by rank, when the rank's batch was done
-        std::vector<Bytes> outputs;       // by rank, when the rank's batch was done
+        std::vector<Bytes> inputs_after;  // by rank, the value when the rank's batch was done
+        std::vector<Bytes> outputs;       // by rank, the value when the rank's batch was done
         std::vector<Bytes> outputs_before;
     };
     struct Rank;

@@ -27,7 +27,7 @@ TEST_CASE("addresses are kept for the next one", "[unit]") {
     reserve.give(first, kMany);
     CHECK(is_taken(first));
     CHECK(is_taken(first + kMany - 4096));
-    CHECK(reserve.take(kMany + 4096) == nullptr);  // the kept addresses stay
+    CHECK(reserve.take(kMany + 4096) == nullptr);  // too large a request; the reserve stays as it was
     CHECK(reserve.take(0) == nullptr);
     CHECK(reserve.take(kMany) == first);
     CHECK(reserve.take(4096) == nullptr);

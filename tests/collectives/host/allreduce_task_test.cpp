@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Allreduces over the ranks of one host. The result must have the bits of a sum in rank order, on every path.
+// Tests allreduces over the ranks of one host. On every path, the result must have the bits of a sum in the order of
+// the ranks.
 #include <array>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -29,8 +30,8 @@ void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches
     }
 }
 
-/// Numbers of float32 on both sides of the sizes at which two members, or this many, change between combining shares
-/// and combining whole tensors.
+/// Numbers of float32 elements just below and above two sizes: the sizes at which 2 members, or the given number of
+/// members, change from combining whole tensors to combining shares.
 std::vector<std::uint64_t> around_thresholds(std::uint32_t members) {
     std::vector<std::uint64_t> counts;
     for (const std::uint64_t bytes : {8U * 1024, 24U * 1024, 40U * 1024, 64U * 1024 / members}) {
@@ -111,7 +112,7 @@ TEST_CASE("batches of all ways one after the other use the same cells", "[unit]"
                 case 1:
                     batches.push_back({Operation::reducescatter, {{.count = 1 + random() % 3000}}});
                     break;
-                case 2:  // an average of integers, in shares
+                case 2:  // an average of integers, combined in shares
                     batches.push_back(
                         {Operation::allreduce, {{.dtype = DType::int32, .op = ReduceOp::average, .count = 20000}}});
                     break;

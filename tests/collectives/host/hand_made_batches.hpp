@@ -16,14 +16,14 @@ namespace rueda::tests {
 
 using ops::test::Bytes;
 
-/// One tensor of a batch, as the test describes it.
+/// The test's description of one tensor of a batch.
 struct TensorPlan {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
-    std::uint64_t count = 0;  ///< number of elements; for a reducescatter: rows of one element
+    std::uint64_t count = 0;  ///< number of elements; for a reducescatter, the number of rows of one element
     double prescale = 1.0;
     double postscale = 1.0;
-    bool travels = false;  ///< the input travels with the announcements
+    bool travels = false;  ///< the input is sent together with the announcement
 };
 
 struct BatchPlan {
@@ -33,10 +33,10 @@ struct BatchPlan {
 
 enum class Residency : std::uint8_t { none, all, mixed };
 
-/// Members of a set, each with its own mapping of one arena and its own communicator, which run the same batches one
-/// after the other. Inputs are random bits. It is drawn at random which tensors are in place and, with
-/// Residency::mixed, which lie in the arena. Threads: one at a time, except step(), which each member's own thread may
-/// call.
+/// Members of a set that run the same batches one after the other. Each has its own mapping of the shared arena and its
+/// own communicator. Inputs are random bits. It is drawn at random which tensors are in place and, with
+/// Residency::mixed, which lie in the arena. Threads: one thread at a time; only step() may be called by each member's
+/// own thread concurrently.
 class HandMadeJob {
 public:
     struct Shape {
@@ -51,21 +51,22 @@ public:
     HandMadeJob& operator=(const HandMadeJob&) = delete;
 
     [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(members_.size()); }
-    /// Starts this member's next batch if none is in progress, else steps it. Returns `done` after the last batch.
+    /// Takes a step of this member's current batch. If no batch is in progress, starts this member's next batch.
+    /// Returns `done` after the last batch.
     collectives::StepResult step(std::uint32_t member);
-    /// Steps members in an order drawn from `random`, often one of them many times, until all are done. Returns false
-    /// if all members waited for each other.
+    /// Calls step() for the members until all are done. The order is drawn from `random`; often one member takes many
+    /// steps in a row. Returns false if all members wait for each other.
     [[nodiscard]] bool run(std::mt19937& random);
 
-    /// A member's expected output and its actual output. For a member that only reads, both are its input, which must
-    /// not change.
+    /// A member's expected output and its actual output. For a member that only reads, both are its input, because the
+    /// input must not change.
     [[nodiscard]] Bytes expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] Bytes output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] bool inputs_are_intact(std::size_t batch, std::size_t tensor) const;
 
 private:
     struct Place {
-        std::byte* memory = nullptr;  // as its owner sees it
+        std::byte* memory = nullptr;  // the address in the owner's mapping
         std::uint64_t offset = 0;     // in the owner's resident region
         bool resident = false;
     };

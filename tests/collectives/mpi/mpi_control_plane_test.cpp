@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The rules for initialising and finalising MPI, tested with a fake MPI: a job of one rank that keeps a diary.
+// Tests the rules for initialising and finalising MPI. The MPI is a fake: a job of one rank that records all calls.
 #include "collectives/mpi/mpi_control_plane.hpp"
 
 #include <catch2/catch.hpp>
@@ -59,7 +59,7 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(mpi->diary == "init ");  // the communicator is neither duplicated nor finalised
 }
 
-/// A job of two ranks. Its MPI_Init returns at the point at which the process would have been ended.
+/// A job of two ranks. Where Rueda would end the process during MPI_Init, the fake MPI_Init returns instead.
 struct InMpiInit {
     std::promise<Status> ended;
     std::future<Status> reason = ended.get_future();
@@ -92,7 +92,7 @@ TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
           "RUEDA_START_TIMEOUT");
     CHECK(job.ended_call == "MPI_Init");
     CHECK(job.ended_rank == 1);
-    REQUIRE(opened.is_ok());  // this stand-in for the end of the process has returned
+    REQUIRE(opened.is_ok());  // the function that replaces the end of the process has returned
     opened.value().control_plane->close(false);
 }
 
@@ -124,8 +124,8 @@ TEST_CASE("a process that waits too long in the call that creates the communicat
     CHECK(outcome(job.reason.get())
               .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
     CHECK(job.ended_call == "MPI_Comm_dup");
-    CHECK(job.ended_rank == 0);  // MPI is initialised, and tells the rank's number
-    REQUIRE(opened.is_ok());     // this stand-in for the end of the process has returned
+    CHECK(job.ended_rank == 0);  // MPI is initialised, and can tell the rank's number
+    REQUIRE(opened.is_ok());     // the function that replaces the end of the process has returned
     opened.value().control_plane->close(false);
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
     job.mpi->during_init = [] {};
     const auto begin = std::chrono::steady_clock::now();
     auto opened = open_mpi_control_plane(job.mpi, job.options);
-    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // no thread waits for the thread that watches
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // no thread has to wait until the watching thread ends
     CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);
@@ -166,7 +166,7 @@ TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
     CHECK(mpi->diary == "dup release free ");
 }
 
-/// This rank is alone in a job of all ranks.
+/// In this test, the rank is the only rank of a job of all ranks.
 TEST_CASE("a communicator is of the same ranks, or not, and is not looked at where that could disturb", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
@@ -275,7 +275,7 @@ TEST_CASE("lengths that other ranks make are compared with what is expected befo
             "most, and rank 0 of them {}",
             length);
         CHECK(outcome(gathered->allgather(Bytes(3)).status()) == text);
-        CHECK(outcome(gathered->barrier()) == text);  // the same error as on the other ranks
+        CHECK(outcome(gathered->barrier()) == text);  // the other ranks get the same error
         CHECK(gathering->longest == 0);               // nothing was exchanged
         gathered->close(true);
         auto [broadcasting, said] = told(length);
@@ -332,7 +332,7 @@ TEST_CASE("MPI may stay for the next start, until the process exits", "[unit]") 
         opened.value().control_plane->close(false);
     }
     CHECK(mpi->diary == "init dup release free dup release free dup release free ");
-    // The last close finalises MPI, because at the exit of this test there is no MPI to finalise.
+    // The last close finalises MPI itself, because nothing would finalise the fake MPI when this test exits.
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);

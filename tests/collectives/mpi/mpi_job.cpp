@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // One rank of a job under a real MPI launcher, for CTest: `mpi_job <scenario>`. The program is not linked with MPI; the
-// plugin loads it. It ends with status 0 and no output, or prints what was wrong.
+// plugin loads MPI. If all is well, the program prints nothing and ends with status 0. Otherwise it prints what was
+// wrong.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ using namespace rueda;
 using namespace rueda::collectives;
 using tests::outcome;
 
-/// Asks MPI, after the plugin has loaded it.
+/// Calls a function of MPI that returns a flag, such as MPI_Initialized. Call it after the plugin has loaded MPI.
 bool mpi_says(const char* function) {
     const auto ask = reinterpret_cast<int (*)(int*)>(::dlsym(RTLD_DEFAULT, function));
     int flag = 0;
@@ -39,7 +40,7 @@ base::Config settings() {
     return config;
 }
 
-/// Reads a number that Open MPI's launcher sets, or MPICH's.
+/// Reads a number from the environment variable that the launcher sets, either Open MPI's or MPICH's.
 int number_in_environment(const char* open_mpi, const char* mpich) {
     const char* const text = std::getenv(open_mpi);
     return std::atoi(text == nullptr ? std::getenv(mpich) : text);
@@ -106,7 +107,7 @@ std::string exchange() {
     return result == "ok" && mpi_says("MPI_Finalized") ? "MPI was finalised before the process ends" : result;
 }
 
-/// One rank has a wrong setting; all ranks get the same error, and none hangs.
+/// One rank has a wrong setting. All ranks get the same error, and no rank hangs.
 std::string wrong_size() {
     base::Config config = settings();
     const int size = launched_size();
@@ -119,7 +120,7 @@ std::string wrong_size() {
     return found.starts_with(expected) ? "ok" : found;
 }
 
-/// Imitates a launcher of another MPI: it says 4 processes, and MPI finds only itself.
+/// Imitates the launcher of another MPI: the launcher announces 4 processes, but MPI finds only this process.
 std::string another_launcher() {
     const auto selected = select_control_plane(settings(), base::environment_of({{"OMPI_COMM_WORLD_SIZE", "4"}}));
     const std::string found = outcome(selected.status());

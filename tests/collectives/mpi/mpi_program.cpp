@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A program with its own MPI, under a real launcher: `mpi_program <scenario>`. It ends with status 0 and no output, or
-// prints what was wrong.
+// A program that uses MPI itself, under a real launcher: `mpi_program <scenario>`. If all is well, it prints nothing
+// and ends with status 0. Otherwise it prints what was wrong.
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -21,11 +21,11 @@ using namespace rueda;
 using namespace rueda::collectives;
 using tests::outcome;
 
-/// Selects the plugin as librueda would; this program is linked with its own MPI.
+/// Selects the plugin in the same way as librueda. This program itself is linked with MPI.
 Result<SelectedControlPlane> select() {
     base::Config config;
     config.mpi_library = std::getenv("RUEDA_MPI_PLUGIN");
-    // There is no launcher; the program's own MPI is reason enough to use MPI.
+    // The environment names no launcher. Rueda uses MPI because the program has already initialised it.
     return select_control_plane(config, base::environment_of({}));
 }
 
@@ -51,7 +51,7 @@ bool is_finalized() {
     return flag != 0;
 }
 
-/// Twice, because a program may start and shut down Rueda as often as it likes.
+/// Does it twice, because a program may start and shut down Rueda any number of times.
 std::string use_and_close(bool expects_notice) {
     for (int start = 0; start < 2; ++start) {
         auto selected = select();
@@ -114,7 +114,7 @@ std::string finalized_meanwhile() {
     return found.starts_with("NotInitialized: barrier: the program has called MPI_Finalize") ? "ok" : found;
 }
 
-/// Pieces are so small that every message needs many.
+/// Messages are split into very small pieces, so every message needs many pieces.
 std::string pieces() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {}, 64);
@@ -127,7 +127,7 @@ std::string pieces() {
     return result;
 }
 
-/// MPI stays initialised between two starts, and the exit handler finalises it; otherwise mpirun reports an error.
+/// MPI stays initialised between two starts. The exit handler finalises it; otherwise mpirun would report an error.
 std::string stays_until_exit() {
     for (int start = 0; start < 2; ++start) {
         auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_exit});
@@ -143,7 +143,7 @@ std::string stays_until_exit() {
     return "ok";
 }
 
-/// If a rank stays away, the others' wait ends in time.
+/// If one rank does not come, the wait of the other ranks ends in time.
 std::string stays_away() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::milliseconds(200), MpiFinalize::at_close});
@@ -160,8 +160,9 @@ std::string stays_away() {
     return result;
 }
 
-/// First the lowest and the last rank come, and each gives up before the other is there. Then all ranks come at once
-/// and form a job. The call that creates its communicator cannot be interrupted, so no rank may be alone in it.
+/// First only the lowest and the last rank try to form a job, one after the other, and each gives up before the other
+/// one starts. Then all ranks try at the same time, and form a job. The call that creates the job's communicator cannot
+/// be interrupted, so no rank may enter it alone.
 std::string late(const Membership& membership, int size, const char* last_text) {
     const auto open = [&](std::chrono::milliseconds timeout) {
         MpiControlPlaneOptions options{timeout, MpiFinalize::at_close};
@@ -177,7 +178,7 @@ std::string late(const Membership& membership, int size, const char* last_text) 
     if (world_rank() == size - 1) {
         result = refused(last_text);
     }
-    MPI_Barrier(MPI_COMM_WORLD);  // the last rank has left, but its messages are still there
+    MPI_Barrier(MPI_COMM_WORLD);  // the last rank has given up, but its messages have not been received yet
     if (world_rank() == 0) {
         result = refused("did not come within 0.3 s (RUEDA_START_TIMEOUT)");
     }
@@ -200,7 +201,7 @@ std::string late(const Membership& membership, int size, const char* last_text) 
 
 std::string late_in_list() {
     start_mpi(MPI_THREAD_MULTIPLE);
-    Membership some;  // the last rank of the launch is in no job
+    Membership some;  // the last rank of the launch belongs to no job
     some.has_list = true;
     for (int rank = 0; rank < world_size() - 1; ++rank) {
         some.ranks.push_back(rank);
@@ -224,7 +225,7 @@ std::string late_in_launch() {
     return late({}, world_size(), "Timeout: start: rank 0 of those that were launched did not answer within 0.3 s");
 }
 
-/// Runs `body` with a plane that initialises MPI itself.
+/// Calls `body` with a plane that initialises MPI itself.
 std::string with_messages(const std::function<std::string(ControlPlane&, Transport&)>& body) {
     start_mpi(MPI_THREAD_MULTIPLE);
     for (int start = 0; start < 2; ++start) {
@@ -249,14 +250,16 @@ std::string messages() {
     });
 }
 
-/// At the end, receives are posted for every other rank, as on leaders, and some messages were not received yet.
+/// Closes the plane while receives from every other rank are posted, as on leaders, and while some messages have not
+/// been received.
 std::string posted_at_the_end() {
-    // The memory is used by both starts: it must stay until the plane has closed.
+    // Both starts use this memory. It must stay valid until the plane has closed.
     static std::vector<Bytes> rooms;
     return with_messages([](ControlPlane& plane, Transport& transport) -> std::string {
         rooms.assign(static_cast<std::size_t>(plane.size()), Bytes(200));
         static const Bytes first = tests::pattern(50, 3);
-        static const Bytes long_one = tests::pattern(1'000'000, 4);  // no receive is posted for this message
+        // no receive is posted for this message; it is sent nevertheless
+        static const Bytes long_one = tests::pattern(1'000'000, 4);
         for (int peer = 0; peer < plane.size(); ++peer) {
             if (peer == plane.rank()) {
                 continue;
@@ -274,7 +277,8 @@ std::string posted_at_the_end() {
     });
 }
 
-/// The receiver gets the error; after it, both ranks make no more MPI calls.
+/// A message is longer than the receiver's buffer. The receiver gets the error. After the error, both ranks make no
+/// more MPI calls.
 std::string too_long() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_close});
@@ -283,8 +287,9 @@ std::string too_long() {
     }
     ControlPlane& plane = *opened.value().control_plane;
     Transport& transport = *plane.transport();
-    // Short enough to be sent at once. If a message waits for its receive, Open MPI 4.1.4 reads all of it from the
-    // memory of a process of the same machine, past the end of the room.
+    // The message is short, so that MPI sends it at once. A longer message waits for its receive. Then Open MPI 4.1.4
+    // copies the whole message from the memory of the sender on the same machine, and writes past the end of the
+    // receiver's buffer.
     static const Bytes sent = tests::pattern(101, 3);
     const int to = (plane.rank() + 1) % plane.size();
     const int from = (plane.rank() + plane.size() - 1) % plane.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The rendezvous of some ranks of a communicator, over a fake MPI that the members share. The tests set the clock.
+// Tests the rendezvous of some ranks of a communicator. The ranks share a fake MPI, and the tests set the clock.
 #include "collectives/mpi/mpi_rendezvous.hpp"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ using tests::StandIn;
 using namespace std::chrono_literals;
 using Ranks = std::vector<int>;
 
-/// Five ranks of a launch and the messages between them.
+/// Five ranks of a launch, and the messages between them.
 class Launch {
 public:
     explicit Launch(bool is_by_list = true) : is_by_list_(is_by_list) {
@@ -43,7 +43,7 @@ public:
         present_[rank] = begin_rendezvous(mpi(rank), plan, ++attempts_, now_);
         results_.erase(rank);
     }
-    /// One rank looks at its messages. Returns its result if it has ended now.
+    /// Lets one rank process its messages. Returns its result if its rendezvous has ended now.
     std::optional<Status> step(int rank) {
         auto result = present_.at(rank)->step(now_);
         if (result) {
@@ -52,7 +52,7 @@ public:
         }
         return result;
     }
-    /// All ranks look at their messages until nothing changes any more.
+    /// Lets all ranks process their messages until nothing changes any more.
     void run() {
         for (int round = 0; round < 5; ++round) {
             for (int rank = 0; rank < 5; ++rank) {
@@ -82,7 +82,7 @@ private:
     void end(int rank) {
         CHECK(present_.at(rank)->have_messages_left());
         present_.erase(rank);
-        CHECK(mpi(rank).requests() == 0);  // nothing is left that could take a message of a later rendezvous
+        CHECK(mpi(rank).requests() == 0);  // no request is left that could receive a message of a later rendezvous
     }
 
     const bool is_by_list_;
@@ -140,7 +140,7 @@ TEST_CASE("members that do not come are named, and may come later", "[unit]") {
     CHECK(launch.result(0) == text);
     CHECK(launch.result(3) == text);
 
-    launch.begin(2, {0, 2, 3, 4}, 1s);  // the rank finds an old question, and waits as if the question was new
+    launch.begin(2, {0, 2, 3, 4}, 1s);  // the rank finds an old question, and waits as if this were a new question
     launch.pass(2s + kRendezvousGrace - 1ms);
     launch.run();
     CHECK(launch.result(2) == "none");
@@ -271,8 +271,7 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
                 }
             } else if (const auto result = launch.step(rank)) {
                 INFO("rank " << rank << ": " << outcome(*result));
-                // No rank leaves with success before the lowest member does, and no rank fails after the lowest member
-                // has left.
+                // No rank succeeds before the lowest member does. After the lowest member has succeeded, no rank fails.
                 CHECK((result->is_ok() ? rank == 0 || gone.count(0) == 1 : gone.count(0) == 0));
                 CHECK((result->is_ok() || result->code() == ErrorCode::timeout));
                 if (result->is_ok()) {
@@ -280,13 +279,13 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
                 }
             }
         }
-        CHECK(gone.size() == 3);  // all ranks meet in the end
+        CHECK(gone.size() == 3);  // in the end the rendezvous of all ranks succeeds
         attempts += launch.attempts();
     }
-    CHECK(attempts > 1800);  // at least half of the attempts were given up: 900 succeed
+    CHECK(attempts > 1800);  // 900 attempts succeed, so at least half of all attempts were given up
 }
 
-/// Rank `own` of five, with an MPI that the program has initialised.
+/// Makes rank `own` of five ranks, with an MPI that the program has initialised.
 std::shared_ptr<StandIn> rank_of_five(int own) {
     auto mpi = std::make_shared<StandIn>();
     mpi->is_initialized = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Messages over a fake MPI: the tests check which MPI calls are made, and which are no longer made after a failure.
+// Tests messages over a fake MPI. The tests check which MPI calls are made, and which calls are no longer made after a
+// failure.
 #include "collectives/mpi/mpi_transport.hpp"
 
 #include <catch2/catch.hpp>
@@ -18,7 +19,7 @@ using tests::StandIn;
 using Channel = Transport::Channel;
 using namespace std::chrono_literals;
 
-/// A rank with an MPI that was initialised before, its plane and its transport.
+/// A rank with its plane and its transport. Its fake MPI was initialised before.
 struct Rank {
     Rank(int rank, int size, std::shared_ptr<tests::Mail> mail) : mpi(std::make_shared<StandIn>()) {
         mpi->is_initialized = true;
@@ -92,7 +93,7 @@ TEST_CASE("a message longer than its room ends the job, with both lengths where 
     const auto ticket = pair.b.transport().receive(0, Channel::data, room).value();
     static_cast<void>(pair.a.transport().send(1, Channel::data, pattern(11, 1)).value());
     CHECK(outcome(pair.b.transport().test(ticket).status()) == text);
-    // Every later call, for this message or another, returns the same error.
+    // Every later call, for this message or for another message, returns the same error.
     CHECK(outcome(pair.b.transport().test(ticket).status()) == text);
     CHECK(outcome(pair.b.transport().receive(0, Channel::control, room).status()) == text);
     pair.b.plane->close(false);
@@ -196,7 +197,7 @@ TEST_CASE("what was sent to a rank comes before the end, asked for or not", "[un
 }
 
 TEST_CASE("a message that nobody can have sent is refused before there is room for it", "[unit]") {
-    const int tag = 32001;  // the channel of messages between any two ranks
+    const int tag = 32001;  // the channel for messages between any two ranks
     const auto refused = [](std::size_t bytes, int from) {
         return fmt::format(
             "Aborted: MPI has a message of {} bytes from rank {} for rank 1; expected at most 1073741824 bytes, from "

@@ -28,11 +28,12 @@ using collectives::MpiApi;
 using collectives::MpiEnvelope;
 using collectives::MpiMessage;
 
-/// Messages that were sent and not received, by sender, receiver and tag.
+/// Messages that were sent but not yet received, by sender, receiver and tag.
 using Mail = std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>>;
 
-/// A fake MPI of one rank, which keeps a diary of calls that change something. Collectives behave as in a job of one
-/// rank. Messages go through `mail`, which several ranks may share. Threads: one for all that share their mail.
+/// A fake MPI for one rank. It records in `diary` all calls that change something. Collectives behave as in a job of
+/// one rank. Messages go through `mail`, which several ranks may share. Threads: one thread for all ranks that share
+/// their mail.
 class StandIn final : public MpiApi {
 public:
     bool is_initialized = false;
@@ -40,29 +41,29 @@ public:
     int level = MPI_THREAD_MULTIPLE;
     std::function<void()> during_init = [] {};
     bool answers = true;  ///< false: requests never complete
-    Status collective;    ///< what collectives return, if it is a failure
-    /// Has the ABI with which the tests are compiled.
+    Status collective;    ///< the result of collectives, if it is a failure
+    /// The text names the ABI with which the tests are compiled.
     std::string version = fmt::format("{} v9.8.7, package: stand-in", name_of(collectives::own_mpi_abi()));
     std::string diary;
     int own_rank = 0;
     int job_size = 1;
     std::shared_ptr<Mail> mail = std::make_shared<Mail>();
-    bool delivers = true;  ///< false: sent messages do not leave
-    Status messages;       ///< what calls for messages return, if it is a failure
-    /// number of messages that the others have sent to this rank, as they report at the end
+    bool delivers = true;  ///< false: sent messages are never delivered
+    Status messages;       ///< the result of calls for messages, if it is a failure
+    /// the number of messages to this rank that the other ranks report when the plane closes
     std::uint32_t expected = 0;
-    std::vector<std::uint32_t> told;  ///< number of messages that this rank has sent to each, as it reported at the end
-    std::optional<std::uint64_t> length_told;  ///< the length that is reported to the ranks instead of the real one
-    std::optional<std::size_t> probed_bytes;   ///< the same for a message for which no rank waits
-    bool hides_length = false;                 ///< hides the length of a message that was too long, as some MPIs do
+    std::vector<std::uint32_t> told;  ///< by rank, the number of messages that this rank reported when the plane closed
+    std::optional<std::uint64_t> length_told;  ///< reported to a rank instead of a message's real length
+    std::optional<std::size_t> probed_bytes;   ///< the same, for a message without a posted receive
+    bool hides_length = false;                 ///< if a message was too long, hides its length, as some MPIs do
     std::function<void()> at_finalize;
-    std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which stands for a communicator of some ranks
-    /// at a rendezvous of all ranks, or of the ranks in `those_who_meet`, the other members are there; `mail` does not
-    /// show their messages
+    std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which represents a communicator of some ranks
+    /// true: at a rendezvous of all ranks, or of the ranks in `those_who_meet`, the other members take part; their
+    /// messages are not in `mail`
     bool others_meet = false;
     std::vector<int> those_who_meet;
     std::function<void()> during_creation = [] {};  ///< called while a communicator is created
-    bool is_between = false;                        ///< communicators are intercommunicators
+    bool is_between = false;                        ///< true: communicators are intercommunicators
 
     bool initialized() override { return is_initialized; }
     bool finalized() override { return is_finalized; }
@@ -84,7 +85,7 @@ public:
         during_creation();
         return communicator;
     }
-    /// MPI_COMM_SELF stands for the communicator.
+    /// Returns MPI_COMM_SELF, which represents the new communicator.
     Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int /*tag*/) override {
         diary += "create ";
         during_creation();
@@ -208,10 +209,10 @@ public:
         under_way_.at(number_of(request)).is_cancelled = !is_coming;
         return {};
     }
-    bool is_coming = false;  ///< cancelling is too late, because the message is already arriving
+    bool is_coming = false;  ///< true: a receive cannot be cancelled, because the message is already arriving
     [[nodiscard]] std::size_t requests() const { return under_way_.size(); }
 
-    /// Acts as if the program itself called MPI_Finalize.
+    /// Does the same as a program that calls MPI_Finalize itself.
     void end() {
         is_finalized = true;
         if (at_finalize) {
@@ -263,7 +264,7 @@ private:
         under_way_.emplace(++last_, started);
         return request_of(last_);
     }
-    /// Receives get messages in the order in which they were started.
+    /// Messages go to receives in the order in which the receives were started.
     [[nodiscard]] bool is_first(const std::pair<const int, UnderWay>& receive) const {
         return std::none_of(under_way_.begin(), under_way_.find(receive.first), [&](const auto& other) {
             return !other.second.is_send && other.second.rank == receive.second.rank &&
@@ -283,7 +284,7 @@ private:
 
     std::shared_ptr<Mail> rendezvous_mail_ = std::make_shared<Mail>();
     std::vector<Other> others_;
-    std::int32_t others_attempt_ = 0;  ///< negative numbers, which no attempt of this rank has
+    std::int32_t others_attempt_ = 0;  ///< negative, so it differs from the numbers of this rank's own attempts
     std::map<int, UnderWay> under_way_;
     int last_ = 0;
 };

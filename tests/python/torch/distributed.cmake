@@ -6,7 +6,8 @@ foreach(module IN ITEMS collectives messages orders profiler training)
 endforeach()
 rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)
 
-# Over MPI, also between hosts, which are only names here. Runs with the first PyTorch that is installed.
+# Tests over MPI, also between hosts. The hosts are simulated by host names. Runs with the first PyTorch that is
+# installed.
 list(GET rueda_pytorch_interpreters 0 entry)
 string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
 rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2}

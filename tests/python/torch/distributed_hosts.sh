@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# distributed_hosts.sh PYTHON: runs the tests of torch.distributed over MPI on two hosts, which RUEDA_HOSTNAME makes of this machine. First
-# with one rank on each host, then with two.
+# distributed_hosts.sh PYTHON: runs the tests of torch.distributed over MPI as if this machine was two hosts;
+# RUEDA_HOSTNAME gives the ranks different host names. First each host has one rank, then two ranks.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 python=$1

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_distributed_faults.py. The last rank is killed. Every other rank prints how it learned of that, in the call that it was
-making."""
+"""One rank of test_distributed_faults.py. The last rank is killed. Every other rank is in a call at this time, and
+prints how this call reported the death.
+"""
 
 import datetime
 import os
@@ -32,7 +33,7 @@ for call in (
     lambda: dist.all_reduce(torch.ones(3), async_op=True).get_future().wait(),
     lambda: dist.recv(torch.ones(3), size - 1),
     lambda: trained(torch.ones(2, 4)).sum().backward(),
-    lambda: dist.new_group(),  # it does not wait for the group's timeout
+    lambda: dist.new_group(),  # the call does not wait for the group's timeout
 ):
     try:
         call()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_distributed_faults.py. Rank 1 stops. Rank 0 prints how each call ends that needs rank 1, and then kills rank 1."""
+"""One rank of test_distributed_faults.py. Rank 1 is stopped by a signal. Rank 0 makes calls that need rank 1, and
+prints how each call ends. Then it kills rank 1.
+"""
 
 import datetime
 import os
@@ -51,7 +53,7 @@ if rueda.torch.distributed.offers("functional collectives"):
     names.append("functional")
 groups = {
     name: dist.new_group([0, 1]) for name in names
-}  # one group for each call, because after a Timeout a group refuses further operations
+}  # each call has its own group, because after a Timeout a group refuses further operations
 plain = network(process_group=groups["backward"])
 unused = network(process_group=groups["unused"], find_unused_parameters=True)
 hooked = network(process_group=groups["hook"])
@@ -95,7 +97,7 @@ for name in names:
         end = "no error"
     except RuntimeError as error:
         named = "rank 1 has not" in str(error) and "stopped by a signal" in str(error)
-        # C++ code of PyTorch turns the errors of its futures into a RuntimeError.
+        # C++ code of PyTorch converts the errors of its futures to a RuntimeError.
         kind = (
             "Timeout"
             if isinstance(error, rueda.Timeout) or f"not completed after {SECONDS:g} s" in str(error)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_distributed_start.py, started in any of the ways. It prints its rank, and a result that all ranks
-computed together."""
+"""One rank of test_distributed_start.py, which starts it in several ways. It prints its rank, and a result that all
+ranks computed together.
+"""
 
 import os
 import sys
@@ -15,7 +16,7 @@ if "no import" not in sys.argv:
 
 def run() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
-    for turn in range(2):  # a group can be made again
+    for turn in range(2):  # after the first group, a second group can be made
         if turn == 1:
             dist.init_process_group("rueda", **again(rank, size))
         total = torch.full((5,), float(rank + 1))
@@ -26,8 +27,9 @@ def run() -> None:
 
 
 def again(rank, size):
-    """The second group starts in the same way. A port may not be free again at once, so in that case the second
-    rendezvous uses a file."""
+    """The second group is made in the same way as the first. A port may not be free again at once. So if the first
+    rendezvous used a port, the second one uses a file.
+    """
     if len(sys.argv) > 2:
         return {"init_method": f"file://{sys.argv[2]}.again", "rank": rank, "world_size": size}
     return {}
@@ -42,7 +44,7 @@ def spawned(rank: int, size: int, path: str) -> None:
 
 
 def fail(rank: int) -> None:
-    """Rank 1 does this. The other ranks get an error in the middle of an operation."""
+    """Only rank 1 does this. The other ranks get an error in the middle of an operation."""
     for _ in range(3):
         dist.all_reduce(torch.ones(3))
     if rank == 1:

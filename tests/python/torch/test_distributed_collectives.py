@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Every collective of torch.distributed on the backend "rueda", compared with Gloo on the same ranks. Two ranks and more."""
+"""Compares every collective of torch.distributed on the backend "rueda" with Gloo on the same ranks. Runs with two or
+more ranks.
+"""
 
 import datetime
 import os
@@ -27,12 +29,12 @@ def tearDownModule():
 
 
 def alike(mine, theirs):
-    """Checks that dtype, shape and values are the same."""
+    """Checks that dtype, shape and values are equal."""
     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
 
 
 def values(shape, dtype=torch.float32, seed=0):
-    """Values that differ between the ranks. They are small, so that products of 8-bit integers fit."""
+    """Returns values that differ between the ranks. They are small, so that their products fit into 8-bit integers."""
     generator = torch.Generator().manual_seed(1000 * seed + RANK)
     if dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
@@ -56,10 +58,10 @@ def rooted(rank):
 
 OPERATORS = [ReduceOp.SUM, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX]
 NUMBERS = [torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.int8]
-# Dtypes that are only moved, and not used in arithmetic.
+# Dtypes that Rueda can send but cannot reduce.
 MOVED = [*NUMBERS, torch.float16, torch.bfloat16, torch.bool, torch.complex64]
 
-# The text of a Timeout differs if the missing rank is on another host, and these tests compare the text.
+# These tests compare the text of a Timeout, and this text is different if the missing rank is on another host.
 ON_ONE_HOST = unittest.skipIf("RUEDA_HOSTNAME" in os.environ, "the words of a Timeout differ between hosts")
 
 
@@ -99,7 +101,7 @@ class Reductions(unittest.TestCase):
             dist.all_gather(parts, mine.float(), group=GLOO)
             hosts = [None] * SIZE
             dist.all_gather_object(hosts, rueda.cross_rank(), group=GLOO)
-            # Each host's part is rounded once, and so is their sum.
+            # The part of each host is rounded once, and their sum is rounded again.
             of_hosts = [sum(part for part, of in zip(parts, hosts, strict=True) if of == host) for host in set(hosts)]
             dist.all_reduce(mine)
             alike(mine, sum(part.to(dtype).float() for part in of_hosts).to(dtype))
@@ -203,7 +205,7 @@ class Reductions(unittest.TestCase):
             expected = whole.clone()
             dist.all_reduce(expected, operator, group=GLOO)
             alike(output, expected[3 * RANK : 3 * RANK + 3])
-            call(whole[3 * RANK : 3 * RANK + 3], whole, operator)  # into a part of the input
+            call(whole[3 * RANK : 3 * RANK + 3], whole, operator)  # the output is a part of the input
             alike(whole[3 * RANK : 3 * RANK + 3], expected[3 * RANK : 3 * RANK + 3])
 
     def test_coalesced(self):
@@ -225,7 +227,7 @@ class Moves(unittest.TestCase):
                     mine = values(shape, dtype)
                     theirs = mine.clone()
                     dist.broadcast(mine, root)
-                    as_bytes = theirs.reshape(-1).view(torch.uint8)  # Gloo does not have all of these
+                    as_bytes = theirs.reshape(-1).view(torch.uint8)  # Gloo does not have all of these operations
                     dist.broadcast(as_bytes, root, group=GLOO)
                     alike(mine, as_bytes.view(dtype).view(shape))
 
@@ -266,7 +268,7 @@ class Moves(unittest.TestCase):
             expected = [torch.empty_like(mine) for _ in range(SIZE)]
             dist.all_gather(expected, mine)
             alike(output, torch.cat(expected))
-        call(output, output[2 * RANK : 2 * RANK + 2])  # from this rank's part of the output
+        call(output, output[2 * RANK : 2 * RANK + 2])  # the input is this rank's part of the output
         alike(output, torch.cat(expected))
 
     def test_gather(self):
@@ -326,7 +328,7 @@ class Moves(unittest.TestCase):
 
 
 class Coalesced(unittest.TestCase):
-    """Several calls are combined into one by the context manager that PyTorch's own libraries use."""
+    """PyTorch's own libraries use this context manager. It combines several calls into one."""
 
     def setUp(self):
         try:
@@ -390,11 +392,12 @@ class Objects(unittest.TestCase):
         self.assertEqual(objects, ["a", {1: 2}, None])
 
     def test_large_objects(self):
-        """Of more than 100 MB."""
+        """The objects have more than 100 MB."""
         pattern = bytes(range(251)) * 410_000
         objects = [pattern if RANK == 0 else None, RANK]
         dist.broadcast_object_list(objects, src=0)
-        self.assertTrue(objects == [pattern, 0])  # otherwise the message about a difference would be very long
+        # Compare with assertTrue, because otherwise the error message would be very long.
+        self.assertTrue(objects == [pattern, 0])
         if SIZE == 2:
             everyones = [None] * SIZE
             dist.all_gather_object(everyones, (RANK, pattern[RANK:]))
@@ -430,7 +433,9 @@ class Works(unittest.TestCase):
             alike(future.wait(), torch.full((10,), 2.0 * sum(range(SIZE))))
 
     def test_inference_mode(self):
-        """Results that must be copied to the output are written by another thread, which is not in inference mode."""
+        """Another thread writes the results that must be copied to the output, and this thread is not in inference
+        mode.
+        """
         with torch.inference_mode():
             columns = torch.ones(4, 6)[:, ::2]
             rows = torch.zeros(SIZE, 4)[:, ::2]
@@ -444,11 +449,13 @@ class Works(unittest.TestCase):
         alike(rows.contiguous(), torch.arange(float(SIZE)).view(SIZE, 1).expand(SIZE, 2).contiguous())
 
     def test_callbacks_may_block(self):
-        """The memory is also kept until a later operation was completed by another thread."""
+        """Memory of an earlier operation stays in use until another thread has completed a later operation."""
         if RANK > 0:
             dist.barrier(
                 group=GLOO
-            )  # until rank 0 has added its callback; a callback that is added later runs at once, in this thread
+            # Waits until rank 0 has added its callback, because a callback that is added later runs at once, on this
+            # thread.
+            )
         first = dist.all_reduce(torch.ones(3), async_op=True).get_future()
         come = threading.Event()
 
@@ -464,8 +471,9 @@ class Works(unittest.TestCase):
         alike(both.wait() if both is not None else first.wait()[0] + second.wait()[0], torch.full((3,), 3.0 * SIZE))
 
     def test_collectives_in_callbacks(self):
-        """The collectives of callbacks match between the ranks, however far each rank's program is, and whether or not a future had
-        completed when the callback was added."""
+        """The collectives that callbacks start are matched between the ranks. It does not matter how far each rank's
+        program is, or whether a future had already completed when the callback was added.
+        """
         total = sum(range(SIZE))
 
         def again(index, seen):
@@ -488,10 +496,10 @@ class Works(unittest.TestCase):
         for index in range(30):
             future = dist.all_reduce(torch.full((4,), float(RANK + index)), async_op=True).get_future()
             if index % SIZE == RANK:
-                future.wait()  # has completed, here
+                future.wait()  # on this rank, the future has completed
             futures.append(future.then(again(index, seen)))
             ones = torch.ones(5 + index)
-            dist.all_reduce(ones)  # the program's own operations continue meanwhile
+            dist.all_reduce(ones)  # meanwhile the program itself starts operations, too
             alike(ones, torch.full((5 + index,), float(SIZE)))
         for index, future in enumerate(futures):
             expected = [
@@ -503,7 +511,7 @@ class Works(unittest.TestCase):
         self.assertEqual(seen, list(range(30)))
 
     def test_many_collectives_of_one_callback(self):
-        """More operations than can be pending at a time."""
+        """These are more operations than may be pending at the same time."""
 
         def many(_):
             tensors = [torch.full((1 + index,), float(RANK)) for index in range(150)]
@@ -515,7 +523,9 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """Callbacks that a callback adds to futures run right after it. If the outer callback waits for their result, they run at once."""
+        """If a callback adds callbacks to futures, they run right after it. If it waits for their result, they run at
+        once.
+        """
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()
@@ -548,7 +558,7 @@ class Works(unittest.TestCase):
         future = dist.all_reduce(torch.ones(1), async_op=True).get_future()
         with self.assertRaisesRegex(RuntimeError, "a callback .* of an operation of group .* starts one of group"):
             future.then(lambda _: dist.all_reduce(torch.ones(1), group=other)).wait()
-        # The callbacks that PyTorch itself adds to futures are called in any order.
+        # The callbacks that PyTorch itself adds to futures may run in any order.
         gate = threading.Event()
         waiting = future.then(lambda _: gate.wait(30))
         both = torch.futures.collect_all([future, waiting]).then(lambda _: dist.all_reduce(torch.ones(1)))
@@ -557,7 +567,7 @@ class Works(unittest.TestCase):
             both.wait()
 
     def test_callbacks_of_another_group(self):
-        """They would have no order that is the same on all ranks."""
+        """Such operations would have no order that is the same on all ranks."""
         other = dist.new_group()
         mine = dist.all_reduce(torch.ones(1), async_op=True).get_future()
         theirs = dist.all_reduce(torch.ones(1), group=other, async_op=True).get_future()
@@ -568,7 +578,9 @@ class Works(unittest.TestCase):
         alike(later.wait(), torch.full((1,), float(SIZE) ** 2))
 
     def test_a_pending_future_holds_up_no_other(self):
-        """Slow callbacks do not delay other waits: the Work for which C++ code waits completes when its operation has completed."""
+        """Slow callbacks do not delay other waits. If C++ code waits for a Work, this wait ends when the Work's
+        operation has completed.
+        """
         waits = threading.Event()
         dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: waits.wait(30))
         right, left = (RANK + 1) % SIZE, (RANK - 1) % SIZE
@@ -594,7 +606,7 @@ class Works(unittest.TestCase):
         self.assertEqual(later[0].wait(), 7)
 
     def test_waits_as_short_as_the_operation(self):
-        """The timeout of a wait may expire at the moment when the operation ends."""
+        """The timeout of a wait may expire at the same moment at which the operation ends."""
         values = torch.zeros(1)
         for _ in range(200):
             work = dist.all_reduce(values, async_op=True)
@@ -638,17 +650,19 @@ class Works(unittest.TestCase):
         dist.barrier(group=GLOO)
         if last == RANK:
             work = dist.all_reduce(tensor, group=everybody, async_op=True)
-        work.wait()  # it went on
+        work.wait()  # the operation was still pending
         alike(tensor, torch.full((4,), float(SIZE)))
 
     @ON_ONE_HOST
     def test_a_future_has_an_end(self):
-        """The group's timeout counts from the start of the operation. The operation itself continues."""
+        """The group's timeout counts from the start of the operation. When it expires, the operation is still
+        pending.
+        """
         everybody = dist.new_group(list(range(SIZE)))
         everybody.set_timeout(datetime.timedelta(seconds=0.3))
         last = SIZE - 1
         tensor = torch.ones(4)
-        # A rank knows what the ranks of its own host have announced.
+        # A rank knows which operations the other ranks of its host have announced.
         missing = f"(rank {last} has not announced it|on other hosts, may not have)"
         late = f"(all_reduce|barrier) of group .*not completed after 0.3 s: .*{missing}.*; the operation goes on"
         if last != RANK:
@@ -670,14 +684,16 @@ class Works(unittest.TestCase):
         alike(tensor, torch.full((4,), float(SIZE)))
 
     def late_group(self):
-        """A group with a short timeout, in which the last rank comes late."""
+        """Makes a group with a short timeout. In the tests, the last rank comes late."""
         group = dist.new_group(list(range(SIZE)))
         group.set_timeout(datetime.timedelta(seconds=0.3))
         return group
 
     @ON_ONE_HOST
     def test_after_a_timeout_a_callback_meets_none_of_another_step(self):
-        """The callback of step 1 has no collective on the ranks that did not wait, and has one on the late rank."""
+        """On the ranks that stopped waiting, the callback of step 1 does not start its collective. On the late rank it
+        does.
+        """
         group = self.late_group()
 
         def step(number):
@@ -693,7 +709,7 @@ class Works(unittest.TestCase):
         dist.barrier(group=GLOO)
         if RANK == SIZE - 1:
             with self.assertRaisesRegex(rueda.Timeout, "all_reduce of group .*not completed after 0.3 s"):
-                step(1).wait()  # the first collective completes, the one in the callback cannot
+                step(1).wait()  # the first collective completes, but the collective in the callback cannot complete
         for number in (2, 3):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 step(number)
@@ -707,7 +723,7 @@ class Works(unittest.TestCase):
                 dist.all_reduce(tensor, group=group)
         dist.barrier(group=GLOO)
         if RANK == SIZE - 1:
-            dist.all_reduce(tensor, group=group)  # the other ranks' operation went on
+            dist.all_reduce(tensor, group=group)  # the operation of the other ranks was still pending
             self.assertEqual(tensor.item(), SIZE * (SIZE + 1) / 2)
             with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
                 dist.all_reduce(tensor, group=group)
@@ -718,7 +734,7 @@ class Works(unittest.TestCase):
         ):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 call()
-        dist.barrier(group=GLOO)  # the late rank has needed the group until here
+        dist.barrier(group=GLOO)  # the late rank needs the group up to this point
         dist.destroy_process_group(group)
         total = torch.ones(1)
         dist.all_reduce(total, group=dist.new_group(list(range(SIZE))))  # a new group works
@@ -730,7 +746,7 @@ class Works(unittest.TestCase):
         objects = [None] * SIZE
         if RANK == SIZE - 1:
             dist.barrier(group=GLOO)
-        # On the late rank, the timeout expires in the second half of this call.
+        # On the late rank, the timeout expires during the second half of this call.
         with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
             dist.all_gather_object(objects, f"first of {RANK}", group=group)
         if RANK != SIZE - 1:
@@ -741,8 +757,9 @@ class Works(unittest.TestCase):
 
     @ON_ONE_HOST
     def test_who_waits_again_goes_on(self):
-        """A rank that starts another operation in between cannot repair the order, because the other ranks then executed operations that
-        this rank did not."""
+        """If a rank starts another operation after the timeout, it cannot repair the order, because the other ranks
+        have executed operations that this rank has not.
+        """
         group = self.late_group()
         for starts_more in (False, True):
             tensor = torch.ones(1)
@@ -768,7 +785,9 @@ class Works(unittest.TestCase):
                     dist.all_reduce(tensor, group=group)
 
     def test_a_group_that_goes_with_the_interpreter_leaves_nothing(self):
-        """When the interpreter ends, modules may already be cleared, and the job is over. So __del__() then does nothing."""
+        """When the interpreter ends, modules may already be cleared, and the job may have ended. Then __del__() does
+        nothing.
+        """
         group = dist.new_group()
         group.__del__(lambda: True)
         ones = torch.ones(2)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What the other ranks report if a rank is killed, and if a rank calls something else. No rank hangs or crashes."""
+"""Tests what the other ranks report if a rank is killed, or if a rank calls another operation. No rank hangs or
+crashes.
+"""
 
 import os
 import pathlib

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Messages from one rank to another, and barriers whose error names the missing ranks, on the backend "rueda". Two
-ranks and more."""
+"""Tests the backend "rueda": messages from one rank to another, and barriers whose error names the missing ranks. Runs
+with two or more ranks.
+"""
 
 import datetime
 import time
@@ -30,7 +31,9 @@ def exactly(mine, theirs):
 
 class Messages(unittest.TestCase):
     def setUp(self):
-        """A receive from any rank might take a message that a faster rank sends in the next test."""
+        """Without this barrier, a receive from any rank might get a message that a faster rank sends in the next
+        test.
+        """
         dist.barrier()
 
     def test_blocking(self):
@@ -117,7 +120,7 @@ class Messages(unittest.TestCase):
             work.wait()
 
     def test_what_is_refused(self):
-        """Python would count a negative rank from the end."""
+        """In Python, a negative index counts from the end of a list; a negative rank must not do this."""
         for wrong in (-1, SIZE):
             message = f"there is no rank {wrong} in the group; expected 0 to {SIZE - 1}"
             with self.assertRaisesRegex(ValueError, f"send: {message}"):
@@ -139,7 +142,7 @@ class Messages(unittest.TestCase):
         exactly(got, torch.ones(3))
 
     def test_a_wait_for_several_has_one_end(self):
-        """All operations are started before any of them is waited for, as in coalesced calls."""
+        """Starts all operations before it waits for any of them, as coalesced calls do."""
         works = [dist.irecv(torch.empty(1), BEFORE, tag=80 + index) for index in range(8)]
         works[0].operation.handles += [work.operation.handles[0] for work in works[1:]]
         began = time.monotonic()
@@ -168,7 +171,7 @@ class Barriers(unittest.TestCase):
         dist.monitored_barrier()
         if SIZE > 1:
             for wait_all_ranks in (False, True):
-                # The last rank comes too late, and gets an error as well.
+                # The last rank comes too late, and also gets an error.
                 if RANK == SIZE - 1:
                     time.sleep(0.8)
                 with self.assertRaisesRegex(

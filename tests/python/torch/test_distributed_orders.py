@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Groups whose ranks are not in the ascending order of the job. The results must equal those of a Gloo group of the same ranks."""
+"""Tests groups whose ranks are not in the ascending order of the job. The results must be equal to those of a Gloo
+group with the same ranks.
+"""
 
 import shutil
 import tempfile
@@ -14,7 +16,7 @@ import torch.distributed as dist
 rueda.init()
 SIZE = rueda.size()
 folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None, 0)
-# The order is a rotation by one rank. With four ranks, this order is not its own inverse.
+# The order is a rotation by one rank. With four ranks, this order differs from its inverse.
 RANK = (rueda.rank() + 1) % SIZE
 dist.init_process_group("rueda", init_method=f"file://{folder}/store", rank=RANK, world_size=SIZE)
 BASE_GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # before 1.13 and 2.0
@@ -22,14 +24,16 @@ BASE_SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scat
 
 
 def pairs():
-    """Groups of Rueda and of Gloo with the same ranks: the world, and, if PyTorch does not sort the ranks, other orders."""
+    """Makes groups of Rueda and of Gloo with the same ranks: the world and, if PyTorch does not sort the ranks, groups
+    with other orders.
+    """
     made = [(dist.group.WORLD, dist.new_group(backend="gloo"))]
     for ranks in (list(reversed(range(SIZE))), [*range(1, SIZE), 0]):
         try:
             made.append(
                 tuple(dist.new_group(ranks, backend=backend, sort_ranks=False) for backend in ("rueda", "gloo"))
             )
-        except TypeError:  # this PyTorch does
+        except TypeError:  # this PyTorch sorts the ranks
             break
     return made
 
@@ -43,20 +47,22 @@ def tearDownModule():  # noqa: N802  (unittest's)
 
 
 def numbers(*shape, seed=0):
-    """Others on each rank."""
+    """Returns numbers that differ between the ranks."""
     generator = torch.Generator().manual_seed(100 * seed + RANK)
     return torch.randint(1, 50, shape, generator=generator).float()
 
 
 class Orders(unittest.TestCase):
     def compare(self, operation):
-        """The results of `operation` on both groups."""
+        """Returns the results of `operation` on both groups."""
         for group, gloo in PAIRS:
             self.assertEqual(dist.get_rank(group), dist.get_rank(gloo))
             torch.testing.assert_close(operation(group), operation(gloo), rtol=0, atol=0)
 
     def compare_with(self, operation, expected_of):
-        """Operations that Gloo lacks in some versions. The expected result is computed here from all ranks' tensors, which Gloo moves."""
+        """Tests operations that some versions of Gloo lack. Gloo gathers the tensors of all ranks, and the test
+        computes the expected result from them.
+        """
         for group, gloo in PAIRS:
             result, mine = operation(group)
             everyones = [None] * SIZE
@@ -204,7 +210,7 @@ class Orders(unittest.TestCase):
             if RANK == 1:
                 dist.send(torch.ones(1), 0, group=group)
             elif RANK == 0:
-                self.assertEqual(dist.recv(torch.zeros(1), group=group), 1)  # from whom
+                self.assertEqual(dist.recv(torch.zeros(1), group=group), 1)  # the result is the sender
 
 
 if __name__ == "__main__":

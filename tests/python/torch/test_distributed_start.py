@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The ways to start processes that use the backend "rueda", and the errors of ranks that cannot find each other."""
+"""Tests the ways to start processes that use the backend "rueda", and the errors of ranks that cannot connect to each
+other.
+"""
 
 import concurrent.futures
 import datetime
@@ -47,7 +49,7 @@ def free_port():
 
 
 def torchrun_works():
-    """The torchrun of PyTorch 1.13 cannot start anything with Python 3.11."""
+    """The torchrun of PyTorch 1.13 cannot start programs with Python 3.11."""
     code, _, _ = output_of([*PYTHON, "-m", "torch.distributed.run", "--nproc_per_node=1", "--no_python", "true"])
     return code == 0
 
@@ -83,13 +85,15 @@ class Starts(unittest.TestCase):
         self.assertEqual((code, store), (0, ["<rank 0: 0100007F>"]), said + errors)
 
     def test_under_ruedarun_the_store_listens_on_the_loopback_alone(self):
-        """This holds although ruedarun sets the variables with which PyTorch would create a store that listens on all interfaces."""
+        """The store listens only on the loopback interface. With the variables that ruedarun sets, PyTorch itself would
+        make a store that listens on all interfaces.
+        """
         if "master_listen_fd" not in (torch.distributed.TCPStore.__init__.__doc__ or ""):
             self.skipTest("the TCPStore of this PyTorch takes no socket")
         self.check_listeners(["--no-mpi"])
 
     def test_worlds_of_other_backends_under_a_launcher(self):
-        """A program that passes rank, world_size and the address does not need Rueda's rendezvous."""
+        """If a program passes rank, world_size and the address, it does not need Rueda's rendezvous."""
         program = (
             "import os, sys, torch, torch.distributed as d, rueda.torch.distributed\n"
             "rank = int(os.environ['RUEDA_RANK'])\n"
@@ -98,7 +102,7 @@ class Starts(unittest.TestCase):
             "total = torch.tensor([rank])\n"
             "d.all_reduce(total)\n"
             "os.write(1, f'<rank {rank}: {total.item()}>'.encode())\n"
-            "d.destroy_process_group()\n"  # PyTorch 2.15 may abort at the end of a process that still has a group of Gloo
+            "d.destroy_process_group()\n"  # PyTorch 2.15 may abort when a process ends that still has a group of Gloo
         )
         ports = [str(free_port()), str(free_port())]
         code, said, errors = output_of([os.environ["RUEDARUN"], "--no-mpi", "-np", "4", *PYTHON, "-c", program, *ports])
@@ -110,7 +114,7 @@ class Starts(unittest.TestCase):
             self.skipTest("no mpirun here")
         mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
         self.check(2, [*mpirun, "-np", "2", *PYTHON, RANK, "mpirun"])
-        # Two hosts, which are only names here. The store is a TCPStore.
+        # Runs on two hosts, which are simulated by host names. The store is a TCPStore.
         one = ["-np", "1", "-x", "RUEDA_HOSTNAME=a", *PYTHON, RANK, "mpirun"]
         other = ["-np", "1", "-x", "RUEDA_HOSTNAME=b", *PYTHON, RANK, "mpirun"]
         self.check(2, [*mpirun, *one, ":", *other], MASTER_ADDR="localhost")
@@ -123,7 +127,9 @@ class Starts(unittest.TestCase):
         self.check(3, [*PYTHON, "-m", module, "--nproc_per_node=3", port, RANK, "torchrun"], OMP_NUM_THREADS="1")
 
     def test_two_jobs_beside_each_other(self):
-        """One job by the launcher and one by a store, at the same time. Neither disturbs the other."""
+        """Runs two jobs at the same time: the launcher starts one, and the other starts by a store. They do not disturb
+        each other.
+        """
         program = (
             "import os, pathlib, sys, time, torch, torch.distributed as d, rueda.torch.distributed\n"
             "folder, mine, other, first = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])\n"
@@ -148,7 +154,7 @@ class Starts(unittest.TestCase):
         self.assertEqual([code for code, _, _ in outputs], [0, 0, 0])
 
     def test_torchrun_under_mpirun(self):
-        """Under torchrun, the variables that mpirun has set are ignored."""
+        """Under torchrun, Rueda ignores the variables that mpirun has set."""
         if not torchrun_works():
             self.skipTest("the torchrun of this PyTorch starts nothing")
         port = f"--master_port={free_port()}"
@@ -205,7 +211,7 @@ class Starts(unittest.TestCase):
         )
 
     def test_entry_point(self):
-        """The entry points of an installed wheel, without any import of Rueda in the program."""
+        """Tests the entry points of an installed wheel. The program does not import Rueda."""
         if not rueda.torch.distributed.offers("entry point"):
             self.skipTest("this PyTorch reads none")
         project = (HERE.parents[2] / "pyproject.toml").read_text()
@@ -227,7 +233,7 @@ class Starts(unittest.TestCase):
         )
 
     def test_an_end_in_the_middle_of_a_callback(self):
-        """The interpreter waits for a running callback before it ends. A pending operation does not delay the end."""
+        """Before the interpreter ends, it waits for a running callback. A pending operation does not delay the end."""
         program = (
             "import atexit, os, time, torch, torch.distributed as d, rueda.torch.distributed\n"
             "d.init_process_group('rueda')\n"
@@ -297,7 +303,7 @@ class Refusals(unittest.TestCase):
 
 
 class Meetings(unittest.TestCase):
-    """The ranks are threads, which have no job. They exchange the data of their rendezvous through a store."""
+    """The ranks are threads, which have no job. For their rendezvous they exchange data through a store."""
 
     def meet(self, store, rank, size, timeout):
         return Rendezvous(store, rank, size, datetime.timedelta(seconds=timeout)).exchange(f"rank {rank} of {size}")
@@ -309,13 +315,13 @@ class Meetings(unittest.TestCase):
 
     def test_one_that_failed_spoils_none_of_the_next(self):
         store = torch.distributed.HashStore()
-        for rank in range(3):  # too early, each alone
+        for rank in range(3):  # each rank comes alone, and gives up
             expected = ", ".join(str(other) for other in range(3) if other > rank)
             if expected:
                 with self.assertRaisesRegex(RuntimeError, rf"ranks? {expected} of the group did not come within 0.1 s"):
                     self.meet(store, rank, 3, 0.1)
             else:
-                self.meet(store, rank, 3, 0.1)  # what they had said
+                self.meet(store, rank, 3, 0.1)  # finds the messages of the ranks that gave up
         self.all_meet(store, 3)
 
     def test_smaller_and_larger_groups_of_one_store(self):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""DDP, FSDP2, ZeRO and checkpoints on the backend "rueda", compared with a single process on the whole batch. Two ranks and more."""
+"""Tests DDP, FSDP2, ZeRO and checkpoints on the backend "rueda". Compares them with a single process that trains on the
+whole batch. Runs with two or more ranks.
+"""
 
 import copy
 import datetime
@@ -19,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 try:
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-except Exception:  # before 2.6; 1.13 cannot be imported that far with Python 3.11
+except Exception:  # before 2.6; this module of 1.13 cannot be imported with Python 3.11
     fully_shard = None
 
 STEPS = 3
@@ -36,8 +38,9 @@ def tearDownModule():
 
 
 def model(dtype=torch.float64):
-    """In float64. Many optimizers divide by the size of a gradient. If that is almost zero, the step depends on how the gradient was
-    rounded, and sums of float32 are rounded differently with other numbers of ranks and on other processors.
+    """The model uses float64. Many optimizers divide by the size of a gradient. If the gradient is nearly zero, the
+    step depends on how the gradient was rounded. Sums of float32 are rounded differently with other numbers of ranks
+    and on other processors.
     """
     torch.manual_seed(0)
     layers = nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
@@ -45,7 +48,7 @@ def model(dtype=torch.float64):
 
 
 def batch(step, dtype=torch.float64):
-    """The whole batch, the same on all ranks: 4 rows for each rank."""
+    """Returns the whole batch, the same on all ranks. It has 4 rows for each rank."""
     generator = torch.Generator().manual_seed(step)
     return tuple(torch.randn(4 * SIZE, width, generator=generator).to(dtype) for width in (8, 4))
 
@@ -70,15 +73,18 @@ def alike(parameters, expected, rtol=1e-5, atol=1e-6):
 
 
 def optimizers():
-    """All optimizers of torch.optim that accept dense gradients, need no closure, and accept more than matrices."""
+    """Returns all optimizers of torch.optim that accept dense gradients, need no closure, and are not restricted to
+    matrices.
+    """
     others = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
     kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type)]
     return [kind for kind in kinds if issubclass(kind, torch.optim.Optimizer) and kind.__name__ not in others]
 
 
 def of_matrices():
-    """A model for Muon. Muon computes in bfloat16, so inputs that differ by the rounding of float32 may be rounded to different values
-    there. FSDP2 adds such products in parts, which amplifies the differences. So the results with FSDP2 cannot be compared.
+    """A model for Muon, without FSDP2. Muon computes in bfloat16. So inputs that differ only by the rounding of float32
+    may be rounded to different bfloat16 values. FSDP2 adds the products in parts, which increases the differences, so
+    its results cannot be compared.
     """
     network = model()
     for parameter in network.parameters():
@@ -100,7 +106,7 @@ class Ddp(unittest.TestCase):
     ):
         single = model(dtype)
         train(single, optimizer(single.parameters()), shard=False)
-        # Each rank begins with other parameters. DDP gives all ranks those of rank 0.
+        # Each rank begins with different parameters. DDP gives all ranks the parameters of rank 0.
         mine = model(dtype)
         if RANK > 0:
             for parameter in mine.parameters():
@@ -174,8 +180,8 @@ class Ddp(unittest.TestCase):
         alike(network.parameters(), single.parameters(), rtol=1e-2, atol=1e-3)
 
     def hooked(self, hook, state_of, dtype=torch.float64):
-        """Trains with a hook of PyTorch whose callbacks start collectives, on Rueda and on Gloo. On Gloo, each bucket waits for the one
-        before, because callbacks run in any order there.
+        """Trains with a hook of PyTorch whose callbacks start collectives, on Rueda and on Gloo. On Gloo, callbacks run
+        in any order, so each bucket waits for the previous bucket.
         """
 
         def one_by_one(state, bucket):
@@ -401,7 +407,7 @@ class Sharded(unittest.TestCase):
             checkpoint.load(state, checkpoint_id=folder[0])
             other.load_state_dict(state["model"])
             alike([one.full_tensor() for one in other.parameters()], saved)
-            # The training continues meanwhile, so the checkpoint has a group of its own.
+            # The training continues during the checkpoint, so the checkpoint has its own group.
             kept = dict(checkpoint_id=f"{folder[0]}/async", process_group=dist.new_group())
             under_way = checkpoint.async_save({"model": network.state_dict()}, **kept)
             train(network, torch.optim.SGD(network.parameters(), lr=0.1), shard=True)
@@ -461,7 +467,8 @@ class Beside(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_a_forked_child_is_told(self):
-        # PyTorch's store server, in rank 0, would be stopped by a child process that releases the store.
+        # Rank 0 contains PyTorch's store server. If a child process releases its copy of the store, the server would
+        # stop.
         store = dist.distributed_c10d._get_default_store()
         reading, writing = os.pipe()
         child = os.fork()
@@ -471,7 +478,7 @@ class Beside(unittest.TestCase):
             except rueda.NotInitialized as error:
                 os.write(writing, str(error).encode())
             finally:
-                dist.destroy_process_group()  # the parent's group goes on
+                dist.destroy_process_group()  # the parent's group still works afterwards
                 os._exit(0)
         os.close(writing)
         os.waitpid(child, 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""SyncBatchNorm, compared with PyTorch's batch normalisation of all ranks' samples in one process."""
+"""Compares SyncBatchNorm with PyTorch's batch normalisation of all ranks' samples in one process."""
 
 import pickle
 import unittest
@@ -22,7 +22,7 @@ PLAIN = {0: torch.nn.BatchNorm1d, 1: torch.nn.BatchNorm1d, 2: torch.nn.BatchNorm
 
 
 def samples(rank: int, shape, dtype=torch.float64, count=None) -> torch.Tensor:
-    """The samples of a rank. The number of samples and their mean differ between the ranks."""
+    """Returns the samples of a rank. The number of samples and their mean differ between the ranks."""
     generator = torch.Generator().manual_seed(rank)
     count = rank + 2 if count is None else count
     return (torch.randn(count, 5, *shape, generator=generator, dtype=torch.float64) * (rank + 1) + 100 * rank).to(dtype)
@@ -51,7 +51,7 @@ class Normalised(unittest.TestCase):
             everyones = torch.cat(inputs).requires_grad_()
             output, expected = ours(mine), right(everyones)
             torch.testing.assert_close(output, expected[rows], **tolerances)
-            # The loss over the samples of all ranks. Each rank computes its own part.
+            # Returns the loss over the samples of all ranks. Each rank computes its own part.
             weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64).to(
                 dtype
             )
@@ -127,7 +127,7 @@ class Normalised(unittest.TestCase):
         self.compare((4,))
         used = norm_of(hvd.SyncBatchNorm)
         used(samples(hvd.rank(), ()))
-        # Rank 0 has a model as if loaded from a file, the other ranks have a new one.
+        # Rank 0 has a model like one that was loaded from a file. The other ranks have a new model.
         used = pickle.loads(pickle.dumps(used)) if hvd.rank() == 0 else norm_of(hvd.SyncBatchNorm)
         expected = norm_of(torch.nn.BatchNorm1d)
         everyones = torch.cat([samples(rank, ()) for rank in range(hvd.size())])

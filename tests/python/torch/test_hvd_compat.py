@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A script that was written for Horovod, started in each way in which it gets Rueda instead; and the names that Horovod's users import."""
+"""Tests a script that was written for Horovod, in each way in which it can get Rueda instead. Also tests the names that
+users of Horovod import.
+"""
 
 import json
 import os
@@ -48,7 +50,7 @@ assert hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() == hvd.size()
 print("trained", __name__, sys.argv[1:], flush=True)
 """
 
-# A spawned process imports the script again, and with it horovod.
+# A spawned process imports the script again, and the script imports horovod.
 WORKERS = """
 import multiprocessing
 import subprocess
@@ -127,7 +129,7 @@ class AsHorovod(unittest.TestCase):
     def test_a_timeline_that_the_launcher_is_asked_for(self):
         command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--timeline-filename", "timeline.json"]
         command += [sys.executable, "-B", "-m", "rueda.compat.horovod", "train.py"]
-        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this variable does not lead to a warning either
+        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this variable does not cause a warning either
         ran = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False
         )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Workers of DataLoaders, forked and spawned, while the ranks train; and the error of a worker that calls Rueda."""
+"""Tests workers of DataLoaders, forked and spawned, while the ranks train. Also tests the error of a worker that calls
+Rueda.
+"""
 
 import unittest
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Elastic trainings: commits, failures that all ranks survive, and samplers. test_hvd_restarts.py tests failures that end ranks."""
+"""Tests elastic training: commits, failures that all ranks survive, and samplers. test_hvd_restarts.py tests failures
+in which ranks end.
+"""
 
 import os
 import pathlib
@@ -136,7 +138,7 @@ class Failures(Case):
                 step(model, optimizer)
                 state.batch += 1
                 if state.batch == 3 and len(attempts) == 1:
-                    # The ranks disagree: HorovodInternalError on all of them. The step is done again.
+                    # The ranks disagree, so all of them get HorovodInternalError. Then the step is repeated.
                     hvd.allreduce(torch.ones(1 + hvd.rank()) if hvd.size() > 1 else torch.ones(()), name="disagreement")
                     raise hvd.HorovodInternalError("of a single rank")
                 state.commit()

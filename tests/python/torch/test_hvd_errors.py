@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The errors of Horovod's interface: which exception, when, on which ranks; and that the job is usable afterwards."""
+"""Tests the errors of Horovod's interface: which exception is raised, when, and on which ranks. After an error, the job
+is still usable.
+"""
 
 import os
 import unittest
@@ -12,7 +14,7 @@ from rueda.torch import mpi_ops
 
 
 def setUpModule():
-    # Before init(), an operation raises the error that Horovod's callers catch. A query such as rank() raises a plain
+    # Before init(), an operation raises the error that callers of Horovod catch. A query such as rank() raises a plain
     # ValueError.
     for call in (hvd.rank, hvd.size, hvd.local_rank, hvd.cross_size, hvd.mpi_threads_supported):
         try:
@@ -57,7 +59,7 @@ def tearDownModule():
 
 
 class Refused(unittest.TestCase):
-    """The error is raised on this rank only, at once."""
+    """Only this rank raises the error, at once."""
 
     def tearDown(self):
         self.assertEqual(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size())
@@ -155,7 +157,7 @@ class Refused(unittest.TestCase):
 
 @unittest.skipIf(int(os.environ.get("RUEDA_SIZE", "2")) < 2, "takes several ranks")
 class Disagreements(unittest.TestCase):
-    """The same error is raised on all ranks, when the operation has ended."""
+    """All ranks raise the same error when the operation has ended."""
 
     def setUp(self):
         self.first = hvd.rank() == 0

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed in the middle of a training: every other rank gets an error that names it, and none hangs."""
+"""A rank is killed in the middle of a training. Every other rank gets an error that names this rank, and no rank
+hangs.
+"""
 
 import os
 import pathlib

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""init() with Horovod's arguments: jobs of some ranks, process sets from the start, again after shutdown(). With four ranks."""
+"""Tests init() with Horovod's arguments: jobs of some ranks, process sets that exist from the start, and a second job
+after shutdown(). Runs with four ranks.
+"""
 
 import os
 import unittest

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Names, order of arguments and defaults are those of Horovod. Each function has documentation with an example."""
+"""Checks that names, order of arguments and defaults are those of Horovod, and that each function has documentation
+with an example.
+"""
 
 import ast
 import inspect

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's operations, compared with plain PyTorch, on every rank. Started with 1, 2 and 4 ranks, which run the same tests in order."""
+"""Compares Horovod's operations with plain PyTorch, on every rank. Runs with 1, 2 and 4 ranks; all ranks run the same
+tests in the same order.
+"""
 
 import gc
 import signal
@@ -29,13 +31,15 @@ def ranks() -> range:
 
 
 def values(rank: int, shape, dtype) -> torch.Tensor:
-    """The input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool, both values occur."""
+    """Returns the input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool,
+    both values occur.
+    """
     count = int(torch.Size(shape).numel())
     return ((torch.arange(count) + rank) % 3 + (dtype != torch.bool)).reshape(shape).to(dtype)
 
 
 def everyones(shape, dtype) -> torch.Tensor:
-    """Converts to a dtype that supports all operations."""
+    """Converts the tensor to a dtype that supports all operations."""
     return torch.stack([values(rank, shape, dtype).to(torch.float64) for rank in ranks()])
 
 
@@ -123,7 +127,7 @@ class Allreduce(Case):
             hvd.allreduce(torch.tensor([3]), compression=hvd.Compression.fp16), torch.tensor([3]), torch.int64
         )
 
-        class Halves:  # what users write
+        class Halves:  # a compressor as users write it
             @staticmethod
             def compress(tensor):
                 return tensor / 2, 2
@@ -263,7 +267,7 @@ class Others(Case):
             self.assertSame(result, right, dtype)
         nothing = hvd.allgather(torch.empty((0, 4)))
         self.assertSame(nothing, torch.empty((0, 4)))
-        result.zero_()  # the caller owns the memory of a result, also after the handle is released
+        result.zero_()  # the caller owns the memory of a result, even after the handle is released
         gc.collect()
         self.assertFalse(result.any())
 
@@ -338,13 +342,13 @@ class Others(Case):
 
 
 class Gradients(Case):
-    """Backward passes, compared with the reference's formulas, with weights that differ between the ranks."""
+    """Compares backward passes with Horovod's formulas. The weights differ between the ranks."""
 
     def weights(self, rank, shape):
         return values(rank, shape, torch.float64) + rank
 
     def backward(self, function, *shapes):
-        """The gradients of (function(inputs) * weights).sum(), with one output."""
+        """Returns the gradients of (function(inputs) * weights).sum(). The function has one output."""
         inputs = [values(hvd.rank(), shape, torch.float64).requires_grad_() for shape in shapes]
         output = function(*inputs)
         (output * self.weights(hvd.rank(), output.shape)).sum().backward()
@@ -389,7 +393,7 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, average if hvd.rank() == root else torch.zeros_like(average))
 
     def test_alltoall(self):
-        # Rank r sends r + 1 rows to each rank. Row i of the data from rank s has the weight values(s)[i] + s.
+        # Rank r sends r + 1 rows to each rank. Row i of the rows from rank s has the weight values(s)[i] + s.
         rows = hvd.rank() + 1
         count = sum(rank + 1 for rank in ranks())
         begin = sum(rank + 1 for rank in range(hvd.rank()))
@@ -416,7 +420,8 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, 10 * gathered)
 
     def test_second_derivatives(self):
-        # The derivatives of sums over all ranks of squares of squares: first 4 x³, then 12 x², times the factors of the collectives.
+        # The function is a sum over all ranks of fourth powers, computed as squares of squares. The first derivative is
+        # 4 x³ and the second is 12 x², each times the factors of the collectives.
         count = hvd.size()
         for function, first, second in (
             (lambda x: hvd.alltoall(x), 4, 12),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""DistributedOptimizer, compared with plain PyTorch, which trains on all ranks' samples in one process."""
+"""Compares DistributedOptimizer with plain PyTorch, which trains on the samples of all ranks in one process."""
 
 import contextlib
 import copy
@@ -75,7 +75,7 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: Whether this version of PyTorch can tell that only the parameter refers to a gradient. If so, the optimizer may move
+#: True if this version of PyTorch can tell whether only the parameter refers to a gradient. Then the optimizer may move
 #: the gradient.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
@@ -90,7 +90,7 @@ def by_another_parameter(gradient, other):
     return lambda: other.grad
 
 
-#: Ways in which a program may keep a reference to a gradient. first_of() reads the gradient from that reference.
+#: Ways in which a program may keep a reference to a gradient. first_of() reads the gradient by this reference.
 LOOKS = {
     "itself": lambda gradient, _other: gradient,
     "detach": lambda gradient, _other: gradient.detach(),
@@ -142,7 +142,8 @@ class Equality(Case):
                 self.assertTrainedAlike(model, reference)
 
     def test_lbfgs_by_closure(self):
-        # LBFGS reads the loss in its line search. The loss is the same on all ranks only if they have the same samples.
+        # LBFGS uses the loss in its line search. The loss is the same on all ranks only if all ranks have the same
+        # samples.
         model, reference = model_of(), model_of()
         for trained, optimizer in (
             (model, distributed(model, torch.optim.LBFGS(model.parameters(), max_iter=5))),
@@ -184,7 +185,7 @@ class Equality(Case):
         model, reference = model_of(), model_of()
         for trained in (model, reference):
             for parameter in trained.parameters():
-                parameter.requires_grad_(parameter.ndim == 2)  # it takes matrices alone
+                parameter.requires_grad_(parameter.ndim == 2)  # Muon accepts only matrices
         weights = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         optimizer = hvd.DistributedOptimizer(torch.optim.Muon(weights.values(), lr=0.05), weights.items())
         train(model, optimizer, mine)
@@ -251,7 +252,7 @@ class Equality(Case):
             for step in range(STEPS):
                 optimizer.zero_grad()
                 right.zero_grad()
-                # In the last step, no samples are left on this rank.
+                # In the last step, this rank has no samples left.
                 for part in range(passes if step < STEPS - 1 else passes - 1):
                     loss_of(model, *batch(step, hvd.rank() + 10 * part)).backward()
                     for rank in range(hvd.size()):
@@ -307,7 +308,7 @@ class Equality(Case):
         for step in range(STEPS):
             inputs, targets = (tensor.bfloat16() for tensor in mine(step))
             optimizer.zero_grad()
-            (model(inputs) - targets).square().mean().backward()  # PyTorch 1.13 has no mse_loss of bfloat16
+            (model(inputs) - targets).square().mean().backward()  # PyTorch 1.13 has no mse_loss for bfloat16
             optimizer.step()
         reference = model_of()
         train(reference, sgd(reference), global_batch)
@@ -343,7 +344,8 @@ class Sparse(Case):
                 )
                 right = kind(list(reference.parameters()), **options)
                 if kind is torch.optim.SparseAdam and dense:
-                    continue  # it also makes a step if the gradient is zero, and so differs by design
+                    # This optimizer also makes a step if the gradient is zero, so its result differs by design.
+                    continue
                 for step in range(3):
                     for trained, by, ranks in ((model, optimizer, [hvd.rank()]), (reference, right, range(hvd.size()))):
                         by.zero_grad()
@@ -362,7 +364,7 @@ class Sparse(Case):
             for trained, by, ranks in ((model, optimizer, [hvd.rank()]), (reference, right, range(hvd.size()))):
                 by.zero_grad(set_to_none=True)
                 for rank in ranks:
-                    if step == 0 or rank == 0:  # all ranks know from the first step that it is sparse
+                    if step == 0 or rank == 0:  # from the first step on, all ranks know that this gradient is sparse
                         (trained(torch.tensor([rank, 7])).square().mean() / len(ranks)).backward()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -412,7 +414,8 @@ class HowItIsUsed(Case):
             self.assertTrainedAlike(model, reference)
 
     def test_gradients_that_nobody_wants(self):
-        # This happens to a discriminator while its generator is trained: its gradients are reduced and then discarded.
+        # This is the case of a discriminator while its generator is trained: the discriminator's gradients are reduced
+        # and then discarded.
         model, reference = model_of(), model_of()
         optimizer = distributed(model)
         for _ in range(3):
@@ -542,13 +545,13 @@ class HowItIsUsed(Case):
         train(model, optimizer, mine)
         saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
         train(model, optimizer, mine, first=STEPS)
-        loss_of(model, *mine(0)).backward()  # a reduction is in progress when the state is loaded
+        loss_of(model, *mine(0)).backward()  # a reduction is pending when the state is loaded
         model.load_state_dict(saved[0])
         optimizer.load_state_dict(saved[1])
         train(model, optimizer, mine, first=STEPS)
         train(reference, right, global_batch, 2 * STEPS)
         self.assertTrainedAlike(model, reference)
-        # A plain optimizer accepts the state, and the wrapped optimizer keeps its own.
+        # A plain optimizer accepts the state, and the wrapped optimizer keeps its own state.
         plain = sgd(model)
         plain.load_state_dict(optimizer.state_dict())
         train(model, distributed(model, plain), mine, first=2 * STEPS)
@@ -562,7 +565,7 @@ class HowItIsUsed(Case):
         file = io.BytesIO()
         torch.save(model, file)
         other = copy.deepcopy(model)
-        loss_of(other, *mine(0)).backward()  # is nobody's
+        loss_of(other, *mine(0)).backward()  # no optimizer has hooks on this copy
         train(model, optimizer, mine, 1)
 
     def test_made_where_nothing_is_recorded(self):
@@ -660,7 +663,7 @@ class HowItIsUsed(Case):
             self.skipTest("takes several ranks")
         model, reference = model_of(), model_of()
         earlier = distributed(model, sgd(model, momentum=0))
-        loss_of(model, *mine(0)).backward()  # a step that is given up
+        loss_of(model, *mine(0)).backward()  # the program gives up this step
         later = distributed(model, sgd(model, momentum=0))
         right = sgd(reference, momentum=0)
         train(model, later, mine)
@@ -715,12 +718,13 @@ class HowItIsUsed(Case):
         later.step()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            earlier.synchronize()  # the gradient of the second step; a reference to that of the first step is outdated
+            # The gradient of the second step; a reference to the gradient of the first step would be outdated.
+            earlier.synchronize()
         self.assertEqual(first.grad[0].item(), 3.0 * hvd.size() * (hvd.size() if hvd.size() > 1 else 1))
         self.assertEqual(second.grad[0].item(), 2.0 * hvd.size())
 
     def begin_on_the_first_rank(self, begin):
-        """Begins on rank 0. The reduction has certainly not ended there, because the other ranks begin it later."""
+        """Rank 0 starts first. The other ranks start the reduction later, so it has certainly not ended on rank 0."""
         if hvd.rank() == 0:
             begin()
             hvd.broadcast(torch.ones(1), 0, name="go")
@@ -771,7 +775,7 @@ class HowItIsUsed(Case):
                     (4 * parameters[1].sum()).backward()
                 for optimizer in optimizers:
                     optimizer.step()
-                # If the changes are equal on all ranks, Adasum gives the same change again.
+                # If all ranks have the same change, Adasum returns this change.
                 for parameter, factor, op in zip(parameters, (2, 4), (first, second), strict=True):
                     change = 0.5 * factor * (1 if op == hvd.Adasum else hvd.size())
                     torch.testing.assert_close(parameter.data, torch.full((100,), 1 - change))
@@ -813,7 +817,9 @@ class HowItIsUsed(Case):
                 optimizer.zero_grad(set_to_none=True)
 
     def test_copies(self):
-        """As in Horovod, a copy has the state but reduces nothing. Here, its functions raise an error that says so."""
+        """As in Horovod, a copy has the state but reduces nothing. In Rueda, its functions raise an error that says
+        this.
+        """
         model = model_of()
         for options in ({}, {"op": hvd.Adasum}):
             optimizer = distributed(model, **options)
@@ -831,7 +837,7 @@ class HowItIsUsed(Case):
                 pickle.dumps(optimizer)
             with self.assertRaisesRegex(TypeError, "state_dict"):
                 copy.copy(optimizer)
-            # The steps that a program needs to continue with a copy.
+            # A program that continues with a copy needs these steps.
             again = distributed(model_copy, sgd(model_copy), **options)
             again.load_state_dict(made.state_dict())
             train(model, optimizer, mine, 1, 1)
@@ -847,13 +853,13 @@ class HowItIsUsed(Case):
 
 
 class Storages(Case):
-    """The place of gradients in memory does not change their values."""
+    """The memory in which gradients lie does not change their values."""
 
     def lies_there(self, optimizer, parameter) -> bool:
         return parameter.grad is not None and optimizer._storage.holds(parameter, parameter.grad)
 
     def one(self, storage="auto", count=100, **options):
-        """A parameter with the gradient of a sum, and its optimizer."""
+        """Returns a parameter, whose gradient is that of a sum, and its optimizer."""
         parameter = torch.nn.Parameter(torch.ones(count))
         plain = torch.optim.SGD([parameter], lr=0.0)
         return parameter, hvd.DistributedOptimizer(
@@ -861,7 +867,9 @@ class Storages(Case):
         )
 
     def reduced(self, parameter, optimizer, factor) -> float:
-        """The expected value of each element of the gradient after a step with that factor on each rank."""
+        """Returns the expected value of each element of the gradient, after a step with the given factor on each
+        rank.
+        """
         (parameter.sum() * factor).backward()
         optimizer.step()
         return float(factor * hvd.size())
@@ -889,7 +897,9 @@ class Storages(Case):
                             )
 
     def test_by_default_what_is_zeroed_moves(self):
-        """The default of this version of PyTorch: zero_grad() without arguments sets gradients to zero, or to None."""
+        """The default depends on the version of PyTorch: zero_grad() without arguments sets gradients either to zero or
+        to None.
+        """
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         parameters = inspect.signature(torch.optim.SGD.zero_grad).parameters
@@ -912,7 +922,7 @@ class Storages(Case):
         optimizer, right = distributed(model), sgd(reference)
         first, second, third = model[0].weight, model[2].weight, model[2].bias
         flat = torch.zeros(first.numel() + 1, dtype=first.dtype)
-        first.grad = flat[: first.numel()].view_as(first)  # a part of the user's gradient
+        first.grad = flat[: first.numel()].view_as(first)  # a part of a larger tensor of the user
         other = torch.zeros(third.numel() + 1, dtype=third.dtype)
         third.grad = other[: third.numel()].detach()
         second.grad = held = torch.zeros_like(second)
@@ -925,7 +935,7 @@ class Storages(Case):
         self.assertEqual(self.lies_there(optimizer, model[0].bias), KNOWS_WHO_REFERS)
 
     def test_a_gradient_that_has_another_name_does_not_move(self):
-        """If the gradient moved, the other reference would keep zeros and miss all later values."""
+        """If the gradient moved, the other reference would still point to the zeros, and would not see later values."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         other = torch.nn.Parameter(torch.ones(100))
@@ -989,8 +999,8 @@ class Storages(Case):
             model, reference = model_of(), model_of()
             optimizer = distributed(model, gradient_storage=storage)
             for step in range(2):
-                # The gradient was replaced before the backward pass. The backward pass adds to the new one, which is
-                # then reduced.
+                # The gradient was replaced before the backward pass. The backward pass adds to the new gradient, and
+                # this one is reduced.
                 for trained in (model, reference):
                     for parameter in trained.parameters():
                         parameter.grad = torch.ones_like(parameter)
@@ -1071,7 +1081,7 @@ class Storages(Case):
                         optimizer.zero_grad(set_to_none=False)
                         later = self.reduced(parameter, optimizer, 9)
                         self.assertEqual((first_of(held), parameter.grad[0].item()), (expected, later))
-                    # After the reference is released, its place in the buffer is used again.
+                    # When the reference is released, its place in the buffer is used again.
                     del held
                     other.grad = None
                     optimizer.zero_grad(set_to_none=True)
@@ -1117,7 +1127,7 @@ class Storages(Case):
 
 
 class Scaling(Case):
-    """With a GradScaler for the CPU, if this version has one."""
+    """Uses a GradScaler for the CPU, if this version of PyTorch has one."""
 
     def setUp(self):
         self.scaler_class = getattr(getattr(torch, "amp", None), "GradScaler", None)
@@ -1205,7 +1215,7 @@ class InASet(Case):
 
 
 def adasum_of(vectors):
-    """The Adasum of a power of two of vectors, by the formula, in pairs."""
+    """Computes the Adasum of several vectors by the formula, in pairs. The number of vectors is a power of two."""
     while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
         vectors = [

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank dies in the middle of a training; ruedarun starts the job again, and the training ends with the same weights as without the
-failure."""
+"""A rank dies in the middle of a training, and ruedarun starts the job again. At the end, the weights are the same as
+without the failure.
+"""
 
 import os
 import pathlib
@@ -27,7 +28,7 @@ class Restarts(unittest.TestCase):
             place = pathlib.Path(made)
             whole = self.run_job(place / "commits", place / "whole.pt")
             self.assertEqual(whole.returncode, 0, whole.stderr)
-            self.assertEqual(list((place / "commits").iterdir()), [])  # a job that has ended well leaves nothing
+            self.assertEqual(list((place / "commits").iterdir()), [])  # a job that has succeeded leaves no file behind
             for step, rank in ((3, 1), (8, 0)):
                 with self.subTest(step=step, rank=rank):
                     failed = self.run_job(place / "commits", place / "failed.pt", step, rank)

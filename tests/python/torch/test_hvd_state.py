@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The state that must be equal on all ranks at the start: parameters, the state of every optimizer of torch.optim,
-objects, and process sets."""
+"""Tests the state that must be equal on all ranks at the start: parameters, the state of every optimizer of
+torch.optim, objects, and process sets.
+"""
 
 import collections
 import copy
@@ -34,7 +35,7 @@ def model_of(seed: int) -> torch.nn.Module:
 
 
 def same(left, right) -> bool:
-    """Compares state dicts: the values, and the types if they are not tensors."""
+    """Compares state dicts. Compares all values, and also the types of values that are not tensors."""
     if isinstance(left, torch.Tensor):
         return isinstance(right, torch.Tensor) and left.dtype == right.dtype and torch.equal(left, right)
     if isinstance(left, dict):
@@ -95,10 +96,10 @@ class Parameters(unittest.TestCase):
         self.assertTrue((mine["half"] == 0).all() and mine["mask"].item())
 
 
-#: Arguments that an optimizer needs or that give it more state.
+#: Arguments that some optimizers need, or with which they have more state.
 SPECIAL = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.9, "centered": True}, "Adam": {"amsgrad": True}}
-# Optimizers that cannot be tested here: some cannot train dense layers on the CPU, LBFGS is refused, and Muon only
-# accepts matrices.
+# Optimizers that this file cannot test. Some cannot train dense layers on the CPU, Rueda does not accept LBFGS, and
+# Muon accepts only matrices.
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
@@ -134,13 +135,13 @@ class States(unittest.TestCase):
                     train(reference_model, reference, trained)
                     self.assertTrue(same(optimizer.state_dict(), reference.state_dict()), name)
                     self.assertIs(optimizer.param_groups[0], group)
-                    # The following steps give the same results, too.
+                    # The next steps also give the same results.
                     train(model, optimizer, 2)
                     train(reference_model, reference, 2)
                     self.assertTrue(same(dict(model.state_dict()), dict(reference_model.state_dict())), name)
 
     def test_gradients_are_zeros_where_there_was_no_state(self):
-        """Horovod creates the optimizer's state by a step with zero gradients. Programs then add to .grad, or read
+        """Horovod creates the optimizer's state by a step with zero gradients. Some programs then add to .grad, or read
         it."""
         for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.SparseAdam):
             with self.subTest(kind.__name__):

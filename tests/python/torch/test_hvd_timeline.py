@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The timeline: one file of all ranks that is valid JSON at any time, with every operation from its start to its end."""
+"""Tests the timeline: one file for all ranks, which is valid JSON at any time, and which contains every operation from
+its start to its end.
+"""
 
 import json
 import os
@@ -62,7 +64,7 @@ class Timeline(unittest.TestCase):
                 file.write('[\n{"name": "of an earlier job"}\n]\n')
         hvd.barrier()
         hvd.start_timeline(self.path, mark_cycles=True)
-        hvd.start_timeline(self.path)  # which it does already
+        hvd.start_timeline(self.path)  # this file is already being written
         self.train()
         hvd.allgather(torch.ones(2), name="rows")
         hvd.allreduce(torch.ones(2))
@@ -73,7 +75,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual({event["pid"] for event in events}, set(range(hvd.size())))
         names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
         self.assertEqual(len(names), hvd.size())
-        reduced = 3 if hvd.size() > 1 else 0  # steps; a job of one rank reduces nothing
+        reduced = 3 if hvd.size() > 1 else 0  # only steps are recorded, because a job of one rank reduces nothing
         for rank in range(hvd.size()):
             mine = [event for event in events if event["pid"] == rank and event["ph"] in "be"]
             for name, count in (("allreduce.0.weight", reduced), ("allreduce.1.bias", reduced), ("allgather.rows", 1)):

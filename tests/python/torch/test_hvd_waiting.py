@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A thread that waits for other ranks leaves the GIL and the core to others. Started with 2 ranks; rank 1 comes late."""
+"""Tests that a thread which waits for other ranks leaves the GIL and the core to other threads. Runs with 2 ranks; rank
+1 comes late.
+"""
 
 import threading
 import time
@@ -10,9 +12,11 @@ import rueda.torch as hvd
 import torch
 
 LATE = 0.4  # seconds
-#: The allowed share of CPU time during the wait. A loop that polls, or a thread that keeps asking for the GIL, would use most of the time.
+#: The allowed share of CPU time during the wait. A loop that polls, or a thread that repeatedly takes the GIL, would
+#: use most of the time.
 CPU_SHARE = 0.1
-#: The smallest allowed count of the other thread's loop per millisecond. It normally reaches hundreds, unless other processes use the CPU.
+#: The other thread counts in a loop; this is the smallest allowed count per millisecond. The count normally reaches
+#: hundreds, unless other processes use the CPU.
 LEAST_COUNT = 10_000
 
 
@@ -26,7 +30,7 @@ def tearDownModule():
 
 
 class Counter:
-    """A Python thread that is busy, and counts how far it gets."""
+    """A busy Python thread that counts the turns of its loop."""
 
     def __enter__(self):
         self.count = 0
@@ -46,7 +50,7 @@ class Counter:
 
 class Waiting(unittest.TestCase):
     def waits(self):
-        """Each kind of waiting, by name: rank 0 begins it, rank 1 makes it complete when it has slept."""
+        """Returns each kind of wait, by name. Rank 0 starts the wait, and rank 1 sleeps and then makes it complete."""
         tensor = torch.ones(1000)
         yield "allreduce_", lambda: hvd.allreduce_(tensor, name="waiting", op=hvd.Sum)
         yield "synchronize", lambda: hvd.synchronize(hvd.allreduce_async_(tensor, name="waiting", op=hvd.Sum))
@@ -67,7 +71,7 @@ class Waiting(unittest.TestCase):
     def test_no_cpu(self):
         for name, wait in self.waits():
             with self.subTest(wait=name):
-                wait()  # things that are created at the first use
+                wait()  # creates the objects that are made at the first use
                 hvd.barrier()
                 if hvd.rank() == 1:
                     time.sleep(LATE)
@@ -77,11 +81,11 @@ class Waiting(unittest.TestCase):
                 if hvd.rank() == 0:
                     self.assertGreater(waited, LATE / 2)
                     self.assertLess(time.thread_time() - thread, CPU_SHARE * waited)
-                    # Rueda's own thread sleeps as well.
+                    # Rueda's own thread also sleeps.
                     self.assertLess(time.process_time() - process, CPU_SHARE * waited)
 
     def test_other_threads_run(self):
-        """Without the GIL the other thread would stand still for all of the wait."""
+        """If the wait kept the GIL, the other thread could not run during the whole wait."""
         for name, wait in self.waits():
             with self.subTest(wait=name):
                 hvd.barrier()

@@ -10,24 +10,25 @@
 
 namespace rueda::explorer {
 
-/// Which transitions of a schedule happened before which others. The order follows from the order within a process,
-/// from conflicting footprints, and from causes that the caller adds. A transition of a thread and its own buffer do
-/// not conflict: a load before or after the flush sees the same value.
+/// Knows which transitions of a schedule happened before which other transitions. The order follows from the order
+/// within a process, from conflicting footprints, and from causes that the caller adds. A transition of a thread does
+/// not conflict with a transition of the thread's own buffer, because a load sees the same value before and after the
+/// flush.
 class Causality {
 public:
     using Clock = VectorClock<kMaxProcesses>;
 
     void clear();
-    /// The transitions that race with what `process` did now (not yet recorded). They conflict with it, and only the
-    /// conflict orders them before it.
+    /// Returns the transitions that race with the present transition of `process`, which is not recorded yet. They
+    /// conflict with it, and only this conflict orders them before it.
     [[nodiscard]] std::vector<std::uint32_t> races(std::size_t process, const Footprint& footprint) const;
-    /// Considers the schedule as it was before `event`, without the transitions that came after `event` because of it.
-    /// Returns the processes that could have moved first on the way to what `process` did now.
+    /// Considers the schedule before `event`, followed by the later transitions that do not depend on `event`, and the
+    /// present transition of `process`. Returns the processes that could have moved first in this continuation.
     [[nodiscard]] ProcessSet initials(std::uint32_t event, std::size_t process, const Footprint& footprint) const;
     /// Records the next transition of the schedule.
     void record(std::size_t process, const Footprint& footprint);
 
-    /// Says that the next transition of `process` comes after `event`.
+    /// Adds the rule that the next transition of `process` comes after `event`.
     void add_cause(std::size_t process, std::uint32_t event) { known_[process].join(events_[event].clock); }
     void add_process_as_cause(std::size_t process, std::size_t cause) { known_[process].join(known_[cause]); }
     void add_writes_as_cause(std::size_t process, std::uint32_t location);
@@ -36,7 +37,7 @@ private:
     struct Event {
         std::size_t process;
         Footprint footprint;
-        Clock clock;  // for process p: the number of its last known transition + 1
+        Clock clock;  // for each process: 1 + the number of its last known transition
     };
     struct Location {
         std::array<std::uint32_t, kMaxProcesses> last_read{};   // number of the transition + 1

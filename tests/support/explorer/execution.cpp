@@ -57,7 +57,7 @@ void write_bytes(const void* address, std::uint8_t bytes, std::uint64_t value) {
     }
 }
 
-/// Used if no exploration is running, so there are no threads.
+/// Used while no exploration is running. Then there are no threads.
 Outcome apply_at_once(const Operation& operation, void* address) {
     Outcome outcome;
     outcome.before = read_bytes(address, operation.bytes);
@@ -69,7 +69,7 @@ Outcome apply_at_once(const Operation& operation, void* address) {
     return outcome;
 }
 
-/// Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
+/// Fibonacci hashing: Knuth, The Art of Computer Programming 3, section 6.4.
 [[nodiscard]] std::size_t scattered(const void* address) {
     return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(address) * 0x9E3779B97F4A7C15U >> 32U);
 }
@@ -174,7 +174,7 @@ void Execution::begin(const std::function<void()>& setup) {
     }
 }
 
-/// Runs the thread's own code until it asks for the next operation, ends, or fails.
+/// Runs the thread's own code until the code asks for the next operation, ends, or fails.
 void Execution::advance(std::size_t number) {
     Thread& thread = threads_[number];
     thread.asking = false;
@@ -187,7 +187,7 @@ void Execution::advance(std::size_t number) {
     describe_next(number);
     look_again_after_pause(number);
     if (needs_empty_buffer(number) && buffer_is_empty(number)) {
-        // The transitions of the thread's own buffer come first, as if they were the thread's.
+        // The earlier transitions of the thread's own buffer count as transitions of the thread.
         transition_.after_own_buffer |= only(number);
     }
 }
@@ -220,7 +220,8 @@ void Execution::describe_next(std::size_t number) {
     }
 }
 
-/// A value may have changed between the thread's look and its pause(), so the thread may have missed the change.
+/// A value may have changed after the thread loaded it and before the thread called pause(). Then the thread has missed
+/// the change.
 void Execution::look_again_after_pause(std::size_t number) {
     Thread& thread = threads_[number];
     if (!thread.paused) {
@@ -231,7 +232,7 @@ void Execution::look_again_after_pause(std::size_t number) {
         thread.noticed = thread.noticed || view(number, watched.object, watched.bytes) != watched.value;
     }
     if (thread.watched.size() > 1) {
-        // Another change could have come first, and could have ended the pause earlier.
+        // Another change could have come first and ended the pause earlier.
         for (const Seen& watched : thread.watched) {
             thread.next_footprint.push_back(value_of(watched.object, false));
         }
@@ -240,8 +241,8 @@ void Execution::look_again_after_pause(std::size_t number) {
     }
 }
 
-/// The order of the writes of one object was already chosen. That the thread continues follows from it, and is no
-/// further choice.
+/// The order in which the object is written was already chosen. This order determines that the thread continues, so
+/// there is no further choice.
 void Execution::let_go_on(std::size_t number) {
     transition_.write_causes.push_back({number, value_of(threads_[number].watched.front().object, false).location});
 }
@@ -252,7 +253,7 @@ const Footprint& Execution::footprint(std::size_t process) const {
 
 bool Execution::needs_empty_buffer(std::size_t number) const {
     const Thread& thread = threads_[number];
-    // A locked instruction empties the buffer, and so does the kernel on both futex paths (smp_mb in kernel/futex).
+    // A locked instruction empties the buffer. Both futex calls also empty it (smp_mb in kernel/futex).
     return memory_ == Memory::store_buffers && thread.asking && thread.next.kind != OperationKind::load &&
            !goes_to_buffer(thread.next);
 }
@@ -399,7 +400,7 @@ Outcome Execution::apply_read_modify_write(std::size_t number, const Operation& 
         return outcome;
     }
     acquire(number, operation.object, operation.order);
-    // A read-modify-write continues the release sequence from which it reads, whatever its own order is.
+    // A read-modify-write continues the release sequence from which it reads, whatever memory order it has.
     object.released.join(release(number, operation.order));
     see_own(number, operation.object, outcome.after);
     commit(number, operation.object, operation.bytes, outcome.after);
@@ -469,13 +470,13 @@ const Execution::BufferedStore* Execution::newest_buffered(std::size_t number, s
     return nullptr;
 }
 
-/// The value as this thread sees it.
+/// Returns the value that this thread sees.
 std::uint64_t Execution::view(std::size_t number, std::uint32_t object, std::uint8_t bytes) const {
     const BufferedStore* const own = newest_buffered(number, object);
     return own != nullptr ? own->value : read_bytes(objects_[object].address, bytes);
 }
 
-/// Only the first look since the last pause() counts, because each turn of the loop begins with it.
+/// Only the first load since the last pause() counts, because each turn of the loop begins with this load.
 void Execution::see(std::size_t number, const Operation& operation, std::uint64_t value) {
     std::vector<Seen>& seen = threads_[number].seen;
     for (const Seen& known : seen) {
@@ -486,7 +487,7 @@ void Execution::see(std::size_t number, const Operation& operation, std::uint64_
     seen.push_back({operation.object, operation.bytes, value});
 }
 
-/// A value that the paused thread itself wrote does not end its pause.
+/// If the paused thread itself wrote the value, the value does not end the pause.
 void Execution::see_own(std::size_t number, std::uint32_t object, std::uint64_t value) {
     for (Seen& known : threads_[number].seen) {
         if (known.object == object) {
@@ -596,7 +597,7 @@ void Execution::note_failure(Failure failure, std::string_view text) {
     }
 }
 
-/// Leaves the fiber without unwinding, so nothing on its stack may own memory.
+/// Leaves the fiber without unwinding its stack. So no object on the stack may own memory.
 void Execution::leave() {
     if (running_ < 0) {
         throw FailedOutsideThreads{};

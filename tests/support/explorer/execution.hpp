@@ -22,16 +22,16 @@ using SyncClock = VectorClock<kMaxThreads>;
 /// The state of an address within one schedule.
 struct Object {
     const void* address = nullptr;
-    const char* name = nullptr;  ///< null: reports show its number
+    const char* name = nullptr;  ///< if null, reports show the object's number
     int index = -1;
-    SyncClock released;  ///< the past that a thread learns when it reads the present value with acquire
+    SyncClock released;  ///< what a thread learns of the past if it reads the present value with acquire
     int plain_writer = -1;
     std::uint32_t plain_write_time = 0;
     std::array<std::uint32_t, kMaxThreads> plain_read_times{};
 };
 
-/// The addresses in the order of their first use. This order is the same each time a schedule runs; the addresses may
-/// differ.
+/// The addresses in the order of their first use. Each time a schedule runs, the order is the same, while the addresses
+/// may differ.
 class ObjectTable {
 public:
     ObjectTable();
@@ -45,30 +45,31 @@ private:
     void insert(std::uint32_t number);
 
     std::vector<Object> objects_;
-    std::vector<std::uint32_t> buckets_;  // object number + 1; 0 means free; the size is a power of two
+    // A hash table of object numbers + 1; 0 means that the slot is free. Its size is a power of two.
+    std::vector<std::uint32_t> buckets_;
 };
 
-/// The effects of the last transition that the search for other schedules needs to know.
+/// Those effects of the last transition that are important for the search for other schedules.
 struct Transition {
     Footprint footprint;
-    /// The threads whose next transition needed an empty buffer, which is empty now.
+    /// The threads whose next transition had to wait for an empty buffer. The buffer is empty now.
     ProcessSet after_own_buffer = 0;
     struct Cause {
         std::size_t process;
         std::uint32_t event;
     };
-    /// The next transition of `process` cannot come before `event`.
+    /// The rule that the next transition of `process` cannot come before `event`.
     std::vector<Cause> causes;
     struct WriteCause {
         std::size_t process;
         std::uint32_t location;
     };
-    /// The next transition of `process` cannot come before the present value of `location`.
+    /// The rule that the next transition of `process` cannot come before the last write to `location`.
     std::vector<WriteCause> write_causes;
 };
 
-/// One run of one schedule: the threads, the operations that they ask for next, the memory with its buffers, and the
-/// race detector. Threads: one operating-system thread, which has at most one Execution.
+/// One run of one schedule. It contains the threads, their next operations, the memory with its buffers, and the race
+/// detector. Threads: one operating-system thread, which has at most one Execution.
 class Execution {
 public:
     Execution(const std::vector<std::function<void()>>& bodies, Memory memory, bool pause_waits);
@@ -77,26 +78,26 @@ public:
     Execution& operator=(const Execution&) = delete;
     [[nodiscard]] static Execution* current();
 
-    /// Creates the state and runs every thread up to its first operation.
+    /// Creates the state, and runs every thread until its first operation.
     void begin(const std::function<void()>& setup);
     [[nodiscard]] ProcessSet enabled() const;
     [[nodiscard]] bool all_finished() const;
-    /// The footprint of the next transition of a process, which must have one.
+    /// Returns the footprint of a process's next transition. The process must have a next transition.
     [[nodiscard]] const Footprint& footprint(std::size_t process) const;
-    /// Store buffers: whether the next operation of the thread waits for its buffer to be empty (or has seen that it
-    /// is).
+    /// With store buffers: returns true if the thread's next operation needs an empty buffer, even if the buffer is
+    /// already empty.
     [[nodiscard]] bool needs_empty_buffer(std::size_t thread) const;
     [[nodiscard]] bool buffer_is_empty(std::size_t thread) const;
     const Transition& step(std::size_t process);
     [[nodiscard]] std::uint32_t events() const { return events_; }
     [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
     [[nodiscard]] const ObjectTable& objects() const { return objects_; }
-    /// For example "thread 1 sleeps on bell", for the threads that have not ended.
+    /// Describes the threads that have not ended, for example "thread 1 sleeps on bell".
     [[nodiscard]] std::string describe_waiting() const;
 
-    /// Only the first failure is kept.
+    /// Reports a failure. Only the first failure is stored.
     void note_failure(Failure failure, std::string_view text);
-    /// On a thread, abandons the thread; in setup and check, throws.
+    /// Called by a thread, it abandons the thread. Called in setup or check, it throws an exception.
     [[noreturn]] void leave();
     [[nodiscard]] Failure failure() const { return failure_; }
     [[nodiscard]] const std::string& failure_text() const { return failure_text_; }
@@ -121,16 +122,16 @@ private:
     };
     struct Thread {
         std::unique_ptr<Fiber> fiber;
-        bool asking = false;    // `next` is the operation that it asks for
-        bool sleeping = false;  // in a futex call, on the object of `next`
+        bool asking = false;    // the thread asks for the operation `next`
+        bool sleeping = false;  // the thread sleeps in a futex call, on the object of `next`
         bool finished = false;
         bool paused = false;
-        bool noticed = false;  // a value changed after it paused
+        bool noticed = false;  // if set, a value has changed since the thread paused
         Operation next;
         Footprint next_footprint;
         Outcome outcome;
-        std::vector<Seen> seen;     // values read since the last pause
-        std::vector<Seen> watched;  // while paused: values whose change lets it go on
+        std::vector<Seen> seen;     // the values that the thread has read since its last pause
+        std::vector<Seen> watched;  // while the thread is paused: if one of these values changes, the thread continues
         std::vector<BufferedStore> buffer;
         Footprint flush_footprint;
         SyncClock sync;

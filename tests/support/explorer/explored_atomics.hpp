@@ -12,18 +12,18 @@
 
 namespace rueda::explorer {
 
-/// Passes an operation to the exploration that runs on this thread. Without one, and in setup and check, the operation
-/// takes effect at once.
+/// Passes an operation to the exploration that runs on this thread. If there is none, or in setup and check, the
+/// operation takes effect at once.
 Outcome perform(Operation operation, void* address);
 void pause();
-/// For ExploredPlain: informs the race detector. This is not a scheduling point.
+/// Used by ExploredPlain: informs the race detector of an access. An access is not a scheduling point.
 void observe_plain(OperationKind kind, const void* address, std::uint64_t value);
 
-/// Gives an object a name in schedules: "slot", or "slot[3]" with an index. Call it in setup; `name` must outlive the
-/// exploration.
+/// Gives an object a name for schedules: "slot" or, with an index, "slot[3]". Call it in setup. `name` must stay valid
+/// until the exploration ends.
 void label(const void* object, const char* name, int index = -1);
 
-/// Has the same size and alignment as T, so that layouts can be asserted.
+/// This class has the same size and alignment as T, so that protocols can assert their layouts.
 template <class T>
 class ExploredAtomic {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t));
@@ -77,7 +77,7 @@ public:
     bool compare_exchange_strong(T& expected, T desired, std::memory_order order = std::memory_order_seq_cst) {
         return compare_exchange_strong(expected, desired, order, failure_order(order));
     }
-    /// Never fails spuriously here: a loop around it behaves the same with the strong version.
+    /// Here it never fails spuriously, because a loop around it behaves in the same way with the strong version.
     bool compare_exchange_weak(T& expected, T desired, std::memory_order success, std::memory_order failure) {
         return compare_exchange_strong(expected, desired, success, failure);
     }
@@ -110,8 +110,8 @@ private:
     mutable T value_{};
 };
 
-/// The policy for protocols under exploration, in place of base::StdAtomics. A futex wait has no timeout here, whatever
-/// the caller asks for, so that a lost wake-up shows as a deadlock.
+/// The atomics policy for protocols under exploration. It replaces base::StdAtomics. Its futex waits have no timeout,
+/// whatever the caller asks for. So a lost wake-up is reported as a deadlock.
 struct ExploredAtomics {
     template <class T>
     using Atomic = ExploredAtomic<T>;
@@ -127,8 +127,8 @@ struct ExploredAtomics {
     static void pause() { explorer::pause(); }
 };
 
-/// Ordinary memory. Two accesses of different threads, at least one of them a write, are reported as a race if no chain
-/// of release and acquire orders them.
+/// Ordinary memory. If two threads access it, and at least one of them writes, a chain of release and acquire must
+/// order the accesses. Otherwise the explorer reports a race.
 template <class T>
 class ExploredPlain {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -11,15 +11,17 @@
 #include "tests/support/explorer/execution.hpp"
 #include "tests/support/explorer/schedule_text.hpp"
 
-// Words used here: a *node* is a point of the current schedule where a process is chosen. Its *branches* are the
-// processes that must be tried there. A process *sleeps* at a node if an earlier branch has shown everything that
-// begins with the process; a transition that conflicts with its own wakes it.
+// This file uses the following words. A *node* is a point of the current schedule at which a process is chosen. The
+// *branches* of a node are the processes that must be tried there. A process *sleeps* at a node if an earlier branch
+// has already shown every continuation that begins with this process. It wakes when a transition conflicts with its own
+// next transition.
 //
 // Sleep sets: P. Godefroid, Partial-Order Methods for the Verification of Concurrent Systems (1996), chapter 5.
 // Branches by races: P. Abdulla, S. Aronsson, B. Jonsson and K. Sagonas, Optimal Dynamic Partial Order Reduction
-// (2014), algorithm 1 (source sets). The older algorithm of Flanagan and Godefroid (2005) loses schedules together with
-// sleep sets: a branch that sleeps is skipped, and with it the races that only its continuation would have shown. Bound
-// on preemptions: M. Musuvathi and S. Qadeer, Iterative Context Bounding (2007).
+// (2014), algorithm 1 (source sets). The older algorithm of Flanagan and Godefroid (2005) misses schedules if it is
+// combined with sleep sets. It skips a branch that sleeps, and so misses the races that only the continuation of this
+// branch would show.
+// Bound on preemptions: M. Musuvathi and S. Qadeer, Iterative Context Bounding (2007).
 
 namespace rueda::explorer {
 namespace {
@@ -74,7 +76,7 @@ private:
         }
     }
 
-    /// Runs the schedule of nodes_, and then a new continuation.
+    /// Runs the schedule of nodes_, and then extends it with new nodes.
     void run_threads() {
         causality_.clear();
         last_thread_ = kNobody;
@@ -100,7 +102,7 @@ private:
                 repeats = repeats || !add_node(enabled);
             }
             if (repeats) {
-                // The rest runs only so that the threads return and their stacks can be used again.
+                // The rest of the schedule runs only so that the threads return and their stacks can be used again.
                 execution_.step(prefer(enabled));
             } else {
                 const bool is_new = depth + 1 == nodes_.size();
@@ -131,7 +133,7 @@ private:
                                 "or on addresses");
     }
 
-    /// Returns false if all continuations from here were already explored.
+    /// Returns false if all continuations from this node were already explored.
     bool add_node(ProcessSet enabled) {
         Node node;
         node.enabled = enabled;
@@ -148,7 +150,8 @@ private:
         return true;
     }
 
-    /// Prefers to continue with the same thread. Failures are then found with few switches and are easier to read.
+    /// Continues with the same thread if possible. Then a failure is found with few switches, and its schedule is
+    /// easier to read.
     [[nodiscard]] std::size_t prefer(ProcessSet candidates) const {
         return last_thread_ != kNobody && contains(candidates, last_thread_) ? last_thread_ : lowest(candidates);
     }
@@ -202,8 +205,8 @@ private:
         }
     }
 
-    /// No process can disable another process's next transition here. Therefore every conflict can be tried in the
-    /// other order, by letting a process that leads there move first.
+    /// Here no process can disable another process's next transition. So the other order of every conflict can be
+    /// tried: a process that leads to the other order moves first.
     void branch_at_races(std::size_t process, const Footprint& footprint) {
         for (const std::uint32_t event : causality_.races(process, footprint)) {
             Node& node = nodes_[event];
@@ -214,7 +217,8 @@ private:
         }
     }
 
-    /// Goes back to the last node that has a branch left. Returns false if everything was seen.
+    /// Goes back to the last node that has an untried branch. Returns false if there is none, so everything was
+    /// explored.
     bool go_back() {
         while (!nodes_.empty()) {
             Node& node = nodes_.back();

@@ -32,9 +32,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// swapcontext makes two system calls, which would take most of the time of an exploration. On x86-64 a switch therefore
-// saves and loads only the callee-saved registers of the System V ABI (section 3.2.1) and the stack pointer. Elsewhere
-// it uses ucontext.
+// swapcontext makes two system calls. These would take most of the time of an exploration. So on x86-64, a switch saves
+// and loads only the stack pointer and the callee-saved registers of the System V ABI (section 3.2.1). On other
+// machines it uses ucontext.
 #if defined(__x86_64__) && !defined(RUEDA_EXPLORER_UCONTEXT)
 #define RUEDA_EXPLORER_X86_64 1
 extern "C" void rueda_explorer_switch(void** save_stack_pointer, void* stack_pointer) noexcept;
@@ -68,9 +68,10 @@ namespace rueda::explorer {
 namespace {
 
 constexpr std::size_t kGuardBytes = 4096;
-constexpr std::size_t kStackBytes = 256 * 1024;  // sanitizers triple the size of frames; untouched pages cost nothing
+// sanitizers triple the size of frames; pages that are never touched cost nothing
+constexpr std::size_t kStackBytes = 256 * 1024;
 
-// The first function on a new stack takes no argument on either path, so this passes the fiber.
+// On both paths, the first function on a new stack takes no argument. So this variable passes the fiber to it.
 Fiber* starting = nullptr;
 
 }  // namespace
@@ -113,8 +114,8 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), switch_(new S
         enter(self);
     };
 #if defined(RUEDA_EXPLORER_X86_64)
-    // What rueda_explorer_switch pops: six registers and the address to return to. Above them is the place of `first`'s
-    // own return address, so that the stack pointer is 8 mod 16 when `first` begins.
+    // The initial stack contains what rueda_explorer_switch pops: six registers and the return address. Above them is
+    // the place for the return address of `first`, so that the stack pointer is 8 mod 16 when `first` begins.
     auto* top = reinterpret_cast<std::uintptr_t*>(memory_ + kGuardBytes + kStackBytes) - 8;
     top[6] = reinterpret_cast<std::uintptr_t>(first);
     switch_->fiber = top;
@@ -136,7 +137,8 @@ Fiber::~Fiber() {
     __tsan_destroy_fiber(switch_->fiber_tsan);
 #endif
 #if defined(RUEDA_EXPLORER_ASAN)
-    // Frames that were never left stay poisoned, also for the next owner of these addresses.
+    // AddressSanitizer's poison of frames that were never left remains. Remove it, because other memory may get these
+    // addresses next.
     ASAN_UNPOISON_MEMORY_REGION(memory_, kGuardBytes + kStackBytes);
 #endif
     ::munmap(memory_, kGuardBytes + kStackBytes);

@@ -7,12 +7,12 @@
 
 namespace rueda::explorer {
 
-/// A separate stack on which a function runs until it suspends itself. After the function has returned, it can be
-/// started again on the same stack.
+/// A separate stack. A function runs on it until the function suspends itself. After the function has returned, it can
+/// be started again on the same stack.
 ///
-/// A fiber does not unwind: if it is destroyed while suspended, the objects on its stack are not destroyed.
+/// The destructor does not unwind the stack: if the fiber is suspended, the objects on its stack are not destroyed.
 ///
-/// Threads: owner and fiber run on one operating-system thread.
+/// Threads: the owner and the fiber run on the same operating-system thread.
 class Fiber {
 public:
     explicit Fiber(std::function<void()> body);
@@ -20,10 +20,10 @@ public:
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
-    /// Runs the function from where it suspended itself (or from its beginning, if it had returned) until it suspends
-    /// itself or returns. The owner calls this.
+    /// The owner calls it. Continues the function where it suspended itself, or starts it from its beginning if it has
+    /// returned. Returns when the function suspends itself or returns.
     void resume();
-    /// Returns to the owner. Called on the fiber.
+    /// The function on the fiber calls it. Suspends the function and returns to the owner.
     void suspend();
 
 private:

@@ -13,7 +13,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 
-// The litmus tests of x86: P. Sewell et al., x86-TSO: A Rigorous and Usable Programmer's Model (2010).
+// The litmus tests of x86 from P. Sewell et al., x86-TSO: A Rigorous and Usable Programmer's Model (2010).
 struct Litmus {
     Word x;
     Word y;

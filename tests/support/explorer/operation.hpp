@@ -11,9 +11,9 @@
 namespace rueda::explorer {
 
 inline constexpr std::size_t kMaxThreads = 8;
-/// First the threads, then their store buffers: process kMaxThreads + t is the buffer of thread t.
+/// Processes are first the threads, and then their store buffers: process kMaxThreads + t is the buffer of thread t.
 inline constexpr std::size_t kMaxProcesses = 2 * kMaxThreads;
-/// A set of processes, one bit each.
+/// A set of processes, with one bit for each process.
 using ProcessSet = std::uint32_t;
 
 [[nodiscard]] constexpr ProcessSet only(std::size_t process) { return ProcessSet{1} << process; }
@@ -39,7 +39,7 @@ enum class OperationKind : std::uint8_t {
     plain_write,
 };
 
-/// The operation that a thread asks for. Values are the object's bytes, zero-extended.
+/// The next operation of a thread. Values are the object's bytes, zero-extended.
 struct Operation {
     OperationKind kind = OperationKind::load;
     std::memory_order order = std::memory_order_seq_cst;
@@ -54,9 +54,9 @@ struct Operation {
 struct Outcome {
     std::uint64_t before = 0;
     std::uint64_t after = 0;
-    bool succeeded = true;    ///< compare_exchange: it swapped; futex_wait: it slept
-    bool buffered = false;    ///< a store went to the buffer, or a load came from it
-    ProcessSet affected = 0;  ///< futex_wake_all: the threads that it woke
+    bool succeeded = true;    ///< compare_exchange: true if it swapped; futex_wait: true if it slept
+    bool buffered = false;    ///< true if a store went to the buffer, or a load came from it
+    ProcessSet affected = 0;  ///< for futex_wake_all: the threads that it woke
 };
 
 /// One line of a schedule.
@@ -66,10 +66,11 @@ struct Step {
     Outcome outcome;
 };
 
-/// What a transition touches. Two transitions of different processes commute if they share no location, or only read
-/// the shared ones.
+/// The locations that a transition reads and writes. Two transitions of different processes commute if they share no
+/// location, or if both only read the shared locations.
 struct Access {
-    std::uint32_t location = 0;  ///< 2 × object for its value, 2 × object + 1 for the threads that sleep on it
+    /// 2 × object is the object's value; 2 × object + 1 is the set of threads that sleep on it
+    std::uint32_t location = 0;
     bool writes = false;
 };
 using Footprint = std::vector<Access>;
@@ -85,7 +86,7 @@ using Footprint = std::vector<Access>;
     return false;
 }
 
-/// A vector clock: for each process, how many of its transitions happened before.
+/// A vector clock. For each process, it contains how many of the process's transitions happened before.
 template <std::size_t Count>
 struct VectorClock {
     std::array<std::uint32_t, Count> at{};

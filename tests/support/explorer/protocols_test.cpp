@@ -12,8 +12,8 @@ namespace {
 using Catch::Matchers::Contains;
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 
-// A protocol for going to sleep until there is work. The sleeper says that it sleeps, looks once more, and waits on the
-// bell with the value that it read before.
+// A protocol in which a thread sleeps until there is work. The thread announces that it will sleep, checks for work
+// once more, and then waits on the bell. It passes the bell's value from before the check to the wait.
 struct Sleepers {
     Word work;
     Word asleep;
@@ -73,12 +73,12 @@ TEST_CASE("wrong ways to sleep are found as deadlocks", "[unit][explorer]") {
     };
     CHECK(is_lost({.looks_again = false}, Memory::sequentially_consistent));
     CHECK(is_lost({.ticket_first = false}, Memory::sequentially_consistent));
-    // Release order is enough only on a machine that never delays stores, and every real processor delays them.
+    // Release order would be sufficient only on a machine that never delays stores. Every real processor delays them.
     CHECK_FALSE(is_lost({.announce = std::memory_order_release}, Memory::sequentially_consistent));
     CHECK(is_lost({.announce = std::memory_order_release}, Memory::store_buffers));
 }
 
-// E. W. Dijkstra, Cooperating sequential processes (1965): Dekker's algorithm.
+// Dekker's algorithm, from E. W. Dijkstra, Cooperating sequential processes (1965).
 struct Dekker {
     std::array<Word, 2> wants;
     Word turn;
@@ -131,7 +131,8 @@ TEST_CASE("Dekker's algorithm: right under SC, wrong on x86 with release stores"
     CHECK_THAT(wrong.report, Contains("data race on counter") && Contains("into its buffer"));
 }
 
-// L. Lamport, Specifying concurrent program modules (1983): one producer, one consumer, two positions.
+// A queue with one producer, one consumer and two positions, from L. Lamport, Specifying concurrent program modules
+// (1983).
 struct Ring {
     static constexpr std::uint32_t kPlaces = 2;
     std::array<ExploredPlain<std::uint32_t>, kPlaces> places;
@@ -179,8 +180,8 @@ TEST_CASE("a ring of one producer and one consumer", "[unit][explorer]") {
     CHECK(right.passed());
     CHECK(right.schedules > 20);
     CHECK(ring(5, Ring::kPlaces, std::memory_order_relaxed, memory).failure == Failure::race);
-    // Room for one item more than there are places: the producer then writes where the consumer reads, or still has to
-    // read.
+    // This queue accepts one item more than it has places. So the producer may write to a place from which the consumer
+    // still reads.
     const auto wrong = ring(5, Ring::kPlaces + 1, std::memory_order_release, memory);
     CHECK((wrong.failure == Failure::race || wrong.failure == Failure::check));
 }

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Hosts for tests, on one machine: network namespaces connected by one switch, each with its own host name and its own
-/etc/hosts.
+"""Makes hosts for tests on one machine: network namespaces that one switch connects. Each has its own host name and its
+own /etc/hosts.
 
     with Hosts(2) as hosts:
         hosts.run(0, ["mpirun", "--host", "rueda-h0:1,rueda-h1:1", "hostname"])
 
-A namespace lives as long as the process that holds it. That process ends when this one does, however this one ends.
-So nothing stays behind: no interface, no file under /run/netns. Hosts have separate networks and names; processes,
-files and shared memory are those of the machine. Needs root (or its capabilities) and the tools ip, nsenter and
-unshare.
+A holder process keeps the namespaces of each host alive. When the process of this module ends, in whatever way, the
+holders also end. So nothing is left behind: no interface, and no file under /run/netns. Hosts have separate networks
+and names. They share the processes, files and shared memory of the machine. The module needs root (or its capabilities)
+and the tools ip, nsenter and unshare.
 
-As a program: hosts.py [--hosts N] [--rate 1gbit] -- command … runs the command on host 0 and returns its exit
-status, or 77 if such hosts cannot be created here.
+As a program, hosts.py [--hosts N] [--rate 1gbit] -- command … runs the command on host 0 and returns its exit status.
+The status is 77 if such hosts cannot be created here.
 """
 
 import argparse
@@ -27,15 +27,15 @@ import sys
 import tempfile
 import time
 
-SKIPPED = 77  # the exit status that CTest reports as "skipped"
+SKIPPED = 77  # CTest reports this exit status as "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
 LOOK = 0.1  # seconds between two checks for Ctrl-C
-PATIENCE = 15  # seconds that a command has to end after Ctrl-C
+PATIENCE = 15  # after Ctrl-C, a command has this many seconds to end
 
-# Holds the namespaces of a host until its standard input ends. That means that the process which created the host has
-# ended without closing it. The script then ends everything that runs on the host, and removes the folder. $3 is the
-# network of the machine itself, whose processes must not be ended.
+# Keeps the namespaces of a host alive until the standard input of this script ends. The input ends when the process
+# that created the host ends, even if that process did not close the host. Then the script ends everything that runs on
+# the host, and removes the folder. $3 is the network namespace of the machine itself; its processes must not be ended.
 HOLDER = """
 network=$(readlink /proc/$$/ns/net)
 [ -n "$network" ] && [ -n "$3" ] && [ "$network" != "$3" ] || exit 1
@@ -49,7 +49,8 @@ done
 rm -rf "$2"
 """
 
-# Replaces ssh: drops ssh's options, takes the host, and runs the rest there, in the small environment of a login.
+# Replaces ssh. The script ignores ssh's options, takes the name of the host, and runs the rest of the command line on
+# this host, in the small environment of a login.
 AGENT = """#!/bin/sh
 while :; do
     case "$1" in
@@ -67,7 +68,7 @@ exec nsenter --target "$pid" --net --uts --mount -- \\
 
 
 def why_not():
-    """The reason why such hosts cannot be created here, or nothing."""
+    """Returns the reason why such hosts cannot be created here, or None."""
     for tool in ("ip", "nsenter", "unshare"):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
@@ -81,8 +82,8 @@ def why_not():
 
 
 def why_no_limits():
-    """The reason why the links of such hosts cannot be limited here, or nothing. Delays do not need tc: slow_wire.py
-    makes them.
+    """Returns the reason why the links of such hosts cannot be limited here, or None. Delays do not need tc, because
+    slow_wire.py makes them.
     """
     if shutil.which("tc") is None:
         return "there is no tc"
@@ -94,13 +95,13 @@ def why_no_limits():
 
 
 class Hosts:
-    """Some hosts. Threads: one. Do not use the object after it is closed."""
+    """A group of hosts. Threads: one thread. Do not use the object after it is closed."""
 
     def __init__(self, count=2, rate=None, names=None, delay_ms=0):
         self.names = names or [f"{PREFIX}{number}" for number in range(count)]
         self.addresses = [f"{SUBNET}.{number + 1}" for number in range(len(self.names))]
         self.rate = rate
-        self.delay_ms = delay_ms  # delay of each packet, in each direction
+        self.delay_ms = delay_ms  # delay of each packet, for each direction
         self.holders = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-hosts-"))
         try:
@@ -148,7 +149,9 @@ class Hosts:
             raise RuntimeError("the wire between the test hosts could not be made")
 
     def _hold(self, name):
-        """Starts a process that keeps the namespaces of a host until it is killed or its standard input ends."""
+        """Starts a process that keeps the namespaces of a host alive. It ends when it is killed or when its standard
+        input ends.
+        """
         own_network = os.readlink("/proc/self/ns/net")
         holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "sh", "-c", HOLDER, "sh", name, str(self.folder), own_network],
@@ -156,8 +159,7 @@ class Hosts:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # Ctrl-C must reach only the command. The hosts stay until the command has ended properly, because it needs
-            # them.
+            # Ctrl-C must reach only the command. The command needs the hosts until it has ended properly.
             start_new_session=True,
         )
         self.holders.append(holder)
@@ -181,14 +183,18 @@ class Hosts:
             subprocess.run(["nsenter", "--target", str(pid), "--net", "tc", *shape.split()], check=True)
 
     def on_host(self, number, command, folder=None):
-        """Returns the command line that runs `command` on a host, in `folder` or in this process' own folder."""
-        # A new mount namespace begins in its root, so the folder must be entered by its name.
+        """Returns the command line that runs `command` on a host. The command runs in `folder` or, without it, in this
+        process's own folder.
+        """
+        # In a new mount namespace, a process starts in the root folder. So the folder must be entered by its name.
         script = 'cd "$1" && shift && exec "$@"'
         enter = ["nsenter", "--target", str(self.holders[number + 1].pid), "--net", "--uts", "--mount", "--"]
         return [*enter, "sh", "-c", script, "sh", str(folder or os.getcwd()), *command]
 
     def environment(self):
-        """The environment in which launchers reach the hosts: the agent in place of ssh, and the network to use."""
+        """Returns the environment that launchers need to reach the hosts. It names the replacement of ssh and the
+        network to use.
+        """
         network = f"{SUBNET}.0/24"
         return {
             "OMPI_MCA_plm_rsh_agent": str(self.agent),
@@ -210,11 +216,11 @@ class Hosts:
         return subprocess.run(self.on_host(number, command, options.pop("cwd", None)), env=env, **options)
 
     def unplug(self, number):
-        """Pulls the host's cable: nothing arrives any more, and no side is told."""
+        """Pulls the host's cable. From then on no packet arrives, and neither side is notified."""
         self._ip(self.holders[0].pid, f"link set p{number} nomaster down")
 
     def processes(self):
-        """The processes that run on the hosts, except those that hold the hosts: {pid: command line}."""
+        """Returns the processes that run on the hosts: {pid: command line}. The holder processes are not included."""
         spaces = set()
         for holder in self.holders:
             with contextlib.suppress(OSError):
@@ -232,7 +238,7 @@ class Hosts:
         return found
 
     def wait_until_empty(self, seconds=10):
-        """Waits for the last processes to end; returns those that remain."""
+        """Waits until the last processes have ended. Returns the processes that still run."""
         deadline = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -252,12 +258,13 @@ class Hosts:
 
 
 def run_to_its_end(hosts, command):
-    """Runs the command and returns its exit status as a shell would. Ctrl-C reaches the command as well, which then has
+    """Runs the command and returns its exit status as a shell would. Ctrl-C also reaches the command, which then has
     some time to end.
     """
-    ends = []  # the times at which the command is to be killed, one for each Ctrl-C
+    ends = []  # for each Ctrl-C, the time at which the command must be killed
 
-    # An exception is not used here: if it came between waitpid() and storing its result, the status would be lost.
+    # The signal handler raises no exception. If an exception came between waitpid() and storing its result, the status
+    # would be lost.
     before = signal.signal(signal.SIGINT, lambda *_: ends.append(time.monotonic() + (0 if ends else PATIENCE)))
     try:
         process = hosts.popen(0, command)
@@ -285,7 +292,7 @@ def main():
     try:
         with Hosts(options.hosts, options.rate) as hosts:
             return run_to_its_end(hosts, options.command)
-    except KeyboardInterrupt:  # Ctrl-C came before or after the command ran
+    except KeyboardInterrupt:  # Ctrl-C came before the command started or after it ended
         return 128 + signal.SIGINT
 
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A switch that delays packets. slow_wire.py MILLISECONDS PORT… forwards each packet that arrives at a port to all
-other ports, after this delay. For kernels without a delaying queue (netem). Prints "ready", and runs until it is
-killed.
+"""A switch that delays packets, for kernels without a delaying queue (netem). slow_wire.py MILLISECONDS PORT… forwards
+each packet that arrives at a port to all other ports, after this delay. It prints "ready", and runs until it is killed.
 """
 
 import collections
@@ -13,9 +12,11 @@ import socket
 import sys
 import time
 
-# linux/if_packet.h, linux/if_ether.h
+# these values are from linux/if_packet.h and linux/if_ether.h
 SOL_PACKET = 263
-PACKET_VNET_HDR = 15  # packets as the kernel holds them: several segments in one, with checksums not yet computed
+# With this option, a socket receives packets in the kernel's form: several segments in one packet, and checksums that
+# are not computed yet.
+PACKET_VNET_HDR = 15
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
 LONGEST = 1 << 17
@@ -34,19 +35,19 @@ def open_port(name):
 def main():
     delay = float(sys.argv[1]) / 1000
     ports = [open_port(name) for name in sys.argv[2:]]
-    late = collections.deque()  # (when it is due, the port it came from, packet)
+    late = collections.deque()  # (time at which to send it, the port at which it arrived, packet)
     print("ready", flush=True)
     while True:
         wait = max(0, late[0][0] - time.monotonic()) if late else None
         for port in select.select(ports, [], [], wait)[0]:
-            with contextlib.suppress(BlockingIOError, OSError):  # fails if a cable was pulled
+            with contextlib.suppress(BlockingIOError, OSError):  # this fails if a cable was pulled
                 while True:
                     late.append((time.monotonic() + delay, port, port.recv(LONGEST)))
         while late and late[0][0] <= time.monotonic():
             _, whence, packet = late.popleft()
             for port in ports:
                 if port is not whence:
-                    # if the queue is full the packet is lost, as on a wire
+                    # if the queue is full, the packet is lost, as on a real wire
                     with contextlib.suppress(BlockingIOError, OSError):
                         port.send(packet)
 

@@ -27,7 +27,7 @@
 namespace rueda::tests::detail {
 namespace {
 
-// What a child writes into its pipe. A message consists of its kind, two lengths, and two texts.
+// The messages that a child writes into its pipe. A message consists of its kind, two lengths, and two texts.
 enum class Message : std::uint32_t { value = 1, threw = 2, returned = 3 };
 struct MessageHead {
     Message kind;
@@ -43,7 +43,7 @@ void write_all(int fd, std::string_view bytes) {
             continue;
         }
         if (count <= 0) {
-            return;  // the test has ended, and that kills this process
+            return;  // the test has ended; because of this, the kernel kills this process
         }
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
@@ -57,7 +57,7 @@ void send(int fd, Message kind, std::string_view key, std::string_view text) {
     write_all(fd, bytes);
 }
 
-/// Catch's handlers would run Catch's reporters in the child.
+/// Removes Catch's signal handlers, because they would run Catch's reporters in the child.
 void forget_signal_handlers() {
     for (const int number : {SIGINT, SIGILL, SIGFPE, SIGSEGV, SIGTERM, SIGABRT, SIGBUS}) {
         ::signal(number, SIG_DFL);
@@ -65,7 +65,8 @@ void forget_signal_handlers() {
     std::set_terminate(std::abort);
 }
 
-/// Exit statuses of children whose message says how the body ended. Any other status was set by the body itself.
+/// If a child ends with one of these exit statuses, its message says how the body ended. Any other status was set by
+/// the body itself.
 constexpr int kReturnedStatus = 0;
 constexpr int kThrewStatus = 70;
 
@@ -88,7 +89,7 @@ constexpr int kThrewStatus = 70;
     }
     std::cout.flush();
     std::fflush(nullptr);
-    ::_exit(status);  // runs no atexit handlers, and no destructors of the test program's statics
+    ::_exit(status);  // runs neither atexit handlers nor destructors of the test program's static objects
 }
 
 [[nodiscard]] std::string fresh_socket_name() {
@@ -97,7 +98,7 @@ constexpr int kThrewStatus = 70;
                        std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-/// The processes, from the time they are forked until the last one is reaped.
+/// The child processes, from the fork until the last one is reaped.
 class Children {
 public:
     Children(const std::function<void(RankContext&)>& body, Board& board) : board_(board) {
@@ -123,7 +124,7 @@ public:
         collect();
     }
 
-    /// Reads what the children write until all have ended; kills them after the deadline.
+    /// Reads what the children write until all of them have ended. After the deadline, kills them.
     void collect() {
         while (std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.pid > 0; })) {
             wait_for_something();
@@ -159,7 +160,7 @@ public:
 private:
     struct Child {
         pid_t pid = -1;
-        base::UniqueFd end;   // a pidfd; readable when the process has ended
+        base::UniqueFd end;   // a pidfd, which becomes readable when the process has ended
         base::UniqueFd pipe;  // non-blocking
         std::string received;
         bool said_its_end = false;
@@ -175,7 +176,7 @@ private:
         child.pipe = base::UniqueFd(ends[0]);
         base::UniqueFd theirs(ends[1]);
         ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-        // Otherwise every child would also write what is in these buffers.
+        // Empty these buffers, because otherwise every child would also write their contents.
         std::cout.flush();
         std::fflush(nullptr);
         const pid_t test = ::getpid();
@@ -186,7 +187,7 @@ private:
         if (pid == 0) {
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (::getppid() != test) {
-                ::_exit(kThrewStatus);  // the test died before the line above
+                ::_exit(kThrewStatus);  // the test died before prctl() took effect
             }
             close_others();
             ways_.report = [pipe = theirs.value()](int, const std::string& key, const std::string& value) {
@@ -199,7 +200,7 @@ private:
         child.end = base::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     }
 
-    /// In a child: closes the ends of the pipes that belong to the test.
+    /// Called in a child. Closes the ends of the pipes that belong to the test.
     void close_others() {
         for (Child& other : children_) {
             other.pipe.reset();
@@ -215,7 +216,7 @@ private:
                 entries.push_back({child.pipe.value(), POLLIN, 0});
             }
         }
-        // without pidfds in the kernel, processes are checked this often
+        // if the kernel has no pidfds, processes are checked at this interval
         constexpr auto kLongest = std::chrono::milliseconds(100);
         const auto rest =
             std::chrono::ceil<std::chrono::milliseconds>(board_.deadline() - std::chrono::steady_clock::now());
@@ -223,7 +224,7 @@ private:
         ::poll(entries.data(), entries.size(), static_cast<int>(limit.count()));
     }
 
-    /// Does not reap the process, so its number is not given to another process yet.
+    /// Does not reap the process. So the kernel cannot give its number to another process yet.
     [[nodiscard]] static bool has_ended(pid_t pid) {
         siginfo_t info{};
         return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;

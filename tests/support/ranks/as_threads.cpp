@@ -15,7 +15,8 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// The n-th control plane of each rank; all n-th planes share one hub.
+/// The control planes of each rank, in the order in which the rank opened them. The n-th planes of all ranks share one
+/// hub.
 class ThreadPlanes {
 public:
     explicit ThreadPlanes(int size) : ended_(static_cast<std::size_t>(size), false) {}
@@ -28,7 +29,7 @@ public:
         }
         return std::move(hubs_[static_cast<std::size_t>(number)][static_cast<std::size_t>(rank)]);
     }
-    /// When a rank has ended, the planes that it did not open are closed, so that no other rank waits for it.
+    /// When a rank has ended, closes the planes that the rank did not open, so that no other rank waits for it.
     void close(int rank) {
         const std::lock_guard lock(mutex_);
         ended_[static_cast<std::size_t>(rank)] = true;
@@ -51,7 +52,7 @@ private:
     std::vector<std::vector<std::unique_ptr<collectives::ControlPlane>>> hubs_;
 };
 
-/// Ends the test at the deadline, because a thread cannot be killed.
+/// Ends the whole test at the deadline, because a single thread cannot be killed.
 class Watchdog {
 public:
     explicit Watchdog(const Board& board) : thread_([this, &board] { watch(board); }) {}

@@ -19,8 +19,9 @@
 namespace rueda::tests::detail {
 namespace {
 
-constexpr std::size_t kWords = 12;     // words for a phase's text
-constexpr std::size_t kPhases = 1024;  // phases remembered for each rank; the oldest are forgotten
+constexpr std::size_t kWords = 12;  // words for a phase's text
+// number of phases that the board stores for each rank; older phases are forgotten
+constexpr std::size_t kPhases = 1024;
 constexpr std::size_t kTextBytes = kWords * sizeof(std::uint64_t);
 
 [[nodiscard]] std::uint64_t now_nanoseconds() {
@@ -34,7 +35,7 @@ using Words = std::array<std::uint64_t, kWords>;
     return words;
 }
 
-/// FNV-1a, 64 bits, of the part of the text that is kept. Never 0, because 0 means no phase.
+/// The 64-bit FNV-1a hash of the stored part of the text. It is never 0, because 0 means no phase.
 [[nodiscard]] std::uint64_t hash_of(std::string_view text) {
     std::uint64_t hash = 0xCBF29CE484222325U;
     for (const char c : text.substr(0, kTextBytes - 1)) {
@@ -43,7 +44,7 @@ using Words = std::array<std::uint64_t, kWords>;
     return hash == 0 ? 1 : hash;
 }
 
-/// The state from /proc, for example "S (sleeping)". It distinguishes a stopped rank from a waiting one.
+/// Returns the state from /proc, for example "S (sleeping)". The state shows whether a rank is stopped or waits.
 [[nodiscard]] std::string process_state(int pid) {
     std::ifstream status(fmt::format("/proc/{}/status", pid));
     std::string line;
@@ -57,7 +58,7 @@ using Words = std::array<std::uint64_t, kWords>;
 
 }  // namespace
 
-/// One rank's line. The rank itself writes everything except `process`.
+/// One rank's entry. The rank itself writes all members except `process`.
 struct Line {
     std::atomic<std::int32_t> process{0};
     std::atomic<std::uint32_t> ended{0};
@@ -120,7 +121,7 @@ std::string Board::phase_of(int rank) const {
     check_rank(rank);
     const Line& line = shared_->lines[static_cast<std::size_t>(rank)];
     Words words{};
-    // A rank that was killed while it wrote leaves an odd version; after some attempts the text is used anyway.
+    // If a rank was killed while it wrote, the version stays odd. After some attempts, the reader uses the text anyway.
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const std::uint32_t before = line.version.load(std::memory_order_acquire);
         for (std::size_t i = 0; i < kWords; ++i) {

@@ -17,8 +17,8 @@ namespace rueda::tests::detail {
 
 inline constexpr int kMaxRanks = 64;
 
-/// What the ranks of a run and the test know about each other. It lies in memory that forked ranks share with the test.
-/// Threads and processes: any.
+/// Memory by which the ranks of a run and the test exchange what they know about each other. Forked ranks share it with
+/// the test. Threads and processes: any may use it.
 class Board {
 public:
     Board(int size, std::chrono::milliseconds deadline);
@@ -34,16 +34,16 @@ public:
     [[nodiscard]] bool was_in_phase(int rank, std::string_view text) const;
     void wait_for_phase(int rank, std::string_view text) const;
 
-    /// Ranks wait for the start, so that the board knows every process number before any body runs.
+    /// Ranks wait for the start. So the board knows the process ids of all ranks before any body runs.
     void start();
     void wait_for_start() const;
     void set_process(int rank, int pid);
-    [[nodiscard]] int process_of(int rank) const;  ///< 0: the rank is a thread, or has ended
-    /// Call it before the process is reaped, because its number may then be given to another process.
+    [[nodiscard]] int process_of(int rank) const;  ///< 0 if the rank is a thread, or has ended
+    /// Call it before the process is reaped, because afterwards the kernel may give its number to another process.
     void set_ended(int rank);
     void send_signal(int rank, int signal) const;
 
-    /// For the watchdog: the phase of each rank, since when, and the state of its process.
+    /// Returns a text for the watchdog: the phase of each rank, the time since it began, and the state of its process.
     [[nodiscard]] std::string describe() const;
 
 private:
@@ -56,14 +56,14 @@ private:
     Shared* shared_;
 };
 
-/// What RankContext does differently for threads and processes.
+/// The functions of RankContext that differ between threads and processes.
 struct Ways {
     RanksAs as = RanksAs::threads;
     std::function<void(int rank, const std::string& key, const std::string& value)> report;
     std::function<Result<std::unique_ptr<collectives::ControlPlane>>(int rank, int number)> open_control_plane;
 };
 
-/// These functions return the outcomes of the ranks, in rank order.
+/// These functions run the ranks. They return the outcomes of the ranks, in rank order.
 std::vector<RankOutcome> run_as_threads(const std::function<void(RankContext&)>& body, const RanksOptions& options,
                                         Board& board);
 std::vector<RankOutcome> run_as_processes(const std::function<void(RankContext&)>& body, const RanksOptions& options,

@@ -21,11 +21,12 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// An orphan may be about to end, and an object in /dev/shm may belong to another test that is about to remove it.
+/// The check waits for at most this time for leftovers to disappear. An orphan may be about to end, and an object in
+/// /dev/shm may belong to another test that is about to remove it.
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 
-/// Open descriptors, and what each refers to.
+/// Returns the open descriptors, and the object to which each refers.
 [[nodiscard]] std::map<int, std::string> open_descriptors() {
     std::map<int, std::string> found;
     DIR* const folder = ::opendir("/proc/self/fd");
@@ -58,7 +59,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(10);
     return found;
 }
 
-/// The children of all threads of this process.
+/// Returns the children of all threads of this process.
 [[nodiscard]] std::set<int> children() {
     std::set<int> found;
     std::error_code ignored;

@@ -9,8 +9,8 @@
 
 namespace rueda::tests::detail {
 
-/// Looks, before and after a run of ranks, for what the run may leave behind. Between the two looks, TMPDIR names a new
-/// folder, and orphans of the ranks become children of this process, not of init.
+/// Compares the state before and after a run of ranks, to find what the run left behind. During the run, TMPDIR names a
+/// new folder. Orphans of the ranks become children of this process, not of init.
 class LeakCheck {
 public:
     LeakCheck();
@@ -18,7 +18,7 @@ public:
     LeakCheck(const LeakCheck&) = delete;
     LeakCheck& operator=(const LeakCheck&) = delete;
 
-    /// Returns one line for each thing that was left behind. Kills the processes among them.
+    /// Returns one line for each thing that was left behind. If it is a process, the function also kills it.
     [[nodiscard]] std::vector<std::string> find();
 
 private:

@@ -32,7 +32,7 @@ void signal_rank(const detail::Board& board, RanksAs as, int rank, int signal) {
     return true;  // the thread has ended
 }
 
-/// Whether all threads have stopped; they stop one after the other.
+/// Returns true if all threads of the process have stopped. They stop one after the other.
 [[nodiscard]] bool stands_still(int pid) {
     std::error_code ended;
     for (std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", pid), ended), end; !ended && task != end;

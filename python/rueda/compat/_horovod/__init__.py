@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The package ``horovod``, with the names that users of PyTorch import from it."""
+"""The package ``horovod``, with the names that programs for PyTorch import from it."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-#: The version of Horovod whose interface this is; scripts compare it.
+#: The version of Horovod that has this interface. Some scripts compare this version.
 __version__ = "0.28.1"
 
 #: The error message for horovod.run and its module, horovod.runner.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The backend "rueda" of torch.distributed: ``init_process_group("rueda")``. DDP, FSDP2 and ZeRO work as with other backends.
+"""The backend "rueda" of torch.distributed: ``init_process_group("rueda")``. DDP, FSDP2 and ZeRO work with it as with
+other backends.
 
 Example::
 
@@ -10,8 +11,8 @@ Example::
     dist.init_process_group("rueda")
     model = torch.nn.parallel.DistributedDataParallel(model)
 
-Started with ``torchrun --nproc-per-node 2 train.py``, ``ruedarun -np 2 python train.py``, plain ``mpirun``, or by
-``torch.multiprocessing.spawn``.
+Start the program with ``torchrun --nproc-per-node 2 train.py``, ``ruedarun -np 2 python train.py``, plain ``mpirun``,
+or ``torch.multiprocessing.spawn``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _registered = False
 
 
 def is_available() -> bool:
-    """Whether this PyTorch has torch.distributed, and accepts backends of other packages.
+    """Returns True if this PyTorch has torch.distributed and accepts backends of other packages.
 
     Example::
 
@@ -34,7 +35,8 @@ def is_available() -> bool:
 
 
 def offers(feature: str) -> bool:
-    """Whether a feature that PyTorch does not give to all backends works with this PyTorch.
+    """Returns True if this PyTorch supports a feature with the backend "rueda". Some versions offer these features only
+    to PyTorch's own backends.
 
     Args:
         feature: "functional collectives" (FSDP2, DTensor and torch.compile need them), "monitored_barrier", "device:backend"
@@ -52,10 +54,11 @@ def offers(feature: str) -> bool:
 
 
 def register() -> None:
-    """Makes the backend "rueda" known to torch.distributed. Importing this module does it; a second call does nothing.
+    """Registers the backend "rueda" with torch.distributed. Importing this module calls this function. A second call
+    does nothing.
 
     Raises:
-        RuntimeError: this PyTorch has no torch.distributed that accepts backends.
+        RuntimeError: this PyTorch has no torch.distributed, or it does not accept backends of other packages.
     """
     global _registered
     if _registered:
@@ -83,7 +86,9 @@ def register() -> None:
 
 
 def _has_backends() -> bool:
-    """Whether Python can subclass c10d's Backend in this PyTorch: then Backend takes a rank and a size."""
+    """Returns True if Python can subclass c10d's Backend in this PyTorch. In these versions, Backend takes a rank and a
+    size.
+    """
     from torch._C import _distributed_c10d as c10d
 
     base = getattr(dist, "BackendBase", None) or getattr(c10d, "Backend", None)
@@ -96,7 +101,9 @@ def _has_backends() -> bool:
 
 
 def _finds_groups_by_name() -> bool:
-    """Whether functional collectives of this PyTorch find every group by its name, also groups of other packages."""
+    """Returns True if functional collectives of this PyTorch find every group by its name, including groups of other
+    packages.
+    """
     from torch._C import _distributed_c10d as c10d
 
     return _has_backends() or hasattr(c10d, "_resolve_process_group")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The backend for PyTorch 2.14 and later, where Python can subclass c10d's Backend.
+"""The backend for PyTorch 2.14 and later. In these versions, Python can subclass c10d's Backend.
 
-It serves groups with several backends ("cpu:rueda,cuda:nccl"). There PyTorch's own ProcessGroup dispatches to it, and returns
-objects to Python that can only wait and give a future. So a group of Rueda alone is a RuedaProcessGroup, which holds this
-backend for code that asks the group for it.
+This class serves groups with several backends ("cpu:rueda,cuda:nccl"). In these groups, PyTorch's own ProcessGroup
+calls the backend, and gives Python objects that offer only a wait and a future. So a group that has only this backend
+is a RuedaProcessGroup. It holds a RuedaBackend for code that asks the group for its backend.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
 
 
 class RuedaBackend(Operations, Base):
-    """The backend to which a ProcessGroup of PyTorch dispatches for CPU tensors."""
+    """A ProcessGroup of PyTorch calls this backend for CPU tensors."""
 
     def __init__(self, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         Base.__init__(self, rank, size)
@@ -44,20 +44,22 @@ class RuedaBackend(Operations, Base):
 
     @property
     def supports_coalescing(self) -> bool:
-        """batch_isend_irecv starts its operations one by one, which works because they are asynchronous."""
+        """batch_isend_irecv starts its operations one by one. This works because they are asynchronous."""
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """A group of Rueda alone splits itself; PyTorch asks the backend."""
+        """PyTorch asks the backend to split a group. A group with only this backend splits itself."""
         return True
 
     def eager_connect_single_device(self, _device: Any) -> None:
-        """For init_process_group(device_id=…). It does nothing, because the members have met already."""
+        """PyTorch calls it for init_process_group(device_id=…). Does nothing, because the members are already
+        connected.
+        """
 
 
 class NewerProcessGroup(RuedaProcessGroup):
-    """A group of Rueda alone."""
+    """Makes a group that has only this backend."""
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         super().__init__(store, rank, size, membership, timeout)
@@ -75,7 +77,9 @@ class NewerProcessGroup(RuedaProcessGroup):
         group_desc: str | None = None,
         device_types: Any = None,
     ) -> NewerProcessGroup | None:
-        """Makes a group of some ranks of this group, in the given order. Other ranks get None, and wait for no rank."""
+        """Makes a group of some ranks of this group, in the given order. Ranks outside the new group get None, and do
+        not wait for other ranks.
+        """
         if self._rank not in ranks:
             return None
         store = dist.PrefixStore(f"split/{group_name}", self._group_store)
@@ -88,7 +92,7 @@ class NewerProcessGroup(RuedaProcessGroup):
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """Called through register_backend."""
+    """PyTorch calls it, because register_backend() got it."""
     membership = Membership(store, rank, size, timeout)
     if backends_of_group() != {"rueda"}:
         return RuedaBackend(rank, size, membership, timeout)
@@ -96,5 +100,5 @@ def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
 
 
 def register() -> None:
-    """Makes the name known to torch.distributed."""
+    """Registers the group's name with torch.distributed."""
     dist.Backend.register_backend("rueda", create, devices=["cpu"])

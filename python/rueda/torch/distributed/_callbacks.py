@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Futures whose callbacks run in one order on all ranks, so that callbacks can start collectives.
+"""Futures whose callbacks run in the same order on all ranks, so that callbacks can start collectives.
 
-Collectives match by their order. PyTorch's own futures call back when they complete, on any thread, or at once on the caller's
-thread if they have completed already. So a group has a thread that runs the callbacks of its futures in the order of the calls
-of ``then``. This is the order of the program, which is the same on all ranks. Callbacks that a callback adds run right after it.
-The collectives that callbacks start have their own numbers, and match by these. So they do not depend on how far the program is.
+Collectives are matched by their order, so all ranks must run callbacks in the same order. PyTorch's own futures do not
+guarantee this. They call back when they complete, on any thread; or, if they have already completed, at once on the
+caller's thread. So each group has a thread that runs the callbacks of its futures in the order in which the program
+called ``then``. This order is the same on all ranks. If a callback adds other callbacks, these run right after it. The
+collectives that callbacks start are matched by numbers of their own. So it does not matter how many collectives the
+program itself has started meanwhile.
 """
 
 from __future__ import annotations
@@ -28,29 +30,30 @@ from rueda.errors import Timeout
 from rueda.torch.distributed import _futures, _ranges
 from rueda.torch.distributed._pending_operation import Operation, Order
 
-# The maximum number of pending collectives of callbacks. Each is an operation with its own name.
+# The maximum number of pending collectives that callbacks have started. Each of them is an operation with its own name.
 _NAMES = 64
-# A thread ends after this many seconds without work.
+# A thread that has no work ends after this time, in seconds.
 _IDLE_SECONDS = 5.0
 # The interval of Python's checks for signals, in seconds.
 _SLICE = 0.1
 
-#: Calls a callback, and returns a function that tells others that it ran.
+#: The type of a function that calls a callback. It returns another function, which tells others that the callback has
+#: run.
 Call: TypeAlias = Callable[[], Callable[[], None]]
 
 _here = threading.local()
 
 
 def running() -> Callbacks | None:
-    """The group's Callbacks, while this thread runs one of them; otherwise None."""
+    """Returns the group's Callbacks while this thread runs a callback of the group; otherwise None."""
     return getattr(_here, "running", None)
 
 
 class Callbacks:
     """The callbacks of one group.
 
-    Threads: any thread may call add(). The callbacks run on a thread of their own, one at a time. It is a daemon thread: the
-    operations for which it waits end with the job.
+    Threads: any thread may call add(). The callbacks run on a separate thread, one at a time. It is a daemon thread,
+    because the operations for which it waits end with the job.
     """
 
     def __init__(self, order: Order) -> None:
@@ -64,14 +67,16 @@ class Callbacks:
         self._queue: deque[tuple[OrderedFuture, Call]] = deque()
         self._nested: list[
             tuple[OrderedFuture, Call]
-        ] = []  # callbacks that the running callback has added; only the thread uses it
+        ] = []  # callbacks that the running callback has added; only the callback thread uses the list
         self._runs = False
-        self._closes: float | None = None  # the time from which nothing new begins, because the process ends
+        self._closes: float | None = None  # after this time no callback begins, because the process ends
         self._started: list[Handle[Any] | None] = [None] * _NAMES
         self._count = 0
 
     def add(self, future: OrderedFuture, call: Call) -> None:
-        """Calls `call` when the future has completed and all earlier callbacks have run; then calls the function that it returns."""
+        """Calls `call` when the future has completed and all earlier callbacks have run. Then calls the function that
+        `call` returns.
+        """
         if running() is self:
             self._nested.append((future, call))
             return
@@ -90,13 +95,16 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """A callback has raised `error`. After a Timeout the order is broken: other ranks may start more operations in that callback."""
+        """Called when a callback has raised `error`. After a Timeout, the order of operations is broken: on other
+        ranks, the same callback may start more operations.
+        """
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
 
     def close(self, end: float) -> None:
-        """Called at the end of the process. It waits until the callbacks of all complete futures have run, or until the time `end`. Other
-        ranks may run the same callbacks. If Python ends while a thread has C++ code of PyTorch on its stack, the process ends by SIGABRT.
+        """Called when the process ends. Waits until the callbacks of all completed futures have run, or until the time
+        `end`. This is needed for two reasons. Other ranks may run the same callbacks. And if Python ends while a thread
+        has C++ code of PyTorch on its stack, the process ends by SIGABRT.
         """
         with self._changed:
             self._closes = end
@@ -104,20 +112,23 @@ class Callbacks:
             self._changed.wait_for(lambda: not self._runs, max(end - time.monotonic(), 0.0))
 
     def is_closing(self) -> bool:
-        """Whether the process ends: nothing waits for incomplete futures any more."""
+        """Returns True if the process is ending. Then nothing waits for incomplete futures any more."""
         return self._closes is not None
 
     def _run(self) -> None:
-        _futures.mark_thread()  # callbacks that C++ code has added to such futures run here as well, in no order
+        # Callbacks that C++ code has added to these futures also run here, in no particular order.
+        _futures.mark_thread()
         while True:
             following = self._next()
             if following is None:
                 return
             self._call(*following)
-            del following  # an idle thread must not keep it alive
+            del following  # an idle thread must not keep the future alive
 
     def _next(self) -> tuple[OrderedFuture, Call] | None:
-        """Returns None if this thread should end, because there is no work or no time for it."""
+        """Returns the next callback to run. Returns None if this thread should end, because there is no work or no time
+        left.
+        """
         with self._changed:
             while not self._queue and self._closes is None:
                 if not self._changed.wait(_IDLE_SECONDS):
@@ -130,7 +141,7 @@ class Callbacks:
             return None
 
     def _call(self, future: OrderedFuture, call: Call) -> None:
-        """Runs a callback, and the callbacks that it adds to futures."""
+        """Runs a callback, and then the callbacks that it has added to futures."""
         if not future.wait_until_complete():
             return
         before, self._nested = self._nested, []
@@ -139,13 +150,15 @@ class Callbacks:
             complete = call()
         finally:
             _here.running = None
-        complete()  # callbacks that C++ code has added are not callbacks of the group
+        complete()  # callbacks that C++ code has added do not belong to the group's order
         while self._nested:
             self._call(*self._nested.pop(0))
         self._nested = before
 
     def call_nested_until(self, future: OrderedFuture) -> None:
-        """For a callback that waits for a future: runs the callbacks that it has added, as far as needed."""
+        """Called if a callback waits for a future. Runs callbacks that this callback has added, until the future is
+        complete.
+        """
         try:
             while self._nested and not future.done():
                 self._call(*self._nested.pop(0))
@@ -153,10 +166,11 @@ class Callbacks:
             _here.running = self
 
     def start(self, group: str, begin: Callable[[str], Handle[Any]], timeout: float | None) -> Handle[Any]:
-        """Called in a callback. Begins an operation, which is named by its number among the operations of this group's callbacks.
+        """Called in a callback to start an operation. The operation's name contains its number among the operations
+        that this group's callbacks have started.
 
         Raises:
-            Timeout: the last operation with this name has not ended in time.
+            Timeout: an earlier operation with the same name has not ended in time.
         """
         if group != self.group:
             raise RuntimeError(
@@ -173,7 +187,7 @@ class Callbacks:
                     f"a callback (future.then) of group '{group}' starts a collective, and the one {_NAMES} before it has not "
                     f"completed after {timeout:g} s: {last._waits_for()}"
                 )
-                self._order.break_for_good(str(error))  # this rank does not count this collective of the callback
+                self._order.break_for_good(str(error))  # the collective was not started, so this rank does not count it
                 raise error
         handle = begin(f"future.then/{place}")
         self._started[place] = handle
@@ -184,18 +198,20 @@ class Callbacks:
 class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     """A future whose callbacks run on the thread of the group's callbacks.
 
-    If the operation fails, the value is the exception itself, and Python code raises it. C++ code that wants a tensor from it raises
-    "Unable to cast" with the error's text.
+    If the operation fails, the value of the future is the exception itself, and Python code raises it. If C++ code
+    expects a tensor as the value, it raises "Unable to cast" with the error's text.
     """
 
     def __init__(self, callbacks: Callbacks, operation: Operation | None = None) -> None:
         super().__init__()
         self._callbacks = callbacks
-        self._operation = operation  # the operation that completes it; None: a callback completes it
+        self._operation = operation  # the operation that completes this future; None if a callback completes it
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """Returns a future of the callback's result. The callback is called with this future when it has completed."""
+        """Returns a future for the callback's result. When this future has completed, the callback is called with
+        it.
+        """
         child = OrderedFuture(self._callbacks)
 
         def call() -> Callable[[], None]:
@@ -207,7 +223,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 self._callbacks.note_failure(error)
             except (
                 BaseException
-            ) as error:  # for example SystemExit: waiting for the child raises it, and the thread goes on
+            ) as error:  # For example SystemExit. Waiting for the child future raises it, and this thread continues.
                 failure = RuntimeError(f"a callback of a future raised {error!r}")
             return lambda: child.complete(value, failure)
 
@@ -215,7 +231,9 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return child
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Calls the function with this future when it has completed. An exception of the function is reported, but not raised."""
+        """When this future has completed, calls the function with it. An exception of the function is reported, but not
+        raised.
+        """
 
         def call() -> Callable[[], None]:
             try:
@@ -234,20 +252,23 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return super().wait()
 
     def wait_until_complete(self) -> bool:
-        """The same for the thread of the callbacks, without the value. Returns False if the process ends before."""
+        """Waits like wait(), for the callback thread, but returns no value. Returns False if the process ends before
+        the future completes.
+        """
         operation = self._operation
         while operation is not None and not (self.done() or operation.wait_a_while(_SLICE) or operation.is_overdue()):
             if self._callbacks.is_closing():
                 return False
         self._bring_about()
-        if self._callbacks.is_closing() and not self.done():  # the callback that would complete it was not called
+        # The callback that should complete this future was not called.
+        if self._callbacks.is_closing() and not self.done():
             return False
         with contextlib.suppress(Exception):  # the callback sees the error
             super().wait()
         return True
 
     def _bring_about(self) -> None:
-        """Does what this thread can do to complete the future."""
+        """Does what this thread can do so that the future completes."""
         if self._operation is not None:
             while not (self.done() or self._operation.wait_a_while(_SLICE) or self._operation.is_overdue()):
                 pass
@@ -263,7 +284,9 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 )
 
     def conclude(self) -> None:
-        """Completes the future of an operation that has ended or is overdue. The first thread that sees the end calls it."""
+        """Completes the future of an operation that has ended or has passed its timeout. The first thread that notices
+        this calls the function.
+        """
         operation = self._operation
         if operation is None or self.done():
             return
@@ -275,16 +298,18 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
     @classmethod
     def of_operation(cls, callbacks: Callbacks, operation: Operation) -> OrderedFuture:
-        """A future of the operation's outputs. It completes even if no thread waits for it."""
+        """Returns a future for the operation's outputs. The future completes even if no thread waits for it."""
         future = cls(callbacks, operation)
         if operation.has_ended():
             future.conclude()
-        else:  # at once, and not in the order of the callbacks: C++ code may wait for this future, or for several
+        else:
+            # Complete it at once, and not in the order of the callbacks, because C++ code may wait for this future or
+            # for several futures.
             _futures.when_ended(operation, future.conclude)
         return future
 
     def complete(self, value: Any, error: Exception | None) -> None:
-        """Completes it once; later calls do nothing."""
+        """Completes the future. If it is already complete, does nothing."""
         with self._completing, _on_behalf_of_nobody():
             if self.done():
                 return
@@ -296,7 +321,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
 @contextlib.contextmanager
 def _on_behalf_of_nobody() -> Iterator[None]:
-    """Callbacks that C++ code has added run on the thread that completes the future, in no order."""
+    """Callbacks that C++ code has added run on the thread that completes the future, in no particular order."""
     own, _here.running = running(), None
     try:
         with _futures.marked():
@@ -314,8 +339,9 @@ _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Runs before the watch of other futures ends, because callbacks may wait for them, and before the job is shut down: the function that
-    is registered last runs first.
+    """Registers _close_all() as an exit function. It must run before the job is shut down, and before the watch of
+    futures ends, because callbacks may wait for futures. Python runs exit functions in reverse order of their
+    registration, so _close_all() is registered last.
     """
     _futures.close_at_exit()
     atexit.register(_close_all)
@@ -329,7 +355,8 @@ def _close_all() -> None:
 
 def _forget_in_child() -> None:
     for callbacks in list(_all):
-        callbacks._forget()  # a forked child has no such threads, and perhaps not the lock
+        # A forked child does not have these threads, and another thread may have held the lock during the fork.
+        callbacks._forget()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Threads that wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
+"""The threads in this module wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
 
-One of them has the watch: it waits for the oldest operation in slices, and checks the others in between. When an operation has
-ended, or its timeout has passed, the thread hands over the watch, and then runs the future's callbacks. These may block for any time,
-also on other futures. If no thread is idle to take the watch, a new thread is started.
+At each time, one of these threads watches the operations: it waits for the oldest operation in short intervals, and
+checks the other operations between the intervals. When an operation has ended or its timeout has passed, the thread
+lets another thread watch, and then runs the future's callbacks. Callbacks may block for any time, also on other
+futures. If no thread is idle, a new thread is started to watch.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-# How long the thread waits for the oldest operation before it checks the others, in seconds. Doubled while nothing happens.
+# The thread waits for the oldest operation for this time, in seconds, before it checks the others. The time doubles as
+# long as nothing happens.
 _SHORTEST_SLICE = 0.0005
 _LONGEST_SLICE = 0.004
-# A thread ends after this many seconds without work; the next operation starts one.
+# A thread that has no work ends after this time, in seconds. The next operation starts a new thread.
 _IDLE_SECONDS = 5.0
-#: How long the end of the process waits for callbacks, in seconds.
+#: When the process ends, it waits for callbacks for at most this time, in seconds.
 CLOSING_SECONDS = 5.0
 
 
@@ -31,16 +33,20 @@ class Watched(Protocol):
     """An operation to wait for."""
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Blocks for at most this many seconds, and drives the engine meanwhile. Returns whether the operation has ended."""
+        """Blocks for at most this number of seconds, and makes progress meanwhile. Returns True if the operation has
+        ended.
+        """
 
     def has_ended(self) -> bool: ...
 
     def is_overdue(self) -> bool:
-        """Whether the operation's timeout has passed."""
+        """Returns True if the operation's timeout has passed."""
 
 
 class _Watch:
-    """Threads: any thread may call add(); the threads that it starts do the rest. They are daemons: their operations end with the job."""
+    """Threads: any thread may call add(). The threads that add() starts do the rest. They are daemon threads, because
+    their operations end with the job.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -52,15 +58,17 @@ class _Watch:
         self._is_closing = False
 
     def add(self, watched: Watched, conclude: Callable[[], None]) -> None:
-        """Calls `conclude` when `watched` has ended or is overdue, on a thread that may block."""
+        """Calls `conclude` when `watched` has ended or has passed its timeout. The call happens on a thread that may
+        block.
+        """
         with self._changed:
             self._pending.append((watched, conclude))
             if not self._watching:
                 self._need_somebody()
 
     def close(self, seconds: float) -> None:
-        """Called at the end of the process: waits for its threads, which begin nothing new. If Python ends while a thread is in a callback, the
-        process ends by SIGABRT, because C++ code of PyTorch is on that thread's stack.
+        """Called when the process ends. Waits for the threads, which begin no new work. If Python ended while a thread
+        runs a callback, the process would end by SIGABRT, because C++ code of PyTorch is on that thread's stack.
         """
         with self._changed:
             self._is_closing = True
@@ -89,11 +97,13 @@ class _Watch:
                 conclude()
             except (
                 BaseException
-            ) as error:  # an error of the thread's own work; an error of the operation goes into its future
+            ) as error:  # an error in this thread's own work; an error of the operation is stored in its future
                 _report(error)
 
     def _next(self) -> Callable[[], None] | None:
-        """An operation that has ended, found by this thread while it has the watch, or by the thread that has it. None: there is no work."""
+        """Returns an operation that has ended. Either this thread finds it while it watches, or the thread that watches
+        hands it over. Returns None if there is no work.
+        """
         with self._changed:
             while True:
                 if self._is_closing:
@@ -143,13 +153,13 @@ _watch = _Watch()
 
 
 def mark_thread() -> None:
-    """Notes that this thread completes futures."""
+    """Notes that this thread is a thread that completes futures."""
     _here.is_completing = True
 
 
 @contextlib.contextmanager
 def marked() -> Iterator[None]:
-    """Notes, in its scope, that this thread completes a future."""
+    """Within this scope, notes that this thread completes a future."""
     before, _here.is_completing = is_completing(), True
     try:
         yield
@@ -158,13 +168,14 @@ def marked() -> Iterator[None]:
 
 
 def is_completing() -> bool:
-    """Whether this thread completes futures: then the code that runs on it is a callback."""
+    """Returns True if this thread completes a future. Then the code that runs on it is a callback."""
     return getattr(_here, "is_completing", False)
 
 
 def _forget_in_child() -> None:
     global _watch
-    _watch = _Watch()  # a forked child has no such threads, and perhaps not the lock
+    # A forked child does not have these threads, and another thread may have held the lock during the fork.
+    _watch = _Watch()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -172,11 +183,15 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 @functools.cache
 def close_at_exit() -> None:
-    """Runs before the job is shut down, which would end pending operations. So it is registered after that, at the first use."""
+    """Registers an exit function. It must run before the job is shut down, because the shutdown ends pending
+    operations. Python runs exit functions in reverse order, so this one is registered later: at the first use.
+    """
     atexit.register(lambda: _watch.close(CLOSING_SECONDS))
 
 
 def when_ended(watched: Watched, conclude: Callable[[], Any]) -> None:
-    """Calls `conclude` once, when `watched` has ended or is overdue, on a thread of its own."""
+    """When `watched` has ended or has passed its timeout, calls `conclude` once, on one of the threads of this
+    module.
+    """
     close_at_exit()
     _watch.add(watched, conclude)

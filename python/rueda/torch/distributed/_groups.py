@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes a process set of the job from a group of PyTorch. Its members meet at the group's store."""
+"""Makes a process set of the job for a group of PyTorch. The group's members exchange messages through the group's
+store.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from rueda.errors import RuedaError
 from rueda.torch.distributed import _joining
 from rueda.torch.distributed._pending_operation import Order
 
-#: How often the store is asked which members have come: at first, and later. The third number is how often this rank checks whether the job
-#: still runs.
+#: The first two numbers are the shortest and the longest pause, in seconds, between two queries of the store for
+#: members that have written. The third number is the interval of this rank's checks whether the job still runs.
 _SHORTEST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.05
 _LOOK_SECONDS = 0.5
@@ -31,8 +33,9 @@ _LOOK_SECONDS = 0.5
 class Rendezvous:
     """Exchanges messages of a group's members through its store, in rounds. In each round every member writes one message.
 
-    Stores outlive groups, and names of groups are used again. So each rendezvous has its own keys. The n-th call of a rank meets the n-th
-    calls of the others, so a failed rendezvous does not spoil the next one.
+    A store outlives its groups, and names of groups are used again. So each rendezvous has its own keys. The n-th
+    rendezvous of a rank is matched with the n-th rendezvous of the other ranks. So a rendezvous that failed does not
+    affect the next one.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -46,10 +49,10 @@ class Rendezvous:
         self._round = 0
 
     def exchange(self, mine: Any) -> list[Any]:
-        """The messages of all members, by rank.
+        """Sends `mine` to all members, and returns the messages of all members, by rank.
 
         Raises:
-            RuntimeError: a member has not come in time; the error names the members. Or the store cannot be reached.
+            RuntimeError: some members have not called it in time; the error names them. Or the store cannot be reached.
             Aborted: the job of this process has ended.
         """
         self._round += 1
@@ -62,8 +65,9 @@ class Rendezvous:
             return [json.loads(self._store.get(key)) for key in keys]
 
     def _wait_for_all(self, keys: list[str]) -> None:
-        """Asks the store repeatedly: a wait() of the store does not notice the end of the job, and a wait() of a TCPStore that ends too early
-        breaks its connection (PyTorch 1.13).
+        """Queries the store repeatedly instead of calling the store's wait(), for two reasons. That wait() does not
+        notice the end of the job. And if a wait() of a TCPStore times out, its connection is broken afterwards (PyTorch
+        1.13).
         """
         now = time.monotonic()
         end, look = now + self._seconds, now + _LOOK_SECONDS
@@ -89,7 +93,7 @@ class Rendezvous:
         try:
             yield
         except RuntimeError as error:
-            _joining.check_job()  # if the job has ended, this raises the cause
+            _joining.check_job()  # raises the cause if the job has ended
             raise RuntimeError(
                 f"backend rueda: the store of a group of {self._size} ranks cannot be used any more: {str(error).splitlines()[0]}; "
                 "has the process ended that holds it (the first rank, as a rule)?"
@@ -107,12 +111,14 @@ class Rendezvous:
 
 
 def _here(key: str) -> str:
-    """A counter beside the messages. Every store in every version can read a counter; not all can tell whether a key exists."""
+    """Returns the key of a counter for a message. Every version of every store can read a counter, but some cannot tell
+    whether a key exists.
+    """
     return f"{key}/here"
 
 
 class Membership:
-    """This rank's part in a group: a process set of the group's members.
+    """This rank's membership in a group. The group's members form a process set.
 
     Threads: any.
     """
@@ -137,21 +143,21 @@ class Membership:
         self._pid = os.getpid()
 
     def leave(self) -> None:
-        """Ends this rank's part. It waits for no rank. A second call does nothing."""
+        """Ends this rank's membership. Does not wait for other ranks. A second call does nothing."""
         with self._leaving:
             if self._left or self._pid != os.getpid():
                 return
             self._left = True
         if rueda.is_initialized():
-            with contextlib.suppress(RuedaError):  # the job is over, or this is another job
+            with contextlib.suppress(RuedaError):  # the job has ended, or this process is now in another job
                 leave_process_set(self._set)
 
 
 def backends_of_group() -> set[str] | None:
-    """The backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend, but the calling function of
-    PyTorch has them.
+    """Returns the backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend,
+    but they are in a local variable of the PyTorch function that called.
 
-    Returns None if they cannot be found.
+    Returns None if the backends cannot be found.
     """
     frame: Any = sys._getframe(1)
     while frame is not None:

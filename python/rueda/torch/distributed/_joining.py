@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes processes that PyTorch knows ranks of a job of Rueda (docs/design/0013-torch-distributed.md)."""
+"""Makes the processes of a PyTorch group ranks of a Rueda job (docs/design/0013-torch-distributed.md)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import rueda
 from rueda import _native
 from rueda.errors import Aborted
 
-#: The tag of messages of check_job() in the world's set: a number that no program uses.
+#: check_job() sends its messages with this tag in the world's set. No program uses this number.
 _CHECK_TAG = -(2**31)
 
-#: Launchers, by the variable for the number of processes. Slurm sets the number of tasks of a step if its PMI is there.
+#: The name of each launcher, by the variable in which the launcher gives the number of processes. Slurm is not in this
+#: table: its variable counts only if Slurm's PMI is present.
 _LAUNCHERS = {
     "RUEDA_SIZE": "ruedarun",
     "OMPI_COMM_WORLD_SIZE": "mpirun",
@@ -28,9 +29,11 @@ _LAUNCHERS = {
 
 
 def launcher() -> tuple[str, int] | None:
-    """The launcher that started this process in a job that Rueda can join by itself, and the number of its processes."""
+    """If a launcher started this process in a job that Rueda can join by itself, returns the launcher's name and the
+    number of its processes. Otherwise returns None.
+    """
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return None  # torchrun; the other variables belong to its own parent
+        return None  # Started by torchrun. The variables of other launchers then describe torchrun's own process.
     if _is_number("SLURM_STEP_NUM_TASKS") and ("PMIX_RANK" in os.environ or "PMI_FD" in os.environ):
         return "srun", int(os.environ["SLURM_STEP_NUM_TASKS"])
     for variable, name in _LAUNCHERS.items():
@@ -44,7 +47,9 @@ def _is_number(variable: str) -> bool:
 
 
 def host() -> str:
-    """An identifier of the processes that can meet at an abstract Unix socket: one boot of one machine, one network namespace."""
+    """Returns a text that is the same in all processes that can connect by an abstract Unix socket: they share the
+    machine, its boot and the network namespace.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -55,7 +60,9 @@ def host() -> str:
 
 
 def join_job(rendezvous: Any, rank: int, size: int) -> None:
-    """Initialises Rueda if it is not initialised. Collective over the members of the group that is being made."""
+    """Initialises Rueda if it is not initialised. All members of the group that is being made must call this
+    function.
+    """
     started_by = launcher()
     if rueda.is_initialized():
         way = f"a job of {rueda.size()} ranks"
@@ -84,7 +91,9 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
 
 
 def check_job() -> None:
-    """Raises the error that has ended the job of this process, if it has ended. A message to itself needs no other rank."""
+    """If the job of this process has ended, raises the error that ended it. For the check, this rank sends itself a
+    message, which needs no other rank.
+    """
     if not rueda.is_initialized():
         return
     me = rueda.rank()
@@ -98,7 +107,7 @@ def check_job() -> None:
 
 
 def _who(said: list[list[str]], index: int) -> list[str]:
-    """For each message: the ranks that wrote it."""
+    """Returns one text for each different message: the message, and the ranks that wrote it."""
     ranks: dict[str, list[str]] = {}
     for rank, one in enumerate(said):
         ranks.setdefault(one[index].split(" ")[0] if index == 1 else one[index], []).append(str(rank))
@@ -109,9 +118,11 @@ def _who(said: list[list[str]], index: int) -> list[str]:
 
 @contextlib.contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Sets variables for the time of init(), which reads them. Child processes that are started later are no ranks."""
+    """Sets variables while init() runs, because init() reads them. Afterwards they are unset, so that child processes
+    do not take themselves for ranks.
+    """
     forced = {**variables, "RUEDA_CONTROL_PLANE": "socket"}
-    # WORLD_SIZE counts all processes; the group may have only some of them.
+    # WORLD_SIZE counts all processes, but the group may contain only some of them.
     taken = {"RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "HOROVOD_RANK", "HOROVOD_SIZE", "WORLD_SIZE"}
     before = {name: os.environ.get(name) for name in {*forced, *taken}}
     for name in taken:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The operations of torch.distributed on a process set, under the names by which c10d calls them.
+"""The operations of torch.distributed on a process set. The methods have the names that c10d calls.
 
-For all operations: tensors lie in the CPU's memory. Collectives match between the members by their order; messages match by sender,
-receiver and tag. Each operation returns a RuedaWork. If the call is a blocking one (``asyncOp`` of its options is False), the
-operation has completed. Roots and peers are ranks of the group here, and ranks of the job in the C interface. The C interface takes
-and gives the members' parts in ascending order of ranks. If the group has another order, parts are reordered before and after.
+These rules hold for all operations. Tensors are in the CPU's memory. Collectives of the members are matched by their
+order; messages are matched by sender, receiver and tag. Each operation returns a RuedaWork. If the call is blocking
+(``asyncOp`` of its options is False), the operation has completed when the call returns. Roots and peers are given as
+ranks of the group, and passed to the C interface as ranks of the job. The C interface orders the members' parts by
+ascending rank. If the group has another order, this module reorders the parts before and after the operation.
 
-``RuedaBackend`` and ``RuedaProcessGroup`` inherit these methods. This class must come before PyTorch's class, whose methods of
-the same names call the backend of a group.
+``RuedaBackend`` and ``RuedaProcessGroup`` inherit these methods. In their list of base classes, this class must come
+before PyTorch's class. PyTorch's methods of the same names would call the backend of a group.
 """
 
 from __future__ import annotations
@@ -33,16 +34,19 @@ from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, 
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
 
-#: The tags of monitored_barrier count down from here, through 2^20 numbers. So a late message does not match a later call.
+#: The tags of monitored_barrier start here and count down. They repeat after 2^20 calls, so a late message does not
+#: match a later call.
 _MONITOR_TAG = -(2**31) + 2**20
 _BOUND_TAG = 2**31
 
 
 class Operations:
-    """Threads: any. The calls of several threads on one group must come in the same order on all its members."""
+    """Threads: any thread may call. If several threads use one group, their calls must be in the same order on all
+    members.
+    """
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
-        """Called at the beginning of every operation."""
+        """Stores the membership. Called when the group is made, before its first operation."""
         self._membership = membership
         self._set = membership.process_set
         self._ranks = membership.ranks
@@ -50,19 +54,19 @@ class Operations:
         self._rank = rank
         self._size = len(membership.ranks)
         ascending = sorted(membership.ranks)
-        # The group's ranks in the order of the set. None: both orders are the same.
+        # The group's ranks in the order of the set. None if both orders are the same.
         self._set_order = None if ascending == membership.ranks else [self._group_rank_of[one] for one in ascending]
         self._timeout = seconds_of(timeout)
         self._callbacks = _callbacks.Callbacks(membership.order)
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Sets the timeout of operations that begin from now on."""
+        """Sets the timeout of operations that are started from now on."""
         self._timeout = seconds_of(timeout)
 
     _set_default_timeout = set_timeout
 
     def shutdown(self) -> None:
-        """For destroy_process_group: this rank leaves the group. It waits for no rank."""
+        """Called by destroy_process_group: this rank leaves the group. Does not wait for other ranks."""
         membership = getattr(self, "_membership", None)  # None if the group could not be made
         if membership is not None:
             membership.leave()
@@ -70,8 +74,8 @@ class Operations:
     abort = shutdown
 
     def _started(self, start: Callable[[str | None, int], Handle[Any]]) -> Handle[Any]:
-        """Starts an operation: calls `start` with a name and a process set. Operations match by the order of the calls; in a callback of a
-        future, by the callbacks' own order.
+        """Starts an operation: calls `start` with a name and a process set. Operations are matched by the order of the
+        calls. In a callback of a future, they are matched by the callbacks' own order.
         """
         self._membership.order.check()
         callbacks = _callbacks.running()
@@ -112,20 +116,22 @@ class Operations:
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
-        """The Work for the caller. A subclass passes `make` the thread for callbacks of futures, instead of None."""
+        """Returns the Work for the caller. `make` gets None here; a subclass passes it the thread for callbacks of
+        futures.
+        """
         return make(operation, None)
 
     def _peer(self, rank: int, what: str) -> int:
-        """The rank in the job of a root or peer, which is given as a rank of the group."""
+        """Takes a root or peer as a rank of the group, and returns its rank in the job."""
         if not 0 <= rank < self._size:
             raise ValueError(f"{what}: there is no rank {rank} in the group; expected 0 to {self._size - 1}")
         return self._ranks[rank]
 
     def _in_set_order(self, parts: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Sorts parts for each rank of the group, or from each, into the order of the set."""
+        """Takes a list with one part for each rank of the group, and sorts it into the order of the set."""
         return parts if self._set_order is None else [parts[rank] for rank in self._set_order]
 
-    # One tensor becomes the result.
+    # Operations that reduce one tensor in place.
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Element i of the tensor becomes the reduction of element i of every member's."""
@@ -154,7 +160,7 @@ class Operations:
         return handle, None if dense is tensor else functools.partial(tensor.copy_, dense)
 
     def _reduce_by_hand(self, tensor: Tensor, dense: Tensor, function: Any) -> tuple[Handle[Any], Callable[[], object]]:
-        """Gathers all tensors and reduces them here, for operators that Rueda does not have."""
+        """Gathers all tensors and reduces them on this rank. Used for operators that Rueda does not have."""
         everyones = dense.new_empty((self._size, dense.numel()))
         handle = self._gather_into(everyones.view(-1), dense)
 
@@ -244,10 +250,10 @@ class Operations:
                 finish = functools.partial(plain.copy_, dense)
         return self._work("reduce", handle, [tensor], opts, finish)
 
-    # Each member's tensor, for all.
+    # Operations that give all members the tensor of each member.
 
     def _gather_into(self, output: Tensor, tensor: Tensor) -> Handle[Any]:
-        """`output`: contiguous memory for all members' elements together."""
+        """Gathers the members' tensors. `output` is contiguous memory for the elements of all members together."""
         mine, everyones = flat_view(movable(tensor)), flat_view(movable(output))
         return self._started(lambda name, order: _native.allgather_async(mine, everyones, name, None, order))
 
@@ -268,7 +274,9 @@ class Operations:
         return [check(output, what) for output in outputs]
 
     def _check_own(self, outputs: list[Tensor], mine: Tensor, what: str) -> None:
-        """Sizes may differ between ranks, and only their sum is compared, so each rank checks its own size."""
+        """Each rank checks its own size here. Sizes may differ between ranks, and Rueda compares only the sum of all
+        sizes.
+        """
         own = outputs[self._rank]
         if own.numel() != mine.numel():
             raise ValueError(
@@ -305,7 +313,7 @@ class Operations:
             together, finish = _together(self._in_set_order(dense.view(self._size, mine.numel()).unbind()), mine)
             return self._gather_into(together, mine), _all((finish, _copied_to(output, dense)))
         if _overlap(dense, mine):
-            mine = mine.clone()  # PyTorch allows this rank's part of the output as input
+            mine = mine.clone()  # PyTorch allows the input to be this rank's part of the output
         handle = self._gather_into(dense, mine)
         return handle, _copied_to(output, dense)
 
@@ -345,7 +353,7 @@ class Operations:
             _all(f for _, f in started),
         )
 
-    # A reduction that is divided: each member gets a part of it.
+    # Reductions whose result is divided: each member gets one part.
 
     def reduce_scatter(
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None
@@ -375,7 +383,9 @@ class Operations:
     def _reducescatter(
         self, output: Tensor, input: Tensor, operator: Any, what: str
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
-        """For contiguous tensors. The input has as many rows as there are members, in the set's order, or its first extent is divisible by their number."""
+        """Used for contiguous tensors. The input either has one row for each member, in the set's order, or its first
+        extent is divisible by the number of members.
+        """
         if input.dtype.is_complex and name_of(operator) in ("SUM", "AVG"):
             output, input = torch.view_as_real(output), torch.view_as_real(input)
         how = reduction(operator, input.dtype, what)
@@ -418,7 +428,8 @@ class Operations:
             )
         if self._set_order is not None:
             mine = mine.view(self._size, output.numel())[self._set_order]
-        is_apart = output.is_contiguous() and not _overlap(output, mine)  # PyTorch allows a part of the input
+        # PyTorch allows the output to be a part of the input.
+        is_apart = output.is_contiguous() and not _overlap(output, mine)
         dense = output if is_apart else torch.empty_like(output, memory_format=torch.contiguous_format)
         handle, finish = self._reducescatter(dense, mine, operator, what)
         return handle, _all((finish, _copied_to(output, dense)))
@@ -443,7 +454,7 @@ class Operations:
             _all(f for _, f in started),
         )
 
-    # Operations whose result or input only one member has.
+    # Operations in which only one member has the input or gets the result.
 
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """The root gets a tensor of every member; they may have different sizes."""
@@ -464,7 +475,7 @@ class Operations:
         return self._work("gather", handle, outputs, opts, finish)
 
     def gather_single(self, output: Tensor | None, input: Tensor, opts: Any = None) -> RuedaWork:
-        """The root gets the members' tensors one after the other."""
+        """The root gets the tensors of all members in one tensor, one after the other."""
         opts = c10d.GatherOptions() if opts is None else opts
         parts: list[list[Tensor]] = []
         if self._rank == opts.rootRank and output is not None:
@@ -501,7 +512,7 @@ class Operations:
         finish = _copied_to(output, dense)
         return self._work("scatter", handle, [output], opts, finish)
 
-    # From each to each.
+    # Operations in which each member sends to each member.
 
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Member r gets every member's r-th tensor; they may have different sizes."""
@@ -568,7 +579,9 @@ class Operations:
         what: str,
         then: Callable[[], object] | None,
     ) -> tuple[Handle[Any], Callable[[], object]]:
-        """For contiguous tensors. The splits count elements for each rank and from each rank."""
+        """Used for contiguous tensors. The splits are numbers of elements: how many go to each rank, and how many come
+        from each rank.
+        """
         plain = movable(input)
         factor = 1 if plain is input else input.element_size()
         rows, came_to, splits = flat_view(plain), flat_view(movable(output)), [one * factor for one in sent]
@@ -585,7 +598,7 @@ class Operations:
 
         return handle, finish
 
-    # From one to another.
+    # Messages from one member to another.
 
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
         """Sends to one member, which receives it with the same tag."""
@@ -621,7 +634,7 @@ class Operations:
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
 
-    # The rendezvous of a group.
+    # Operations in which the members only wait for each other.
 
     def barrier(self, opts: Any = None) -> RuedaWork:
         """Completes when every member has called it."""
@@ -635,17 +648,19 @@ class Operations:
         return self._work("barrier", handle, [], opts)
 
     def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that names the members that have not come. The first rank raises the error, and tells the members that have come.
+        """A barrier that names the members that have not called it. Rank 0 of the group raises the error, and tells the
+        other members.
 
         Args:
             opts: BarrierOptions, or the timeout itself.
-            wait_all_ranks: whether to name all missing members, and not only the first.
+            wait_all_ranks: if True, the error names all missing members, otherwise only the first.
 
         Raises:
-            RuntimeError: a member has not come in time. On a member that comes too late for that (``rueda.Aborted``), the first rank has
-                left.
+            RuntimeError: a member has not called it in time. A member that calls it very late gets ``rueda.Aborted`` if
+                rank 0 has left meanwhile.
 
-        Its calls have their own order. So it may be called when other operations are refused after a Timeout, and it never causes that.
+        The calls of monitored_barrier() have their own order. So it may also be called when other operations are
+        refused after a Timeout. Its own timeout does not cause such a refusal.
         """
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("monitored_barrier", (), self.monitored_barrier, opts, wait_all_ranks)
@@ -671,7 +686,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # a late rank finds the answer
+        for peer in arrivals:  # a member that calls late still receives the answer
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))
@@ -682,7 +697,8 @@ class Operations:
         said = _native.send_async(b"\1", first, tag, self._set)
         answer = _native.receive_async(missing, first, tag, self._set)
         try:
-            # The first rank may itself wait for the whole timeout before it names the missing ranks.
+            # Wait twice as long, because rank 0 may itself wait for the whole timeout before it names the missing
+            # ranks.
             answer.wait(2 * limit)
             said.wait(limit)
         except Timeout:
@@ -711,11 +727,11 @@ def _number(tensor: Tensor) -> int:
 
 
 def _nothing(*_: Any) -> None:
-    """For operations that could allocate a result; here they have an output."""
+    """The function that makes the result, for operations that already have an output: it does nothing."""
 
 
 def _splits(_memory: Any, _shape: Any, _dtype: Any, splits: Any) -> Any:
-    """For alltoall: the number of elements from each member."""
+    """The function that makes the result of an alltoall. Returns the number of elements from each member."""
     return splits
 
 
@@ -726,7 +742,9 @@ def _tag(tag: int) -> int:
 
 
 def _sparse(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
-    """Makes a sparse tensor without PyTorch's warning that indices are not checked: they come from PyTorch's own tensors."""
+    """Makes a sparse tensor. Avoids PyTorch's warning that indices are not checked, because these indices come from
+    PyTorch's own tensors.
+    """
     try:
         return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
     except TypeError:  # before 2.0
@@ -744,7 +762,9 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _all(steps: Any) -> Callable[[], object] | None:
-    """A function that calls the given functions one after the other, without those that are None. None if all are."""
+    """Returns a function that calls the given functions one after the other and skips those that are None. Returns None
+    if all are None.
+    """
     there = [step for step in steps if step is not None]
     if not there:
         return None
@@ -757,7 +777,7 @@ def _all(steps: Any) -> Callable[[], object] | None:
 
 
 def _copied_to(output: Tensor, dense: Tensor) -> Callable[[], object] | None:
-    """The copy that remains to be done when the operation has ended. None if both are the same tensor."""
+    """Returns a function that makes the copy when the operation has ended. Returns None if both are the same tensor."""
     return None if dense is output else functools.partial(output.copy_, dense)
 
 
@@ -766,7 +786,9 @@ def _rows_of(output: Tensor, size: int) -> tuple[Tensor, ...]:
 
 
 def _together(outputs: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Callable[[], object] | None]:
-    """Memory for all outputs one after the other: their own memory if they lie so, else a temporary that is copied out."""
+    """Returns contiguous memory for all outputs together. If the outputs already lie one after the other, this is their
+    own memory. Otherwise it is temporary memory, from which the outputs are copied afterwards.
+    """
     for output in outputs:
         if output.dtype != like.dtype:
             raise ValueError(f"the outputs have {output.dtype}; expected {like.dtype}, as the input")
@@ -790,7 +812,9 @@ def _together(outputs: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Callable
 
 
 def _share_storage(tensors: Sequence[Tensor]) -> bool:
-    """Whether their storages begin at the same address. It makes no storage objects, which takes PyTorch 1.13 long."""
+    """Returns True if the storages of both tensors begin at the same address. Makes no storage objects, because this is
+    slow in PyTorch 1.13.
+    """
     begin = _begin_of_storage(tensors[0])
     return all(_begin_of_storage(tensor) == begin for tensor in tensors)
 
@@ -804,7 +828,7 @@ def _overlap_bytes(begin: int, end: int, tensor: Tensor) -> bool:
 
 
 def _sizes(tensor: Tensor, rows: Sequence[int] | None, size: int, what: str) -> list[int]:
-    """The number of elements of the tensor for each rank, or from each rank."""
+    """Returns the number of the tensor's elements that go to each rank, or that come from each rank."""
     extent = tensor.shape[0] if tensor.dim() > 0 else 0
     if not rows:
         if extent % size != 0:
@@ -817,7 +841,7 @@ def _sizes(tensor: Tensor, rows: Sequence[int] | None, size: int, what: str) -> 
 
 
 def _tensor_over(memory: Any, shape: tuple[int, ...], number: int, _splits: Any = None) -> Tensor:
-    """Rueda's memory as a tensor, which keeps the memory alive."""
+    """Returns Rueda's memory as a tensor. The tensor keeps the memory alive."""
     dtype = getattr(torch, DType(number).name)
     if 0 in shape:
         return torch.empty(shape, dtype=dtype)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A pending operation, and the effect of an abandoned wait on later operations."""
+"""A pending operation, and the rules for later operations after a wait has timed out."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from rueda.errors import Timeout
 
 
 def seconds_of(timeout: timedelta | None) -> float | None:
-    """Seconds of a timeout. None if PyTorch means no timeout, for which it uses zero and negative values."""
+    """Returns the timeout in seconds, or None for no timeout. PyTorch uses zero and negative values for no timeout."""
     seconds = timeout.total_seconds() if timeout is not None else 0.0
     return seconds if seconds > 0 else None
 
 
 class Order:
-    """Whether this rank may start further operations of a group.
+    """Decides whether this rank may start further operations of a group.
 
-    Operations match between the ranks by their order. After a wait has timed out, the ranks may disagree about that order. This rank skips
-    the operations that would follow (the second half of a call, the collectives of a callback), or repeats the call. The late rank executes
-    them, so later operations would silently be matched with different ones. So further operations are refused, unless the program first
-    waits again for the operation that timed out, and this wait succeeds.
+    Operations of the ranks are matched by their order. After a wait has timed out, the ranks may disagree about this
+    order. For example, this rank skips the rest of the call or the collectives of a callback, or it repeats the call.
+    But the late rank executes all of them. Then later operations would be matched with wrong ones, without an error. So
+    the group refuses further operations. It accepts them again if the program waits once more for the operation that
+    timed out, and this wait succeeds.
 
     Threads: any.
     """
@@ -36,21 +37,23 @@ class Order:
     def __init__(self, group: str) -> None:
         self.group = group
         self._changing = threading.Lock()
-        self._given_up: dict[object, str] = {}  # by operation; the value tells how the wait ended
-        self._is_broken = False  # cannot be repaired
+        self._given_up: dict[object, str] = {}  # the key is the operation; the value tells how the wait ended
+        self._is_broken = False  # True: another wait cannot repair the order
 
     def check(self) -> None:
         """Called before this rank starts an operation of the group.
 
         Raises:
-            RuntimeError: the operation must not be started.
+            RuntimeError: the group refuses the operation.
         """
-        if not self._given_up:  # no lock: an operation that starts at the same moment counts as started before
+        # No lock is needed: an operation that another thread starts at the same moment may count as started before.
+        if not self._given_up:
             return
         with self._changing:
             if not self._given_up:
                 return
-            # The other ranks start this operation, so from now on they are one operation ahead.
+            # This rank does not start the operation. The other ranks start it, so from now on they are one operation
+            # ahead.
             self._is_broken = True
             cause = next(iter(self._given_up.values()))
         raise RuntimeError(
@@ -60,18 +63,20 @@ class Order:
         )
 
     def give_up(self, operation: object, cause: str) -> None:
-        """A wait has ended before its operation has."""
+        """Called if a wait ended before its operation ended."""
         with self._changing:
             self._given_up.setdefault(operation, cause)
 
     def break_for_good(self, cause: str) -> None:
-        """A future has failed, or a callback could not start its operation. Another wait cannot repair that."""
+        """Called if a future has failed, or if a callback could not start its operation. The group then refuses
+        operations for good, even if the program waits again.
+        """
         with self._changing:
             self._is_broken = True
             self._given_up.setdefault(self, cause)
 
     def resume(self, operation: object) -> None:
-        """The program has waited again, and the operation has ended."""
+        """Called if the program has waited again and the operation has ended."""
         if not self._given_up:
             return
         with self._changing:
@@ -80,7 +85,8 @@ class Order:
 
 
 class Operation:
-    """Handles of Rueda, and the work to do when they have ended. The first thread that sees the end does this work, once.
+    """Handles of Rueda, and the work to do when all of them have ended. The first thread that notices the end does this
+    work; it is done only once.
 
     Threads: any.
     """
@@ -111,7 +117,7 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # the key for Order, which must not keep the tensors alive
+        self._identity = object()  # the key for Order, because Order must not keep the tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
@@ -124,7 +130,7 @@ class Operation:
 
     @property
     def what(self) -> str:
-        """A description for messages."""
+        """Describes the operation for messages."""
         return f"{self._what} of group '{self._order.group}'"
 
     @property
@@ -133,16 +139,17 @@ class Operation:
         return self._what.partition(" ")[0]
 
     def wait(self, timeout: float | None) -> None:
-        """Waits until it has ended. Raises its error, or Timeout.
+        """Waits until the operation has ended. Raises the operation's error, or Timeout.
 
-        With its own `timeout` the wait is only a check, which the program may repeat at any time. Without one it ends by the operation's
-        timeout, and the group refuses further operations until a wait for this one succeeds.
+        If the caller gives a `timeout`, the wait is only a check, and the program may repeat it at any time. Otherwise
+        the operation's own timeout ends the wait, and then the group refuses further operations until a wait for this
+        operation succeeds.
         """
         if not self._ended:
             try:
                 self._wait_for_handles(timeout)
             except BaseException as error:
-                if timeout is None:  # also for Ctrl-C
+                if timeout is None:  # also if Ctrl-C interrupted the wait
                     self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
                 raise
             self._conclude()
@@ -162,21 +169,23 @@ class Operation:
                 self.error = self.error or _failure_of(handle)
             except Exception as error:
                 if not handle.poll():
-                    raise  # of the wait itself
+                    raise  # the error of the wait, not of the operation
                 self.error = self.error or error
 
     def is_overdue(self) -> bool:
-        """Whether its own timeout has passed since it began: its futures fail then."""
+        """Returns True if the operation's timeout has passed since it was started. Then its futures fail."""
         return self.timeout is not None and time.monotonic() - self._began >= self.timeout
 
     def overdue(self) -> Timeout:
-        """The error with which this operation's futures fail. The group refuses further operations from then on."""
+        """Returns the error with which this operation's futures fail. From then on the group refuses further
+        operations.
+        """
         error = self._timed_out(self.timeout or 0.0)
         self._order.break_for_good(str(error))
         return error
 
     def _timed_out(self, seconds: float) -> Timeout:
-        """The text names ranks of the job."""
+        """The text contains ranks of the job, not of the group."""
         account = next((handle._waits_for() for handle in self.handles if not handle.poll()), "")
         return Timeout(
             f"{self.what}: not completed after {seconds:g} s{account and ': '}{account}; the operation goes on, and still uses its "
@@ -184,7 +193,7 @@ class Operation:
         )
 
     def wait_a_while(self, seconds: float) -> bool:
-        """For the watch of futures."""
+        """The thread that watches futures calls it."""
         for handle in self.handles:
             if not handle.poll():
                 handle._wait_a_while(seconds)
@@ -192,11 +201,11 @@ class Operation:
         return self.has_ended()
 
     def has_ended(self) -> bool:
-        """Whether it has ended, with or without an error. Does not block."""
+        """Returns True if the operation has ended, with or without an error. Does not block."""
         return self._ended or all(handle.poll() for handle in self.handles)
 
     def conclude(self) -> None:
-        """Called when it has ended: does what wait() does, without raising."""
+        """Called when the operation has ended. Does the same work as wait(), but raises no error."""
         try:
             self.wait(None)
         except Exception as error:
@@ -211,7 +220,8 @@ class Operation:
                 return
             if self.error is None and self._finish is not None:
                 try:
-                    # Tensors that were made in inference mode can be written only in this mode, on every thread.
+                    # Tensors that were made in PyTorch's inference mode can be written only in this mode. The mode must
+                    # be set on each thread.
                     made_so = any(output.is_inference() for output in self.outputs)
                     with torch.inference_mode() if made_so else torch.no_grad():
                         self._finish()
@@ -222,7 +232,9 @@ class Operation:
 
 
 def _failure_of(handle: Handle[Any]) -> Exception | None:
-    """Returns None if it has ended without an error just after the wait for it timed out."""
+    """Returns the error of an operation that has ended. Returns None if the operation ended without an error just after
+    a wait for it had timed out.
+    """
     try:
         handle.wait()
     except Exception as error:

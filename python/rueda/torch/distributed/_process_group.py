@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The process group, which Python can subclass in every version of PyTorch.
+"""The process group class. Python can subclass PyTorch's ProcessGroup in every version of PyTorch.
 
-PyTorch's Python functions call its methods directly. Its C++ code does so too, and needs only waiting and futures. Before 2.14
-there is nothing else: features that PyTorch asks of a group's backends are not offered there (the table in docs/pytorch.md).
+PyTorch's Python functions call the methods of this class directly. So does PyTorch's C++ code, which needs only waiting
+and futures. Before PyTorch 2.14, there is no backend object besides this class. So features for which PyTorch asks a
+group's backends are not available in these versions (see the table in docs/pytorch.md).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ else:
 
 
 class RuedaProcessGroup(Operations, Base):
-    """The process group that PyTorch uses instead of its own."""
+    """PyTorch uses this process group instead of its own."""
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         try:
@@ -55,7 +56,7 @@ class RuedaProcessGroup(Operations, Base):
     def allgather_into_tensor_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
-        """all_gather_single of each."""
+        """Does all_gather_single() for each pair of tensors."""
         return self.all_gather_single_coalesced(outputs, inputs, opts)
 
     def _reduce_scatter_base(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
@@ -64,7 +65,7 @@ class RuedaProcessGroup(Operations, Base):
     def reduce_scatter_tensor_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
-        """reduce_scatter_single of each."""
+        """Does reduce_scatter_single() for each pair of tensors."""
         return self.reduce_scatter_single_coalesced(outputs, inputs, opts)
 
     def alltoall_base(
@@ -75,17 +76,17 @@ class RuedaProcessGroup(Operations, Base):
         input_split_sizes: Sequence[int],
         opts: Any = None,
     ) -> RuedaWork:
-        """all_to_all_single."""
+        """Does the same as all_to_all_single()."""
         return self.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
 
     def _start_coalescing(self, *_: Any) -> None:
-        """For batch_isend_irecv: its operations are asynchronous, and are started one by one."""
+        """Used by batch_isend_irecv. Its operations are asynchronous, and are started one by one."""
 
     def _end_coalescing(self, *_: Any) -> None:
         """See _start_coalescing."""
 
     def _set_sequence_number_for_group(self) -> None:
-        """For PyTorch's checks in debug mode; Rueda compares calls by itself."""
+        """PyTorch's checks in debug mode need it. Rueda itself compares the ranks' calls."""
 
     def _get_sequence_number_for_group(self) -> int:
         return 0
@@ -94,22 +95,22 @@ class RuedaProcessGroup(Operations, Base):
         return make(operation, self._callbacks if _is_called_by_python() else None)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # then modules may be cleared already, and the job is over
-            self.shutdown()  # destroy_process_group of older versions only forgets the group
+        if not is_finalizing():  # at exit, modules may already be cleared, and the job has ended
+            self.shutdown()  # in older versions, destroy_process_group only drops its reference to the group
 
 
 class OlderProcessGroup(RuedaProcessGroup):
-    """For versions whose C++ code does not keep the Python object of a Work alive.
+    """Used for versions of PyTorch whose C++ code does not keep the Python object of a Work alive.
 
-    Its wait() would be lost with the object, and PyTorch's own wait(), which takes its place, waits forever. So C++ code, for example
-    DDP's, gets a Work that PyTorch makes from the future.
+    When the Python object is lost, its wait() is lost, too. PyTorch's own wait() takes its place, and waits forever. So
+    C++ code, for example the code of DDP, gets a Work that PyTorch makes from the future.
     """
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         super().__init__(store, rank, size, membership, timeout)
         self._names = {"name": "", "desc": "undefined"}
 
-    # PyTorch asks a group's backends for these. Python cannot write a backend in these versions.
+    # PyTorch asks a group's backends for these properties. In these versions, Python cannot implement a backend.
 
     def getGroupName(self) -> str:  # noqa: N802  (c10d's)
         """The name by which PyTorch registers the group."""
@@ -133,12 +134,12 @@ class OlderProcessGroup(RuedaProcessGroup):
     group_desc = property(getGroupDesc)
 
     def _get_backend(self, device: Any) -> Any:
-        """Returns itself. It raises an error for features that it does not have."""
+        """Returns this group itself as the backend. It raises an error for features that it does not have."""
         return self
 
     @property
     def supports_coalescing(self) -> bool:
-        """batch_isend_irecv starts its operations one by one, which works because they are asynchronous."""
+        """batch_isend_irecv starts its operations one by one. This works because they are asynchronous."""
         return False
 
     @property
@@ -157,12 +158,14 @@ class OlderProcessGroup(RuedaProcessGroup):
 
 
 def _is_called_by_python() -> bool:
-    """Whether the first caller outside this package is a function of torch.distributed that returns the Work."""
+    """Returns True if the first caller outside this package is a function of torch.distributed that returns the Work to
+    the program.
+    """
     try:
         frame: Any = sys._getframe(2)
         while frame.f_globals.get("__package__") == __package__:
             frame = frame.f_back
-    except (ValueError, AttributeError):  # called by C++ on a thread without Python's frames
+    except (ValueError, AttributeError):  # C++ code called it on a thread without Python frames
         return False
     return bool(frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d")
 
@@ -171,7 +174,7 @@ def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcess
     """Called through register_backend.
 
     Raises:
-        RuntimeError: the group has another backend beside this one.
+        RuntimeError: the group also has another backend.
     """
     others = (backends_of_group() or {"rueda"}) - {"rueda"}
     if others:
@@ -183,7 +186,7 @@ def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcess
 
 
 def register() -> None:
-    """Makes the name known to torch.distributed."""
+    """Registers the group's name with torch.distributed."""
     try:
         dist.Backend.register_backend("rueda", create, devices=["cpu"])
     except TypeError:  # before 2.0

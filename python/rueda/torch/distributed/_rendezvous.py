@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``init_process_group("rueda")`` under launchers whose job Rueda can join: ruedarun, mpirun, srun.
+"""Implements ``init_process_group("rueda")`` for launchers whose job Rueda can join: ruedarun, mpirun, srun.
 
-The process joins the job first, which gives its rank and the number of ranks. Rank 0 makes the store that PyTorch needs.
+The process first joins the job, and so learns its rank and the number of ranks. Then rank 0 makes the store that
+PyTorch needs.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import torch.distributed as dist
 import rueda
 from rueda.torch.distributed import _joining
 
-# torch.distributed has a function of the same name.
+# imported under another name, because torch.distributed has a function of the same name
 _torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
 
-#: The variables with the rank in the job, by launcher.
+#: The environment variables that contain the rank in the job, by launcher.
 _RANKS = ("RUEDA_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 _Handler = Callable[..., Iterator[tuple[Any, int, int]]]
@@ -45,7 +46,9 @@ def from_job(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> 
 
 
 def _asked(url: str) -> dict[str, int]:
-    """rank or world_size that was given to init_process_group, which uses -1 for none."""
+    """Returns the rank or world_size that the program gave to init_process_group. PyTorch uses -1 if the program gave
+    none.
+    """
     given = {
         name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items() if name in ("rank", "world_size")
     }
@@ -53,7 +56,7 @@ def _asked(url: str) -> dict[str, int]:
 
 
 def _store(rank: int, size: int, timeout: timedelta) -> Any:
-    """Rank 0's store. It listens on the loopback interface only, if all ranks are on this host."""
+    """Makes rank 0's store. If all ranks are on this host, the store listens only on the loopback interface."""
     is_one_host = rueda.local_size() == size
     made = _listening(size, timeout, "127.0.0.1" if is_one_host else _address()) if rank == 0 else None
     place: Any = rueda.broadcast_object((made.host, made.port) if made is not None else None)
@@ -64,10 +67,10 @@ def _listening(size: int, timeout: timedelta, address: str) -> Any:
     if address == "127.0.0.1":
         with socket.create_server((address, 0)) as listener:
             port = listener.getsockname()[1]
-            # If there are two servers, the one without libuv can take a socket.
+            # If PyTorch has two implementations of the server, only the one without libuv accepts an existing socket.
             for more in ({"use_libuv": False}, {}):
                 options: dict[str, Any] = {"master_listen_fd": listener.fileno(), **more}
-                with contextlib.suppress(TypeError):  # an older version: without this option
+                with contextlib.suppress(TypeError):  # older versions do not have this option
                     store = dist.TCPStore(address, port, size, True, timeout, wait_for_workers=False, **options)
                     listener.detach()  # the store owns the socket now
                     return store
@@ -75,13 +78,13 @@ def _listening(size: int, timeout: timedelta, address: str) -> Any:
 
 
 def _address() -> str:
-    """A name of this host that other hosts know."""
+    """Returns a name of this host that other hosts can resolve."""
     return os.environ.get("MASTER_ADDR") or socket.getfqdn()
 
 
 def _is_ours(url: str) -> bool:
-    """Whether the job knows more than the environment: PyTorch's own method lacks a variable, or would listen on all interfaces although
-    ruedarun started all ranks on this host.
+    """Returns True if the rendezvous must use the job instead of PyTorch's environment variables. Either one of the
+    variables is missing, or PyTorch would listen on all interfaces although ruedarun started all ranks on this host.
     """
     started_by = _joining.launcher()
     if started_by is None:
@@ -92,7 +95,9 @@ def _is_ours(url: str) -> bool:
 
 
 def _is_ruedarun_on_one_host(size: int) -> bool:
-    """Whether RANK and the other variables are those that ruedarun set for its ranks, unchanged by the program."""
+    """Returns True if ruedarun started all ranks on this host, and RANK and the other variables still have the values
+    that ruedarun set.
+    """
     if "RUEDA_LAUNCHER_FD" not in os.environ:
         return False
     rank = next((os.environ[name] for name in _RANKS if name in os.environ), None)
@@ -101,7 +106,9 @@ def _is_ruedarun_on_one_host(size: int) -> bool:
 
 
 def install() -> None:
-    """Makes ``rueda://`` known, and redirects ``env://`` to it where ``env://`` could only fail."""
+    """Registers ``rueda://`` with PyTorch. Redirects ``env://`` to it in the cases in which ``env://`` itself would
+    fail.
+    """
     handlers: dict[str, _Handler] | None = getattr(_torch_rendezvous, "_rendezvous_handlers", None)
     if handlers is None:
         _torch_rendezvous.register_rendezvous_handler("rueda", from_job)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""PyTorch's tensors and operators as the native module's tensors and reductions."""
+"""Translates PyTorch's tensors and operators into the native module's tensors and reductions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rueda.types import DType, ReduceOp
 
 Tensor: TypeAlias = torch.Tensor
 
-#: Newer versions of PyTorch have more of these dtypes.
+#: Only newer versions of PyTorch have all of these dtypes.
 NUMBERS: dict[torch.dtype, int] = {
     getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)
 }
@@ -27,7 +27,7 @@ _BY_NAME = {
     "MIN": ReduceOp.Min,
     "MAX": ReduceOp.Max,
 }
-# For bool, like PyTorch's other backends: a sum is "or", a product is "and".
+# For bool, a sum is "or" and a product is "and", as in PyTorch's other backends.
 _OF_BOOL = {
     "SUM": ReduceOp.Max,
     "PRODUCT": ReduceOp.Min,
@@ -41,17 +41,17 @@ _OPERATORS = [(getattr(TorchReduceOp, name), name) for name in _NAMES if hasattr
 
 
 def view(tensor: Tensor) -> TensorView:
-    """A view of a contiguous CPU tensor of a dtype that Rueda has; it keeps the tensor alive."""
+    """Returns a view of a contiguous CPU tensor whose dtype Rueda supports. The view keeps the tensor alive."""
     return TensorView(tensor.data_ptr(), tuple(tensor.shape), NUMBERS[tensor.dtype], tensor)
 
 
 def flat_view(tensor: Tensor) -> TensorView:
-    """The same with one dimension: operations on rows then work on elements."""
+    """Like view_of(), but the view has one dimension. So operations on rows work on single elements."""
     return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
 
 
 def check(tensor: Any, operation: str) -> Tensor:
-    """Returns a dense tensor in the CPU's memory, or raises the error that says what it is instead."""
+    """Returns the tensor if it is dense and in the CPU's memory. Otherwise raises an error that says what it is."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{operation}: {type(tensor).__name__} is no torch.Tensor")
     if not tensor.is_cpu:
@@ -65,19 +65,21 @@ def check(tensor: Any, operation: str) -> Tensor:
 
 
 def only(tensors: Sequence[Any], operation: str) -> Any:
-    """The one tensor of a list: c10d's lists have one tensor for each device of a process."""
+    """Returns the only tensor of a list. In c10d, such a list has one tensor for each device of a process."""
     if len(tensors) != 1:
         raise ValueError(f"{operation}: {len(tensors)} tensors; expected one")
     return tensors[0]
 
 
 def movable(tensor: Tensor) -> Tensor:
-    """The same memory with a dtype that Rueda can move: bytes, if Rueda does not have its dtype. Contiguous tensors only."""
+    """Returns the same memory with a dtype that Rueda can send: if Rueda does not have the tensor's dtype, as bytes.
+    The tensor must be contiguous.
+    """
     return tensor if tensor.dtype in NUMBERS else tensor.detach().view(-1).view(torch.uint8)
 
 
 def name_of(operator: Any) -> str:
-    """The name of a torch.distributed.ReduceOp."""
+    """Returns the name of a torch.distributed.ReduceOp."""
     for known, name in _OPERATORS:
         if operator == known:
             return name
@@ -86,8 +88,8 @@ def name_of(operator: Any) -> str:
 
 
 class Reduction:
-    """A reduction of tensors of some dtype: a number of Rueda's, or a function of two tensors if Rueda does not have it. Inputs are first
-    multiplied by the factor.
+    """The reduction for tensors of one dtype. It is either the number of a reduction of Rueda, or, if Rueda does not
+    have it, a function of two tensors. Before the reduction, inputs are multiplied by the factor.
     """
 
     __slots__ = ("factor", "function", "number")
@@ -99,23 +101,24 @@ class Reduction:
 
 
 _known: dict[tuple[int, torch.dtype], Reduction] = {}
-# In all versions so far, the hash of an operator is its number. A dict would also compare operators, which takes long.
+# In all versions so far, the hash of an operator is its number. A dict with operators as keys would also compare
+# operators, and this is slow.
 _HASHES = {hash(operator): name for operator, name in _OPERATORS}
 _hashes_tell = len(_HASHES) == len(_OPERATORS) and max(_HASHES) < 100
 
 
 def reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
-    """The reduction for an operator and a dtype.
+    """Returns the reduction for an operator and a dtype.
 
     Raises:
-        ValueError: the operator is not offered, or not for this dtype.
+        ValueError: the operator is not supported, or not for this dtype.
         TypeError: Rueda does not reduce this dtype.
     """
     key = (hash(operator), dtype)
     found = _known.get(key) if _hashes_tell else None
     if found is None:
         found = _make_reduction(operator, dtype, operation)
-        if _hashes_tell and key[0] in _HASHES:  # not for an operator with its own factor
+        if _hashes_tell and key[0] in _HASHES:  # an operator with its own factor must not be cached
             _known[key] = found
     return found
 
@@ -136,7 +139,7 @@ def _make_reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduct
 
 
 def _scaled_sum(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
-    """For PREMUL_SUM: PyTorch does not show the factor, but pickles it."""
+    """Returns the factor of PREMUL_SUM. PyTorch has no attribute for it, but the pickled operator contains it."""
     state = operator.__getstate__() if hasattr(operator, "__getstate__") else None
     factor = state[1] if isinstance(state, tuple) and len(state) == 2 else None
     if isinstance(factor, torch.Tensor) and factor.numel() == 1:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The Work that PyTorch gets for a pending operation."""
+"""The Work object that PyTorch gets for a pending operation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rueda.torch.distributed import _futures, _ranges
 from rueda.torch.distributed._callbacks import Callbacks, OrderedFuture
 from rueda.torch.distributed._pending_operation import Operation, Order, seconds_of
 
-_making = threading.Lock()  # protects the making of futures; held for a moment
+_making = threading.Lock()  # protects the creation of futures; a thread holds it only for a moment
 
 
 class RuedaWork(Work):  # type: ignore[misc]
     """The object that torch.distributed returns with ``async_op=True``."""
 
     def __init__(self, operation: Operation, callbacks: Callbacks | None = None) -> None:
-        """`callbacks`: the callbacks of the group, if Python code gets this object itself."""
+        """`callbacks`: the callbacks of the group if this object itself is given to Python code; otherwise None."""
         super().__init__()
         self.operation = operation
         self._callbacks = callbacks
@@ -42,18 +42,18 @@ class RuedaWork(Work):  # type: ignore[misc]
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether it has ended, with or without an error. Does not block."""
+        """Returns True if the operation has ended, with or without an error. Does not block."""
         if not self.operation.has_ended():
             return False
         self.operation.conclude()
         return True
 
     def is_success(self) -> bool:
-        """Whether it has ended without an error."""
+        """Returns True if the operation has ended without an error."""
         return self.is_completed() and self.operation.error is None
 
     def exception(self) -> Exception | None:
-        """The error of the operation."""
+        """Returns the error of the operation."""
         return self.operation.error if self.is_completed() else None
 
     def result(self) -> list[torch.Tensor]:
@@ -62,9 +62,10 @@ class RuedaWork(Work):  # type: ignore[misc]
         return self.operation.outputs
 
     def get_future(self) -> Any:
-        """A torch.futures.Future of the list of output tensors; completed by a thread of the backend.
+        """Returns a torch.futures.Future for the list of output tensors. A thread of the backend completes it.
 
-        It fails with ``rueda.Timeout`` when the operation's timeout, or else the group's, has passed since the operation began.
+        The future fails with ``rueda.Timeout`` if the operation's timeout passes before the operation has ended.
+        Without a timeout of the operation, the group's timeout counts.
         """
         with _making:
             if self._future is None:
@@ -76,7 +77,7 @@ class RuedaWork(Work):  # type: ignore[misc]
             return self._future
 
     def source_rank(self) -> int:
-        """For a receive: the group's rank that sent the message."""
+        """Used by a receive: returns the group's rank that sent the message."""
         raise ValueError(f"{self.operation.what}: only a receive has a source")
 
     def _source_rank(self) -> int:
@@ -84,11 +85,11 @@ class RuedaWork(Work):  # type: ignore[misc]
 
 
 class ReceiveWork(RuedaWork):
-    """The Work of recv and irecv."""
+    """The Work that recv and irecv return."""
 
     def __init__(self, operation: Operation, ranks: dict[int, int], callbacks: Callbacks | None) -> None:
         super().__init__(operation, callbacks)
-        self._ranks = ranks  # ranks of the job, as ranks of the group
+        self._ranks = ranks  # translates ranks of the job into ranks of the group
 
     def source_rank(self) -> int:
         """The group's rank that sent the message."""
@@ -97,18 +98,19 @@ class ReceiveWork(RuedaWork):
 
 
 def _future_of(operation: Operation) -> Any:
-    """For C++ code, which may take tensors from it without looking for an error."""
+    """Makes a future for C++ code. Such code may take tensors from the future without looking for an error."""
     completed: Any = torch.futures.Future()
     overdue: list[Exception] = []
-    # An error must not go into a future by set_exception(): DDP's backward ends in a SIGSEGV then (PyTorch 2.15). One
-    # that `then` raises is a RuntimeError there.
+    # Do not store an error by set_exception(): then DDP's backward pass ends with a SIGSEGV (PyTorch 2.15). If a
+    # function that was passed to `then` raises the error, C++ code gets a RuntimeError.
     future = completed.then(lambda _: _outputs_of(operation, overdue))
 
     def conclude() -> None:
         if operation.has_ended():
             operation.conclude()
         else:
-            # The operation goes on. Its handles keep its tensors alive until it has ended, even if the Work is deleted.
+            # The operation is still pending. Its handles keep its tensors alive until it has ended, even if the Work is
+            # deleted.
             overdue.append(operation.overdue())
         completed.set_result(None)
 
@@ -126,6 +128,6 @@ def _outputs_of(operation: Operation, overdue: list[Exception]) -> list[torch.Te
     return operation.outputs
 
 
-#: The result of a call that has waited; no code keeps it.
+#: The Work for a call that has already waited. No code stores it.
 ENDED = RuedaWork(Operation("an operation", Order(""), [], [], None))
 ENDED.wait()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Keeps the last commit in a file, for a job that is started again. Rank 0 writes it, and replaces it as a whole."""
+"""Stores the last commit in a file, for a job that is started again. Rank 0 writes the file, and always replaces the
+whole file.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,15 @@ _FORMAT = 1
 
 
 def folder() -> pathlib.Path | None:
-    """The folder of commits; None: commits stay in memory."""
+    """The folder for commits. If it is None, commits stay in memory."""
     given = os.environ.get(_SETTING)
     return pathlib.Path(given) if given else None
 
 
 def write(where: pathlib.Path, number: int, content: dict[str, Any]) -> None:
-    """A reader sees this commit or the one before, even if this process or the machine dies during the write."""
+    """A reader always sees a complete commit, this one or the previous one, even if this process or the machine dies
+    during the write.
+    """
     where.mkdir(parents=True, exist_ok=True)
     new = where / f"{_FILE}.{os.getpid()}"
     try:
@@ -43,16 +47,16 @@ def write(where: pathlib.Path, number: int, content: dict[str, Any]) -> None:
 
 
 def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
-    """(number, content) of the stored commit; None if there is none.
+    """Returns (number, content) of the stored commit; None if there is none.
 
     Raises:
-        InvalidArgument: the file belongs to another user, or is no commit.
+        InvalidArgument: the file belongs to another user, or does not contain a commit.
     """
     path = where / _FILE
     if not path.exists():
         return None
     with open(path, "rb") as file:
-        # Unpickling the file executes code of its writer.
+        # Unpickling executes code from the file, so the user must trust its writer.
         owner = os.fstat(file.fileno()).st_uid
         if owner not in (os.geteuid(), 0):
             raise InvalidArgument(
@@ -67,5 +71,5 @@ def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
 
 
 def remove(where: pathlib.Path) -> None:
-    """Called when the job has ended well: the next job begins anew."""
+    """Called when the job has succeeded. Removes the commit, so that the next job starts from the beginning."""
     (where / _FILE).unlink(missing_ok=True)

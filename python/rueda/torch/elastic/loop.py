@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The loop around an elastic training. It runs the training, and after a failure restores the last commit and runs it again."""
+"""The loop around an elastic training. It runs the training. After a failure, it restores the last commit and runs the
+training again.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ T = TypeVar("T")
 
 
 def run(func: Callable[..., T]) -> Callable[..., T]:
-    """Decorates the function of a training so that it goes on after failures. Its first argument is the State.
+    """Decorates the training function, so that training continues after failures. The first argument of the function is
+    the State.
 
-    When a rank dies, the others end with the error, and the launcher starts the job again (``ruedarun --max-restarts``). The state
-    is then that of the last commit, from ``RUEDA_ELASTIC_DIR``. After errors that leave all ranks alive, the ranks meet again by
-    themselves and go on from the last commit. If an error comes twice without a commit in between, it is raised.
+    When a rank dies, the other ranks end with an error, and the launcher starts the job again (``ruedarun
+    --max-restarts``). The new job restores the last commit from ``RUEDA_ELASTIC_DIR``. If an error leaves all ranks
+    alive, the ranks reconnect without a restart and continue from the last commit. If an error occurs twice without a
+    commit in between, it is raised.
 
     Example::
 
@@ -46,7 +50,7 @@ def _meet_again() -> None:
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
-    """run() with another function for how the ranks meet again."""
+    """Implements run(). A parameter gives the function by which the ranks reconnect."""
 
     @functools.wraps(func)
     def attempts(state: State, *args: Any, **kwargs: Any) -> T:
@@ -58,11 +62,14 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                     state.sync()
                 result = func(state, *args, **kwargs)
                 if _basics.is_initialized():
-                    barrier()  # a rank may fail in its last steps, so the commit is kept until all ranks are done
+                    # A rank may still fail in its last steps, so the commit is removed only when all ranks have
+                    # finished.
+                    barrier()
                 state._forget()
                 return result
             except HorovodInternalError as failure:
-                # Aborted: the ranks cannot meet again in this job. ValueError: the request is impossible, and will be so next time.
+                # After Aborted, the ranks cannot reconnect in this job. After ValueError, the request is invalid, and
+                # would be invalid again.
                 if isinstance(failure, Aborted | ValueError) or failed_at == state._commits:
                     raise
                 failed_at = state._commits

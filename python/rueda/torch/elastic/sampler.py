@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A sampler that knows which samples of the epoch were seen, by any number of ranks."""
+"""A sampler that knows which samples of the epoch have been processed, by any number of ranks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["ElasticSampler"]
 
 
 class ElasticSampler(Sampler):  # type: ignore[type-arg]
-    """Deals the remaining samples of an epoch to the ranks. It goes on after a restart, or with another number of ranks.
+    """Distributes the remaining samples of an epoch among the ranks. It can continue an epoch after a restart, or with
+    another number of ranks.
 
-    Every rank gets the same number of samples: if they do not divide evenly, some are given twice.
+    Every rank gets the same number of samples. If the samples cannot be divided evenly, some of them are used twice.
 
     Args:
-        dataset: a data set with a length.
-        shuffle: whether every epoch has another order, the same on all ranks.
-        seed: the seed of that order.
+        dataset: a data set with a length. shuffle: if True, every epoch has a different order, which is the same on all
+        ranks. seed: the seed for this order.
 
     Example::
 
@@ -48,27 +48,29 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch with all samples. Call it at the end of the epoch before, so that a restart does not skip the epoch."""
+        """Begins an epoch with all samples. Call it at the end of the previous epoch, so that a restart does not skip
+        the new epoch.
+        """
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Notes that every rank has seen a batch of that many samples."""
+        """Notes that every rank has processed a batch of this number of samples."""
         self.processed_num = min(self.processed_num + batch_size * self.num_replicas, len(self.dataset))
 
     def state_dict(self) -> dict[str, Any]:
-        """The state to keep: the epoch, and how many of its samples were seen."""
+        """Returns the state to save: the epoch, and the number of its samples that have been processed."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from the state that state_dict() returned."""
+        """Continues from a state that state_dict() returned."""
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
         self.reset()
 
     def reset(self) -> None:
-        """Deals the remaining samples to the present ranks."""
+        """Distributes the remaining samples among the present ranks."""
         self.num_replicas = _basics.size()
         self.rank = _basics.rank()
         indices = list(range(len(self.dataset)))

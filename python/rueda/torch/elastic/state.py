@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The values that an elastic job keeps: model, optimizer, sampler and others, as of the last commit."""
+"""The values that an elastic job saves and restores: model, optimizer, sampler and others, as of the last commit."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = [
     "set_handler_registry",
 ]
 
-#: The bits that on_hosts_updated() gets.
+#: The bits of the argument of on_hosts_updated().
 _HOSTS_ADDED, _HOSTS_REMOVED = 1, 2
 
 
 class State:
-    """The base of states. A subclass implements save(), restore() and sync().
+    """The base class of states. A subclass implements save(), restore() and sync().
 
     Args:
         bcast_object: a function that gives every rank the object that rank 0 passes.
@@ -49,26 +49,30 @@ class State:
         self._host_messages: queue.Queue[tuple[float, int]] = queue.Queue()
         self._last_updated_timestamp: float = 0
         self._reset_callbacks: list[Callable[[], Any]] = []
-        #: The number of commits, counted through restarts.
+        #: The number of commits of the job; restarts do not reset it.
         self._commits = 0
 
     def register_reset_callbacks(self, callbacks: list[Callable[[], Any]]) -> None:
-        """Adds functions to call when the ranks have met again, for example to adapt the learning rate to their number."""
+        """Adds functions to call when the ranks have reconnected, for example to adapt the learning rate to the new
+        number of ranks.
+        """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Called when the ranks have met again."""
+        """Called when the ranks have reconnected."""
         self._host_messages = queue.Queue()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Tells rank 0 that hosts were added (1) or removed (2) at a time; the next commit interrupts all ranks. Threads: any."""
+        """Tells rank 0 that hosts were added (1) or removed (2), and when. The next commit interrupts all ranks.
+        Threads: any thread may call this function.
+        """
         self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """Keeps the present state, and checks whether hosts will change. Every rank calls it.
+        """Saves the present state, and checks whether hosts will change. Every rank calls it.
 
         Example::
 
@@ -81,7 +85,7 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt on all ranks if rank 0 was told that hosts have changed."""
+        """Raises HostsUpdatedInterrupt on all ranks if rank 0 has been told that hosts will change."""
         before = latest = self._last_updated_timestamp
         changes = 0
         while not self._host_messages.empty():
@@ -94,29 +98,29 @@ class State:
             raise HostsUpdatedInterrupt(changes == _HOSTS_REMOVED)
 
     def save(self) -> None:
-        """Keeps the values as they are now, in memory."""
+        """Saves the present values in memory."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Goes back to what was kept."""
+        """Sets the values to those that save() stored."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Gives every rank what rank 0 has."""
+        """Gives every rank the values of rank 0."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """For subclasses: called when the ranks have met again, before the callbacks."""
+        """Subclasses may override it. Called when the ranks have reconnected, before the callbacks."""
 
     def _keep(self) -> None:
-        """For subclasses: returns what was saved, for another process."""
+        """Subclasses may override it. Called by commit(): stores the saved values for another process."""
 
     def _forget(self) -> None:
-        """For subclasses: called when the job has ended well."""
+        """Subclasses may override it. Called when the job has succeeded."""
 
 
 class ObjectState(State):
-    """A state of Python objects, which are its attributes.
+    """A state of Python objects. The objects are attributes of the state.
 
     Example::
 
@@ -170,7 +174,9 @@ class ObjectState(State):
             commits.remove(self._folder)
 
     def _take_commit(self) -> None:
-        """Runs once per process: rank 0 reads the commit of an earlier process, and the other ranks get it from rank 0."""
+        """Runs once per process. Rank 0 reads the commit of an earlier process, and the other ranks get the values from
+        rank 0.
+        """
         if self._looked_for_commit:
             return
         self._looked_for_commit = True
@@ -184,10 +190,10 @@ class ObjectState(State):
 
 
 class TorchState(ObjectState):
-    """The state of a training: model, optimizer, samplers (kept by their own state_dict), and other values.
+    """The state of a training: model, optimizer, samplers (saved by their own state_dict), and other values.
 
-    Its attributes are the arguments. With ``RUEDA_ELASTIC_DIR`` rank 0 also writes every commit to a file there, and a job that is
-    started again goes on from it.
+    The arguments become attributes of the state. If ``RUEDA_ELASTIC_DIR`` is set, rank 0 also writes every commit to a
+    file in this folder. A job that is started again continues from this commit.
 
     Example::
 
@@ -196,7 +202,7 @@ class TorchState(ObjectState):
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         kwargs.update(model=model, optimizer=optimizer)
-        # This comes first, because setting an attribute that has a handler goes to the handler.
+        # Set this first, because setting an attribute looks for the attribute's handler here.
         self.__dict__["_handlers"] = {}
         handlers = {name: _handler_of(value) for name, value in kwargs.items()}
         self._handlers: dict[str, StateHandler] = {
@@ -234,7 +240,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # Everything that a handler keeps, except the live object.
+        # Everything that a handler saves, except the live object itself.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()
@@ -253,7 +259,7 @@ class TorchState(ObjectState):
 
 
 class StateHandler:
-    """Keeps the state of one attribute of a TorchState. Pass subclasses to set_handler_registry().
+    """Saves and restores one attribute of a TorchState. To add a subclass, pass it to set_handler_registry().
 
     Args:
         value: the attribute.
@@ -263,25 +269,25 @@ class StateHandler:
         self.value = value
 
     def save(self) -> None:
-        """Keeps the state as it is now."""
+        """Saves the present state of the attribute."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Goes back to what was kept."""
+        """Sets the attribute to the state that save() stored."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Gives every rank what rank 0 has."""
+        """Gives every rank the state of rank 0."""
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
-        """Called when the attribute has become another object."""
+        """Called when the program has assigned another object to the attribute."""
         self.value = value
         self.save()
 
 
 class ModelStateHandler(StateHandler):
-    """Keeps the state of a torch.nn.Module."""
+    """Saves and restores the state of a torch.nn.Module."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__(model)
@@ -299,7 +305,7 @@ class ModelStateHandler(StateHandler):
 
 
 class OptimizerStateHandler(StateHandler):
-    """Keeps the state of a torch.optim.Optimizer, a DistributedOptimizer or a plain one."""
+    """Saves and restores the state of a torch.optim.Optimizer, which may be a DistributedOptimizer."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(optimizer)
@@ -317,7 +323,7 @@ class OptimizerStateHandler(StateHandler):
 
 
 class SamplerStateHandler(StateHandler):
-    """Keeps the state of an ElasticSampler."""
+    """Saves and restores the state of an ElasticSampler."""
 
     def __init__(self, sampler: ElasticSampler) -> None:
         super().__init__(sampler)
@@ -342,7 +348,7 @@ _registry: list[tuple[type, Callable[[Any], StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, Callable[[Any], StateHandler]]]:
-    """The handler for each class; the first class that fits is used."""
+    """Pairs of a class and its handler. The first class of which the object is an instance is used."""
     return _registry
 
 

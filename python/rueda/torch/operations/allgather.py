@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Allgather, of one tensor and of several."""
+"""Allgather of one tensor or of several tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rueda.types import Average
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """allgather() that returns a handle at once, and has no gradient.
+    """Starts an allgather() and returns a handle at once. It has no gradient.
 
     Example::
 
@@ -37,7 +37,7 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
 
 
 class HorovodAllgather(torch.autograd.Function):
-    """The gradient is this rank's rows of the average of the ranks' gradients."""
+    """Averages the gradients of all ranks. The gradient of this rank's input is this rank's rows of the average."""
 
     @staticmethod
     def forward(ctx, tensor, name, process_set):  # type: ignore[no-untyped-def]
@@ -66,10 +66,11 @@ def _own_rows(
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """The ranks' tensors, one after the other along the first dimension, which may differ; the others must agree.
+    """Concatenates the tensors of all ranks along the first dimension. The first extent may differ between ranks; the
+    other extents must agree.
 
     Returns:
-        A new tensor. Its gradient is Horovod's: this rank's rows of the *average* of the ranks' gradients.
+        A new tensor. Its gradient is defined as in Horovod: this rank's rows of the *average* of the ranks' gradients.
 
     Example::
 
@@ -83,7 +84,7 @@ def allgather(
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """grouped_allgather() that returns one handle for all tensors at once, and has no gradient.
+    """Starts a grouped_allgather() and returns one handle for all tensors at once. It has no gradient.
 
     Example::
 
@@ -113,7 +114,8 @@ class HorovodGroupedAllgather(torch.autograd.Function):
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
-    """An allgather of each of the tensors, with one name. Either all are started or none.
+    """Gathers each of the tensors as allgather() does, with one name for the group. Rueda starts either all operations
+    of the group or none.
 
     Example::
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Allreduce, of one tensor and of several."""
+"""Allreduce of one tensor or of several tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rueda.torch.operations.handles import (
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Average, Sum
 
-#: The number of a reduction, as Horovod takes it.
+#: The number of a reduction. Horovod passes reductions as such numbers.
 Op: TypeAlias = int
 
 
@@ -85,7 +85,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """allreduce() that returns a handle at once, and has no gradient.
+    """Starts an allreduce() and returns a handle at once. It has no gradient.
 
     Example::
 
@@ -106,7 +106,7 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """allreduce_() that returns a handle at once.
+    """Starts an allreduce_() and returns a handle at once.
 
     Example::
 
@@ -142,20 +142,22 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Element i of the result is the reduction, in the order of the ranks, of element i of every rank's tensor.
+    """Reduces the tensors of all ranks. Element i of the result is the reduction of the elements i of all ranks'
+    tensors, in the order of the ranks.
 
     Args:
-        tensor: it has the same shape and dtype on every rank.
+        tensor: has the same shape and dtype on every rank.
         average: deprecated; use ``op``.
-        compression: a Compressor. The tensor is compressed before the reduction, and the result decompressed after it.
+        compression: a Compressor. The tensor is compressed before the reduction, and the result is decompressed
+            afterwards.
         op: Average (default), Sum, Min, Max, Product or Adasum. Averages of integers truncate toward zero; 16-bit floats are
             accumulated in float32.
-        prescale_factor: every rank's tensor is multiplied by it before the reduction.
-        postscale_factor: the result is multiplied by it after the reduction.
+        prescale_factor: every rank's tensor is multiplied by this factor before the reduction.
+        postscale_factor: the result is multiplied by this factor after the reduction.
 
     Returns:
-        A new tensor of the same shape and dtype. Its gradient is the same allreduce of the gradient. That is right for
-        Average and Sum; for the others it is what Horovod defines.
+        A new tensor of the same shape and dtype. Its gradient is the same allreduce of the gradient. For Average and
+        Sum, this is the mathematical gradient; for other operations, Horovod defines it in the same way.
 
     Example::
 
@@ -220,7 +222,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """grouped_allreduce() that returns one handle for all tensors at once, and has no gradient.
+    """Starts a grouped_allreduce() and returns one handle for all tensors at once. It has no gradient.
 
     Example::
 
@@ -241,7 +243,7 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """grouped_allreduce_() that returns one handle for all tensors at once.
+    """Starts a grouped_allreduce_() and returns one handle for all tensors at once.
 
     Example::
 
@@ -278,14 +280,16 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
-    """An allreduce of each of the tensors, with one name. Either all are started or none.
+    """Reduces each of the tensors as allreduce() does, with one name for the group. Rueda starts either all operations
+    of the group or none.
 
     Args:
-        tensors: the same number on every rank, at least one. Shapes and dtypes may differ within the group.
-        name: the members are called ``<name>_<i>of<count>``.
+        tensors: a list with at least one tensor; its length is the same on every rank. Shapes and dtypes may differ
+            within the group.
+        name: the operations of the group are called ``<name>_<i>of<count>``.
 
     Returns:
-        A new tensor for each, with gradients like those of allreduce().
+        A new tensor for each of the tensors, with a gradient like that of allreduce().
 
     Example::
 

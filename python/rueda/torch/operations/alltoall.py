@@ -16,7 +16,7 @@ from rueda.torch.process_sets import ProcessSet, global_process_set
 
 
 def _rows_of(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
-    """The splits as a list of numbers."""
+    """Returns the splits as a list of numbers."""
     if splits is None:
         return None
     if not isinstance(splits, torch.Tensor):
@@ -36,14 +36,15 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """alltoall() that returns a handle at once, and has no gradient. synchronize() always returns ``(output, received_splits)``.
+    """Starts an alltoall() and returns a handle at once. It has no gradient. synchronize() always returns ``(output,
+    received_splits)``.
 
     Example::
 
         received, counts = hvd.synchronize(hvd.alltoall_async(rows, splits))
     """
     rows = _rows_of(splits)
-    # Rows beyond the sum of the splits go to no rank.
+    # Rows after the sum of the splits are not sent to any rank.
     if rows is not None and tensor.dim() > 0 and all(count >= 0 for count in rows) and sum(rows) < tensor.shape[0]:
         tensor = tensor[: sum(rows)]
     wire = wire_name("alltoall", name)
@@ -51,7 +52,7 @@ def alltoall_async(
 
 
 class HorovodAlltoall(torch.autograd.Function):
-    """The gradient of a row goes back to the rank that sent the row."""
+    """The gradient of each row is sent back to the rank that sent the row."""
 
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set):  # type: ignore[no-untyped-def]
@@ -77,17 +78,19 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Sends some rows of every rank to each rank. The received rows are in the order of the ranks.
+    """Every rank sends some of its rows to each rank. The received rows are in the order of the ranks.
 
     Args:
-        splits: how many rows go to each rank of the set, a list or an int32 tensor of one dimension; rows beyond their sum go
-            to no rank. None: the same number to each.
+        splits: the number of rows that go to each rank of the set, as a list or as an int32 tensor of one dimension. If
+            the tensor has more rows than their sum, the last rows are not sent. None: every rank gets the same number
+            of rows.
 
     Returns:
-        The output; with ``splits``, ``(output, received_splits)``: how many rows came from each rank, int32.
+        The output. If ``splits`` is given, ``(output, received_splits)``: the second is an int32 tensor with the number
+        of rows that came from each rank.
 
     Raises:
-        ValueError: the splits are impossible.
+        ValueError: the splits are invalid.
 
     Example::
 

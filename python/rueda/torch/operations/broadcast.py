@@ -24,7 +24,7 @@ def _broadcast_into(
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """broadcast() that returns a handle at once, and has no gradient.
+    """Starts a broadcast() and returns a handle at once. It has no gradient.
 
     Example::
 
@@ -36,7 +36,7 @@ def broadcast_async(
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """broadcast_() that returns a handle at once.
+    """Starts a broadcast_() and returns a handle at once.
 
     Example::
 
@@ -46,7 +46,7 @@ def broadcast_async_(
 
 
 class HorovodBroadcast(torch.autograd.Function):
-    """The gradient is the average of the ranks' gradients on the root, and zero on other ranks."""
+    """On the root, the gradient is the average of the ranks' gradients. On other ranks it is zero."""
 
     @staticmethod
     def forward(ctx, tensor, root_rank, name, process_set):  # type: ignore[no-untyped-def]
@@ -67,11 +67,11 @@ def broadcast(
     """Gives every rank the root's tensor.
 
     Args:
-        tensor: it has the same shape and dtype on every rank, and is read on the root only.
+        tensor: has the same shape and dtype on every rank, and is read only on the root.
         root_rank: the root's rank in the job, also in a process set.
 
     Returns:
-        A new tensor. Its gradient is the average of the ranks' gradients on the root, and zero on other ranks.
+        A new tensor. On the root, its gradient is the average of the ranks' gradients. On other ranks it is zero.
 
     Example::
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Operations under way, as Horovod's callers know them: numbers for poll() and synchronize()."""
+"""The handles of pending operations. Callers of Horovod know them as numbers for poll() and synchronize()."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rueda.torch._errors import NotInitialized, Refused
 from rueda.torch._profiling import profilers
 from rueda.torch.process_sets import ProcessSet
 
-# Handles of operations that are pending, or whose result no caller has taken yet.
+# The handles of operations that are pending, or whose result no caller has fetched yet.
 _handle_map: dict[int, Handle[Any]] = {}
-_next_handle = itertools.count(1)  # next() of it is one step under the GIL, so threads need no lock
+_next_handle = itertools.count(1)  # next() is one step under the GIL, so threads need no lock
 _basics._at_end.append(_handle_map.clear)
 # Names for torch.profiler of those operations that were started while a profiler recorded the thread.
 _recorded: dict[int, str] = {}
@@ -30,7 +30,7 @@ _basics._at_end.append(_recorded.clear)
 
 @contextmanager
 def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
-    """Replaces the errors of a call by those that callers of Horovod expect."""
+    """Replaces the errors of a call by the error classes that callers of Horovod expect."""
     try:
         yield
     except errors.NotInitialized as error:
@@ -57,7 +57,9 @@ def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> i
 
 
 def wire_name(operation: str, name: str | None) -> str | None:
-    """The name that ranks agree on. Operations of different kinds may have the same name at the same time."""
+    """Returns the name by which the ranks' operations are matched. It contains the kind of the operation. So operations
+    of different kinds may have the same name at the same time.
+    """
     return None if name is None else f"{operation}.{name}"
 
 
@@ -81,7 +83,7 @@ def start_group(
     process_set: ProcessSet,
     call: Callable[[str], Handle[Any]],
 ) -> int:
-    """Starts a group of operations: ``call`` gets the name that ranks agree on."""
+    """Starts a group of operations. ``call`` gets the name by which the ranks' operations are matched."""
     if not tensors:
         raise InvalidArgument(f"{operation}: there are no tensors; expected at least one")
     is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
@@ -95,10 +97,10 @@ def start_group(
 
 
 def poll(handle: int) -> bool:
-    """Whether the operation has completed, so that synchronize() will not block.
+    """Returns True if the operation has completed. Then synchronize() will not block.
 
     Raises:
-        ValueError: there is no such operation, or its result was taken already.
+        ValueError: there is no such operation, or a caller has already fetched its result.
 
     Example::
 
@@ -112,11 +114,12 @@ def poll(handle: int) -> bool:
 
 
 def synchronize(handle: int) -> Any:
-    """Blocks until the operation has completed, and returns its result. Meanwhile other threads and signal handlers run.
+    """Blocks until the operation has completed, and returns its result. Other threads and signal handlers can run
+    meanwhile.
 
     Returns:
-        The output tensor; a tuple of them for a group; ``(output, received_splits)`` for an alltoall. None if the
-        handle is unknown or its result was taken.
+        The output tensor. For a group, a tuple of the output tensors. For an alltoall, ``(output, received_splits)``.
+        None if the handle is unknown or a caller has already fetched its result.
 
     Raises:
         HorovodInternalError: the operation failed. Rueda no longer uses the tensors.
@@ -132,7 +135,7 @@ def synchronize(handle: int) -> Any:
     try:
         result = pending.result() if handle not in _recorded else _recorded_result(_recorded.pop(handle), pending)
     except Exception as error:
-        if not pending.poll():  # a signal handler has ended the wait; the operation goes on
+        if not pending.poll():  # a signal handler has interrupted the wait; the operation is still pending
             raise
         _handle_map.pop(handle, None)
         if isinstance(error, InvalidArgument):
@@ -152,7 +155,7 @@ def _recorded_result(name: str, pending: Handle[Any]) -> Any:
 
 
 def needs_gradient(*tensors: torch.Tensor) -> bool:
-    """Whether the operation has to be a function of autograd."""
+    """Returns True if the operation must be recorded by autograd."""
     try:
         return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     except AttributeError:
@@ -165,10 +168,10 @@ def needs_gradient(*tensors: torch.Tensor) -> bool:
 
 
 def plain(gradient: torch.Tensor) -> torch.Tensor:
-    """The gradient in the form that operations take; without a copy if it has that form."""
+    """Returns the gradient in the form that operations need. It is copied only if it does not have this form."""
     return gradient.contiguous().resolve_neg()
 
 
 def gradient_name(name: str | None) -> str | None:
-    """The name of the operation that makes the gradient of an operation with this name."""
+    """Returns the name of the operation that computes the gradient of an operation with the given name."""
     return None if name is None else f"{name}.gradient"

@@ -13,20 +13,21 @@ from rueda.torch.process_sets import ProcessSet, global_process_set
 
 
 def join(device: int = -1) -> int:
-    """For ranks that have fewer batches than others: blocks until every rank has called it.
+    """Call it on a rank that has no more batches while other ranks still have some. Blocks until every rank has called
+    it.
 
-    Meanwhile the allreduces of the other ranks go on as if this rank gave zeros. Operations that need something from every rank
-    (allgather, broadcast, alltoall, reducescatter) fail on the other ranks.
+    Meanwhile the allreduces of the other ranks complete as if this rank contributed zeros. Operations that need
+    something from every rank (allgather, broadcast, alltoall, reducescatter) fail on the other ranks.
 
     Args:
         device: not used, because a joined rank needs no memory.
 
     Returns:
-        The rank that joined last, the same on all ranks.
+        The rank that joined last; the same value on all ranks.
 
     Example::
 
-        for batch in batches:  # more on some ranks than on others
+        for batch in batches:  # some ranks have more batches than others
             train(batch)
         hvd.join()
     """
@@ -36,7 +37,7 @@ def join(device: int = -1) -> int:
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when every rank of the set has called it.
+    """Returns when every rank of the set has called barrier().
 
     Example::
 

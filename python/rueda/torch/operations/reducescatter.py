@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Reduce-scatter, of one tensor and of several."""
+"""Reduce-scatter of one tensor or of several tensors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """reducescatter() that returns a handle at once, and has no gradient.
+    """Starts a reducescatter() and returns a handle at once. It has no gradient.
 
     Example::
 
@@ -47,7 +47,9 @@ def reducescatter_async(
 
 
 class HorovodReducescatter(torch.autograd.Function):
-    """The gradient is an allgather of the gradients, multiplied by the factor that Horovod uses."""
+    """The gradient of this rank's input is an allgather of the ranks' gradients, multiplied by the factor that Horovod
+    uses.
+    """
 
     @staticmethod
     def forward(ctx, tensor, name, op, process_set, prescale_factor, postscale_factor):  # type: ignore[no-untyped-def]
@@ -61,7 +63,9 @@ class HorovodReducescatter(torch.autograd.Function):
 
 
 def _gradient_factor(op: Op, process_set: ProcessSet, prescale_factor: float, postscale_factor: float) -> float:
-    """The factor of a reduce-scatter's gradient. Like Horovod, it multiplies a sum's gradient by the number of ranks."""
+    """Returns the factor for the gradient of a reduce-scatter. As in Horovod, the gradient of a sum is multiplied by
+    the number of ranks.
+    """
     return (process_set.size() or 1 if op == Sum else 1) * prescale_factor * postscale_factor
 
 
@@ -74,9 +78,10 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """The reduction of an allreduce, divided along the first dimension: every rank gets its rows.
+    """Reduces the tensors of all ranks as allreduce() does, and divides the result along the first dimension: every
+    rank gets its own rows.
 
-    If the rows cannot be shared evenly, the first ranks get one more.
+    If the rows cannot be divided evenly, each of the first ranks gets one row more.
 
     Args:
         op: Average (default), Sum, Min, Max or Product.
@@ -102,7 +107,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """grouped_reducescatter() that returns one handle for all tensors at once, and has no gradient.
+    """Starts a grouped_reducescatter() and returns one handle for all tensors at once. It has no gradient.
 
     Example::
 
@@ -143,7 +148,8 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
-    """A reducescatter of each of the tensors, with one name. Either all are started or none.
+    """Reduces and divides each of the tensors as reducescatter() does, with one name for the group. Rueda starts either
+    all operations of the group or none.
 
     Example::
 

@@ -24,15 +24,17 @@ T = TypeVar("T")
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None, op: Op, process_set: ProcessSet = global_process_set
 ) -> Callable[[], torch.Tensor]:
-    """The sum or the average of sparse tensors (torch.sparse_coo), by two allgathers, ``<name>.indices`` and ``<name>.values``.
+    """Computes the sum or the average of sparse tensors (torch.sparse_coo). Uses two allgathers, ``<name>.indices`` and
+    ``<name>.values``.
 
-    If several ranks have the same place, it stays several entries; ``coalesce()`` adds them up.
+    If several ranks have a value at the same place, the result has several entries for this place; ``coalesce()`` adds
+    them.
 
     Args:
         op: Average, which divides by the number of ranks, or Sum.
 
     Returns:
-        A function that waits and returns the sparse tensor.
+        A function that waits for the operation and returns the sparse tensor.
 
     Example::
 
@@ -46,12 +48,12 @@ def sparse_allreduce_async(
     if op not in (Average, Sum):
         raise InvalidArgument(f"sparse_allreduce_async: op is {op!r}; expected hvd.Average or hvd.Sum")
     indices_of, values_of = (None, None) if name is None else (f"{name}.indices", f"{name}.values")
-    # The values come first: if they cannot be sent, nothing was started.
+    # Start with the values: if this fails, no operation has been started.
     values = allgather_async(tensor._values().contiguous(), values_of, process_set)
     indices = allgather_async(tensor._indices().t().contiguous(), indices_of, process_set)
 
     def ended() -> torch.Tensor:
-        # It waits for both, even if the first has failed.
+        # Waits for both operations, even if the first has failed.
         try:
             where = synchronize(indices)
         finally:
@@ -64,9 +66,11 @@ def sparse_allreduce_async(
 
 
 def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
-    """A handle gives its result or error once; this function gives it at every call."""
+    """A handle returns its result or raises its error only once. The function that this returns does it at every
+    call.
+    """
     outcome: Future[T] = Future()
-    one_waits = threading.Lock()  # the other threads wait for the thread that holds it
+    one_waits = threading.Lock()  # one thread holds it and waits; the other threads wait for that thread
 
     def result() -> T:
         with one_waits:
@@ -80,8 +84,8 @@ def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
     return result
 
 
-# The parts come from valid sparse tensors. Newer versions of PyTorch warn if the caller does not say whether to check
-# the tensor again.
+# The parts come from valid sparse tensors. Newer versions of PyTorch print a warning unless the caller says whether
+# PyTorch has to check the tensor.
 UNCHECKED: dict[str, Any] = (
     {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 )

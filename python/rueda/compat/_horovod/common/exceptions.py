@@ -9,5 +9,6 @@ __all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedI
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Horovod raises this error if it was built for another version of a framework. Rueda is not built for any
-    version."""
+    """Horovod raises this error if it was built for another version of a framework. Rueda never raises it, because it
+    is not built for a particular version.
+    """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``horovod.common.util``: the public helpers that make sense without Horovod's own extension modules.
+"""``horovod.common.util``: the public helpers that are useful without Horovod's own extension modules.
 
-rueda.torch answers the questions about the build, so these import PyTorch.
+The functions that describe the installation call rueda.torch, so they import PyTorch.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ __all__ = [
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether Horovod exists for a framework ("torch", "tensorflow", "mxnet"). It does for PyTorch."""
+    """Returns True if this package offers Horovod for the framework ("torch", "tensorflow", "mxnet"). It offers Horovod
+    only for PyTorch.
+    """
     return ext_base_name == "torch"
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
-    """Does nothing for "horovod.torch", which needs no extension module here.
+    """Does nothing for "horovod.torch", because Rueda needs no extension module for it.
 
     Raises:
-        ImportError: the extension is of another framework, which Rueda does not serve.
+        ImportError: the extension belongs to another framework, which Rueda does not support.
     """
     if ext_name != "horovod.torch":
         raise ImportError(
@@ -45,7 +47,7 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether the framework, PyTorch, has a GPU."""
+    """Returns True if PyTorch can use a GPU."""
     if ext_base_name != "torch":
         return False
     import rueda.torch
@@ -54,68 +56,72 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 
 def mpi_built(verbose: bool = False) -> bool:
-    """Whether this installation has a plugin for MPI."""
+    """Returns True if this installation has a plugin for MPI."""
     import rueda.torch
 
     return rueda.torch.mpi_built()
 
 
 def gloo_built(verbose: bool = False) -> bool:
-    """False: Rueda does not use Gloo. The ranks of one host meet without MPI as well."""
+    """Returns False, because Rueda does not use Gloo. The ranks of one host can form a job without MPI, too."""
     import rueda.torch
 
     return rueda.torch.gloo_built()
 
 
 def nccl_built(verbose: bool = False) -> int:
-    """The version of NCCL that this installation was built with; 0 without NCCL."""
+    """Returns the version of NCCL that this installation was built with; 0 without NCCL."""
     import rueda.torch
 
     return rueda.torch.nccl_built()
 
 
 def ddl_built(verbose: bool = False) -> bool:
-    """False: Rueda does not use IBM's DDL."""
+    """Returns False, because Rueda does not use IBM's DDL."""
     import rueda.torch
 
     return rueda.torch.ddl_built()
 
 
 def ccl_built(verbose: bool = False) -> bool:
-    """False: Rueda does not use oneCCL."""
+    """Returns False, because Rueda does not use oneCCL."""
     import rueda.torch
 
     return rueda.torch.ccl_built()
 
 
 def cuda_built(verbose: bool = False) -> bool:
-    """Whether this installation works on the memory of NVIDIA's GPUs."""
+    """Returns True if this installation supports tensors in the memory of NVIDIA GPUs."""
     import rueda.torch
 
     return rueda.torch.cuda_built()
 
 
 def rocm_built(verbose: bool = False) -> bool:
-    """Whether this installation works on the memory of AMD's GPUs."""
+    """Returns True if this installation supports tensors in the memory of AMD GPUs."""
     import rueda.torch
 
     return rueda.torch.rocm_built()
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:
-    """Whether the number is a power of two. Horovod's Adasum needs one; Rueda's works with any number of ranks."""
+    """Returns True if the number is a power of two. Horovod's Adasum needs such a number of ranks; Rueda's Adasum works
+    with any number.
+    """
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
 def split_list(items: list[Any], num_parts: int) -> list[list[Any]]:
-    """Splits the list into so many parts, in order, as evenly as possible."""
+    """Splits the list into the given number of parts. The order stays, and the parts are as equal in length as
+    possible.
+    """
     count, more = divmod(len(items), num_parts)
     ends = [index * count + min(index, more) for index in range(num_parts + 1)]
     return [items[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
 
 
 def is_iterable(x: object) -> bool:
-    """Whether iter() takes the object."""
+    """Returns True if iter() accepts the object."""
     try:
         iter(x)  # type: ignore[call-overload]
     except TypeError:

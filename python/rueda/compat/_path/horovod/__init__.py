@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The package ``horovod`` for processes that a script under ``python -m rueda.compat.horovod`` has started. It gives them Rueda."""
+"""The package ``horovod`` for child processes. If a script runs under ``python -m rueda.compat.horovod``, the processes
+that it starts import this package, and get Rueda.
+"""
 
 import importlib
 import sys
