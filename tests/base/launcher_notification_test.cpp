@@ -58,7 +58,7 @@ TEST_CASE("bytes that are no notification are refused", "[unit]") {
     }
 }
 
-TEST_CASE("where the socket is", "[unit]") {
+TEST_CASE("the address of the launcher's socket is formatted and parsed", "[unit]") {
     CHECK(format_launcher_address({7, 123456, 3, 8}) == "7:123456:3:8");
     const Result<LauncherAddress> address = parse_launcher_address("7:123456:3:8");
     REQUIRE(address.is_ok());

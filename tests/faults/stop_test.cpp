@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A stopped rank counts as alive. But once the job was aborted for another reason, the other ranks do not wait for it
-// for long.
+// A stopped rank counts as alive. But when the job was aborted for another reason, the other ranks wait for it only for
+// a short time.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
@@ -61,7 +61,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
             config.abort_grace_seconds = grace;
             auto client = RuntimeClient::create(config, std::move(plane).value());
             client.status().throw_if_failed();
-            // An operation that only this rank starts. No thread waits for it before the end.
+            // An operation that only this rank starts. No thread waits for it until the end.
             const Buffer alone(*client.value(), DType::float32, {10}, /*resident=*/true);
             const auto unawaited =
                 expect_value(client.value()->start_allreduce("alone." + std::to_string(context.rank()), alone.tensor(),
@@ -77,7 +77,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
                     client.value()->start_allreduce("later", alone.tensor(), alone.tensor(), {}).status(),
                     ErrorCode::aborted, "an operation after the abort");
             };
-            // Three operations have the same error: the one in progress, the one that no thread waited for, and the
+            // Three operations have the same error: the one in progress, the one for which no thread waited, and the
             // next one.
             const std::string reason = status.message().substr(status.message().find("rank "));
             RUEDA_RANK_EQUAL(status.message(), "tensor 'tensor': " + reason);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Messages between the leaders of several hosts. If a message is accepted, encoding it again must give the same bytes,
-// with the length that was computed before. A node must be able to process it without harm.
+// Fuzzes messages between the leaders of several hosts. If a message is accepted, encoding it again must give the same
+// bytes, and the length must equal the one that was computed before. A node must be able to process the message without
+// harm.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

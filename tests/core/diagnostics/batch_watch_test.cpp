@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// Two ranks of this process. The first one watches.
+/// Two ranks, both in this process.
 struct Job {
     Members set{{.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();

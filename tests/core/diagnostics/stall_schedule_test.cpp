@@ -92,7 +92,7 @@ TEST_CASE("the job is to be ended at the shutdown time, once, with the report th
     CHECK_FALSE(schedule.look(pending, 61).shut_down_for);
 }
 
-/// The caller comes every 2 units of time. It looks at the arena only when the schedule asked for that.
+/// The caller comes every 2 units of time. It looks at the arena only if the schedule asks for it.
 TEST_CASE("the shutdown comes at its time, however seldom the arena is looked at") {
     for (const std::int64_t shutdown : {60, 61, 90, 97, 119, 120, 121, 300}) {
         StallSchedule schedule(60, shutdown);

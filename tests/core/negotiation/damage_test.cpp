@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tables as no working rank writes them. Every function that uses them returns, and reports the damage.
+// Tests with tables that no working rank writes. Every function that uses such a table must return, and report the
+// damage.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -73,7 +74,7 @@ TEST_CASE("a shutdown reads no slot that does not exist") {
                         [](const Entry& entry) { return entry.kind == EntryKind::failed && entry.slot == 4; }) == 1);
 }
 
-/// The error of an announcement with a new name.
+/// Announces with a new name, and returns the error.
 std::string refusal_of_new_name(Members& set) {
     return set.announce_in_full(0, "new", allreduce_of({3})).status().message();
 }

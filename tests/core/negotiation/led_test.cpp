@@ -46,8 +46,8 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
     CHECK(std::all_of(attachments.begin(), attachments.end(), [](std::byte byte) { return byte == kUntouched; }));
 }
 
-/// If all members of a host have joined, the leader learns it when the last of them has settled. It ends the join when
-/// the root says so.
+/// If all members of a host have joined, the leader learns this when the last of them has settled. The leader ends the
+/// join when the root decides this.
 TEST_CASE("on several hosts the root ends the joins") {
     constexpr NegotiationExtent kLed = {.members = 2,
                                         .unnamed_slots = 4,
@@ -79,7 +79,7 @@ TEST_CASE("on several hosts the root ends the joins") {
         set_joined(set.memory(), 0);
         CHECK(header.last_joined.load() == 1);  // member 0
 
-        // Members that have joined see first what other hosts have announced.
+        // Before the join ends, the members that have joined must handle what other hosts have announced.
         const std::uint64_t asked = registrar.append_wanted(kNoSlot, 1);
         CHECK(set.entries().back().kind == EntryKind::wanted);
         CHECK(asked == set.log_end());

@@ -25,7 +25,7 @@ TEST_CASE("a name is called when all members have announced it in full, and then
     REQUIRE(set.entries().size() == 1);
     const Entry call = set.entries()[0];
     CHECK(call.kind == EntryKind::first_call);
-    CHECK(call.slot == 4);  // the first behind the unnamed ones
+    CHECK(call.slot == 4);  // the first slot after the unnamed ones
     CHECK(call.fusion == Fusion::allreduces);
     CHECK(call.bytes == 48);
     const SlotRecord& record = set.memory().record(4);

@@ -28,7 +28,7 @@ std::vector<std::uint64_t> ids_of(const std::vector<Decision>& decisions) {
     return ids;
 }
 
-/// The lengths of the batches into which the calls in `decisions` are divided.
+/// Returns the lengths of the batches into which the calls in `decisions` are divided.
 std::vector<int> batches_of(const std::vector<Decision>& decisions) {
     std::vector<int> batches;
     int calls = 0;
@@ -163,7 +163,7 @@ TEST_CASE("changed metadata are called, and are what an announcement by id means
     leaders.announce_everywhere(by_id(1));
     leaders.run();
     CHECK(leaders.only_decision().bytes == 16);
-    // One host announces by id, another one in full; both mean the same.
+    // One host announces by id, another one in full; both announce the same operation.
     leaders[0].announce({by_id(1), {}, {}});
     leaders[1].announce({by_id(1), {{std::nullopt, {{2, 2}}}, {allreduce_of({4}), {{3, 3}}}}, {}});
     leaders.announce(2, by_id(1), allreduce_of({4}));
@@ -232,8 +232,8 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
           "allreduce");
 }
 
-/// The ranks of one host, and of several hosts together, have more different metadata than fit into a message. Those of
-/// groups are not dropped.
+/// The ranks of one host, and of several hosts together, have more different metadata than fit into a message. The
+/// metadata of groups are never dropped.
 TEST_CASE("the numbers of groups are sent, however many different metadata the ranks announce") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
@@ -350,7 +350,7 @@ TEST_CASE("an id is kept while some host has announced the name again, and all h
         leaders.run();
     }
     CHECK(leaders.only_decision().id == 1);
-    // The count starts again: after one release, the others still hold the id.
+    // The releases are counted from zero again: after one release, the other hosts still hold the id.
     leaders[2].release(1);
     leaders.run();
     CHECK(leaders.decisions().empty());
@@ -471,7 +471,7 @@ TEST_CASE("while two batches are not executed, ready tensors wait and are added,
     CHECK(announce(3).empty());
     CHECK(announce(4).empty());
     CHECK(leaders[0].pending().size() == 2);
-    leaders[0].executed(2 + 1);  // the two calls of give_ids, and one more
+    leaders[0].executed(2 + 1);  // the two calls that give_ids() made, and one more
     leaders.run();
     const std::vector<Decision> joined = leaders.decisions();
     CHECK(ids_of(joined) == Ids{3, 4});
@@ -665,8 +665,8 @@ UpMessage numbered(std::uint64_t number) {
     return message;
 }
 
-/// What node `to` answers to a message. There are 7 hosts with two ranks each in a tree of radix 2, and "a" was called
-/// once.
+/// Returns the answer of node `to` to a message. There are 7 hosts with two ranks each in a tree of radix 2, and "a"
+/// was called once.
 Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& message) {
     Leaders leaders({.hosts = 7, .ranks_per_host = 2, .radix = 2});
     leaders.announce_everywhere(by_name("a"), allreduce_of({3}));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Random jobs: tensors whose metadata change and differ, ids that are released, messages with random delays (in order
-// on each edge), a root that executes slowly, and ranks that join, round after round. Whatever happens, all hosts get
-// the same decisions in the same order. Each time that all ranks have announced a tensor, there is exactly one
-// decision, and it is the right one. A host is only asked for the next operation on a tensor.
+// Runs random jobs. The metadata of tensors change and differ; ids are released; messages have random delays, but keep
+// their order on each edge; the root executes slowly; and ranks join, round after round. Whatever happens, all hosts
+// must get the same decisions in the same order. Each time that all ranks have announced a tensor, there must be
+// exactly one decision, the right one. A host may be asked only for the next operation on a tensor.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -28,10 +28,9 @@ bool chance(Random& random, std::uint32_t percent) { return below(random, 100) <
 /// The metadata of all ranks when a tensor is announced for the n-th time.
 struct Round {
     std::vector<Metadata> by_rank;
-    std::vector<std::int64_t> rows;  ///< by rank; for an operation of variable size
+    std::vector<std::int64_t> rows;  ///< by rank; only for an operation of variable size
     std::size_t epoch = 0;           ///< between joins
-    std::vector<bool> active;        ///< by rank: whether it takes part; the other ranks have joined by then, or will
-                                     ///< join
+    std::vector<bool> active;        ///< by rank: whether it takes part; if not, it has joined by then, or will join
 
     [[nodiscard]] const Metadata& first() const {
         const auto first = std::find(active.begin(), active.end(), true);
@@ -57,7 +56,7 @@ struct Round {
 
 /// A tensor that all hosts announce.
 struct Tensor {
-    std::string name;  ///< "": every round is an operation without a name
+    std::string name;  ///< if empty, every round is an unnamed operation
     std::vector<Round> rounds;
 };
 
@@ -66,12 +65,12 @@ struct State {
     std::size_t rounds = 0;      ///< decided
     bool pending = false;        ///< the host has announced it
     std::size_t wanted = 0;      ///< the host was asked for the rounds before this one
-    std::set<std::size_t> asks;  ///< the rounds in which the host was asked for it
+    std::set<std::size_t> asks;  ///< the rounds for which the host was asked
     std::uint64_t id = 0;        ///< 0: not held
     Metadata last_called;
 };
 
-/// How far a host has come with its joins.
+/// The progress of a host with its joins.
 struct Away {
     std::size_t epoch = 0;
     std::vector<std::int32_t> joined;  ///< in the order in which they joined
@@ -113,7 +112,7 @@ public:
         check();
     }
 
-    /// Stops with a shutdown after a random number of steps.
+    /// Stops the job with a shutdown after a random number of steps.
     void run_until_a_shutdown() {
         for (auto steps = below(random_, 3000); steps > 0 && !all_done(); --steps) {
             step();
@@ -201,7 +200,8 @@ private:
         return metadata;
     }
 
-    /// The next round of the tensor on the host. Null if that round does not belong to the host's current epoch.
+    /// Returns the next round of the tensor on the host, or null if that round does not belong to the host's current
+    /// epoch.
     [[nodiscard]] const Round* next_round(std::uint32_t host, std::uint32_t tensor) const {
         const std::vector<Round>& rounds = tensors_[tensor].rounds;
         const std::size_t number = states_[host][tensor].rounds;
@@ -236,7 +236,7 @@ private:
         return true;
     }
 
-    /// All ranks of the host have announced the tensor.
+    /// If all ranks of the host have announced the tensor, the host announces it to its parent.
     bool announce(std::uint32_t host, std::uint32_t tensor_number) {
         const Tensor& tensor = tensors_[tensor_number];
         State& state = states_[host][tensor_number];
@@ -327,7 +327,7 @@ private:
         return true;
     }
 
-    /// One claim for each rank with new metadata. Sometimes a claim repeats what is known.
+    /// Makes one claim for each rank with new metadata. Some claims repeat metadata that are already known.
     std::vector<Claim> claims_of(std::uint32_t host, const Round& round, const State& state) {
         std::vector<Claim> claims;
         bool anything_new = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A group's name is in use until its last member has ended, even if some members have already been called.
+// Tests that a group's name is in use until its last member has ended, even if some members have already been called.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
@@ -22,7 +22,8 @@ Result<PendingPointer> start_group(RuntimeClient& client, const std::string& nam
     return client.start_group(name, tensors, {ReduceOp::sum});
 }
 
-/// Repeats the start until it succeeds. By then the group has its results, although no thread waited for them.
+/// Repeats the start of a group until the start succeeds. By then the previous group has its results, although no
+/// thread waited for them.
 PendingPointer start_after(const std::vector<float>& group, float sum, const std::string& text,
                            const std::function<Result<PendingPointer>()>& start) {
     std::uint64_t refused = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The end of a job, and what may follow it.
+// Tests the end of a job, and what may follow it.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -77,7 +77,7 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         // The operation is either refused at once or fails later, depending on the timing.
         const Status status = pending.is_ok() ? pending.value()->wait() : pending.status();
         const std::string text = expect_failure(status, ErrorCode::aborted, "after rank 1 has left");
-        if (*name == '\0') {  // an operation that fails later also reports which ranks have started how many
+        if (*name == '\0') {  // an operation that fails later also reports how many operations each rank has started
             RUEDA_RANK_CHECK(text.starts_with("the 1st unnamed operation of this process set"));
             RUEDA_RANK_CHECK(text.ends_with(": " + reason));
         } else {
@@ -92,7 +92,7 @@ TEST_CASE("one rank shuts down early", "[threads]") {
     }
 }
 
-/// Waits until a caller of that rank sleeps in an operation. The operation is announced by then.
+/// Waits until a caller of that rank sleeps in an operation. By then the operation is announced.
 void wait_until_blocked(core::Runtime& runtime, int rank) {
     const auto& attention = runtime.control().ranks[rank].attention;
     while (attention.state() != base::AttentionState::blocked) {
@@ -123,7 +123,8 @@ TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
     }
 }
 
-/// Several threads of a rank shut down at once. One of them does it, the others wait for it.
+/// Several threads of a rank call shutdown() at the same time. One of them shuts down, and the others wait until it has
+/// finished.
 TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     check_passed(run_clients(3, test_config(), [](RankContext&, RuntimeClient& client) {
         std::vector<std::future<void>> ends;
@@ -136,7 +137,8 @@ TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     }));
 }
 
-/// One thread gives memory back while another thread is in shutdown(). The shutdown ends only after that.
+/// One thread gives memory back while another thread is in shutdown(). The shutdown ends only after the memory was
+/// given back.
 TEST_CASE("memory is given back during a shutdown", "[processes]") {
     check_passed(run_public_ranks(2,
                                   [](RankContext& context) {
@@ -284,7 +286,8 @@ TEST_CASE("handles that no thread waits for", "[processes]") {
             static_cast<void>(
                 rueda::allreduce_async("forgotten." + std::to_string(i), values[i], {.op = ReduceOp::sum}));
         }
-        // A pending name refuses a second operation. So the operations are done when their names are accepted again.
+        // A second operation with a pending name is refused. So when the names are accepted again, the first operations
+        // are done.
         for (std::size_t i = 0; i < values.size(); ++i) {
             for (;;) {
                 try {

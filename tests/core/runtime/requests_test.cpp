@@ -29,7 +29,7 @@ TEST_CASE("a broadcast without an input is refused on the root, and nowhere else
     }
 }
 
-/// What each operation with a reduction announces.
+/// Returns the request of each operation with a reduction.
 std::array<Request, 3> reductions(std::int32_t dtype, const rueda_options& options) {
     static std::array<std::byte, 64> memory{};
     const std::int64_t extent = 4;
@@ -65,7 +65,7 @@ TEST_CASE("reductions that there are not are announced, and move nothing", "[thr
     CHECK(adasums[2].is_refused);
 }
 
-TEST_CASE("what is no reduction, compression or dtype at all is refused at once", "[threads]") {
+TEST_CASE("an unknown reduction, compression or dtype is refused at once", "[threads]") {
     std::array<float, 4> values{};
     const std::int64_t extent = 4;
     const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};
@@ -129,7 +129,7 @@ TEST_CASE("a root that is not in the set is announced as it was given", "[thread
     CHECK(request.metadata.root_is_foreign == 0);
 }
 
-TEST_CASE("what a rank refuses at once names the tensor", "[threads]") {
+TEST_CASE("the error of a call that is refused at once names the tensor", "[threads]") {
     const Status made(ErrorCode::invalid_argument, "the output is too small");
     CHECK(naming_tensor("mask", made).message() == "tensor 'mask': the output is too small");
     CHECK(naming_tensor("mask", made).code() == ErrorCode::invalid_argument);

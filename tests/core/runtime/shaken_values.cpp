@@ -50,7 +50,7 @@ Int128 whole_of(DType dtype, const Bytes& bytes, std::size_t i) {
     }
 }
 
-/// The low bits of `value`, as many as the dtype has.
+/// Returns the low bits of `value`, as many as the dtype has.
 std::uint64_t last_bits(DType dtype, Int128 value) {
     const std::size_t bits = 8 * size_of(dtype);
     const auto all = static_cast<std::uint64_t>(value);
@@ -62,8 +62,8 @@ struct Bounded {
     long double off = 0;  ///< at most
 };
 
-/// The relative rounding error, which is half a unit in the last place; and the absolute one, which is half of the
-/// smallest number.
+/// Returns the relative rounding error, which is half a unit in the last place, and the absolute one, which is half of
+/// the smallest number.
 struct Rounding {
     long double relative = 0;
     long double least = 0;
@@ -202,7 +202,8 @@ private:
                 return {product, std::fabs(product) * 1.1L * (n * step + roundings * narrow.relative) +
                                      roundings * narrow.least * 8};
             default:
-                // See docs/compression.md. The magnitudes of the parts are no larger than those of the inputs.
+                // See docs/compression.md for this bound. The magnitudes of the parts are no larger than those of the
+                // inputs.
                 return {
                     sum * scale,
                     std::fabs(scale) * magnitudes * (roundings > 0 ? 2.1L * narrow.relative : 0) +

@@ -43,7 +43,7 @@ class Termination(unittest.TestCase):
         self.assertEqual(len(re.findall(line, errors)), 1, errors)
 
     def test_a_rank_that_computes(self):
-        # mpirun sends SIGTERM after milliseconds, mostly before the background thread looks after the other rank.
+        # mpirun sends SIGTERM within milliseconds, mostly before the background thread checks the other rank.
         for _ in range(3):
             errors, pid = run("silent")
             self.expect_line(errors, pid)
