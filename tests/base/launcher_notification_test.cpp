@@ -11,8 +11,8 @@ namespace {
 
 using Kind = LauncherNotification::Kind;
 
-/// The encoded notification: four numbers of 32 bits, then the text. The lowest byte is first, as on all machines that
-/// Rueda supports.
+/// Returns the encoded notification: four numbers of 32 bits, and then the text. The lowest byte of a number comes
+/// first, as on all machines that Rueda supports.
 std::string bytes_of(std::vector<std::uint32_t> numbers, const std::string& text) {
     std::string bytes;
     for (const std::uint32_t number : numbers) {

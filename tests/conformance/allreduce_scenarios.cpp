@@ -46,7 +46,7 @@ public:
         check_allreduce(output().tensor(), reduce_, Among(client_), salt_, what_);
         output().check_margin(what_);
         input_.check_margin(what_);
-        if (!outputs_.empty()) {  // the input belongs to the caller and is only read
+        if (!outputs_.empty()) {  // the input belongs to the caller, and Rueda only reads it
             const Tensor& in = input_.tensor();
             for (std::size_t i = 0; i < in.elements(); ++i) {
                 const auto given = input_value(in.dtype, reduce_.op, client_.rank(), i, salt_);

@@ -53,7 +53,7 @@ void broadcasts(Client& client) {
     }
 }
 
-/// The number of rows of rank `rank` in round `round`. In some rounds no rank has rows, or only one.
+/// Returns the number of rows of rank `rank` in round `round`. In some rounds no rank has rows, in some only one rank.
 std::int64_t rows_of(int rank, int size, int round) {
     switch (round) {
         case 0:

@@ -340,7 +340,7 @@ Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allo
 Status RuntimeClient::deallocate(void* memory) { return runtime_->deallocate(memory); }
 
 Status RuntimeClient::shutdown() {
-    static_cast<void>(runtime_->shutdown());  // a rank that was told before is to leave in order
+    static_cast<void>(runtime_->shutdown());  // may report an earlier failure, but the rank leaves in order
     return {};
 }
 

@@ -49,7 +49,7 @@ std::string expect_failure(const Status& status, ErrorCode code, const std::stri
 /// Removes the tensor's name from the beginning of an error text that a call returned at once. The public interface
 /// puts the name there; core::Runtime does not know the name.
 std::string without_name(std::string text, const std::string& name);
-/// The final status of an operation that all ranks start.
+/// Returns the final status of an operation that all ranks start.
 inline Status end_of(const Result<PendingPointer>& started) {
     return started.is_ok() ? started.value()->wait() : started.status();
 }

@@ -18,7 +18,7 @@ RUEDARUN = os.environ.get("RUEDARUN", "")
 MPIRUN = os.environ.get("MPIRUN", "")
 REAL_DATA = os.environ.get("DIGITS_DATA", "")
 HAS_REAL_DATA = os.path.isfile(REAL_DATA)
-TIMEOUT = 120  # seconds; a run takes about two on two free cores
+TIMEOUT = 120  # seconds; a run takes about two seconds on two free cores
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "training"))
 import safetensors_reader  # noqa: E402, F401 (for the tests)

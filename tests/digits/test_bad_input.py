@@ -155,7 +155,7 @@ class WrongCheckpoint(DigitsTest):
         self.refused_bytes(bytes(damaged), "the data of tensor ", "have the checksum ", "take another copy of it")
 
     def changeable(self):
-        """The tensors and metadata, without the checksums, which would be wrong after a change."""
+        """Returns the tensors and metadata. Leaves out the checksums, which would be wrong after a change."""
         tensors, metadata = safetensors_reader.read(self.checkpoint)
         del metadata["rueda.checksums"]
         return tensors, metadata

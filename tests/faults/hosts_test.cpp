@@ -245,7 +245,7 @@ TEST_CASE("names come and go on several hosts where there are few slots", "[faul
     const RanksResult result = run_clients(
         4, config,
         [](RankContext& context, RuntimeClient& client) {
-            // Starts as many operations at a time as there are slots for names. The next ones wait until the previous
+            // Starts as many operations at a time as there are slots for names. The next operations wait until the
             // slots are free again.
             std::array<float, 2> values{};
             for (int i = 0; i < 20; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank is killed at some moment. Every other rank learns of it in time, by an error that names the rank, and ends
+// A rank is killed at a random moment. Every other rank must soon get an error that names the killed rank, and must end
 // cleanly.
 #include <unistd.h>
 

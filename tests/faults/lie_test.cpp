@@ -83,7 +83,7 @@ Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     return status;
 }
 
-/// The last rank sends `generations` right announcements, and then a wrong one.
+/// The last rank sends `generations` correct announcements, and then a wrong one.
 void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t rows, std::uint64_t generations,
          const Announced& announced) {
     for (std::uint64_t generation = 0; generation < generations; ++generation) {
@@ -226,7 +226,7 @@ TEST_CASE("a mismatch of which all places say that their ranks have joined", "[f
     CHECK(told_by_others > 0);
 }
 
-/// A rank announces a group of a million members. Its own library would have refused that.
+/// A rank announces a group of a million members, which its own library would have refused.
 Status claim_members(RuntimeClient& client, const std::string& group) {
     core::Request count;
     core::make_count(core::kMostGroupMembers, 0, count);
@@ -237,7 +237,7 @@ Status claim_members(RuntimeClient& client, const std::string& group) {
 
 TEST_CASE("a group whose members' names would be too long", "[faults]") {
     const int size = GENERATE(2, 3);
-    // "_1of2" fits behind this name, "_1000000of1000000" does not.
+    // the suffix "_1of2" fits behind this name, but "_1000000of1000000" does not
     const std::string group(RUEDA_MAX_NAME - 10, 'x');
     for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
         const auto body = [&](RankContext& context, RuntimeClient& client) {

@@ -65,7 +65,7 @@ void try_to_work(RankContext& context, const base::Config& config) {
     expect_ok(created.value()->shutdown(), "shutdown");
 }
 
-/// Either all ranks work, or all ranks get the same error, which is one line.
+/// Either the job works on all ranks, or all ranks get the same error of one line.
 std::string check_same_end(const RanksResult& result) {
     INFO(result.text());
     CHECK(result.passed());

@@ -187,7 +187,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                         wait_for_text(errors, "saving a checkpoint");
                         RUEDA_RANK_CHECK(now_seconds() - begin >= 0.5);
                         RUEDA_RANK_CHECK(now_seconds() - begin < 0.5 + kPromiseSeconds);
-                        // The second report comes one more warning time later.
+                        // The next report comes one warning time after the first one.
                         while (occurrences(errors.text(), "shutdown() was called") < 2) {
                             RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                             std::this_thread::sleep_for(5ms);
@@ -240,7 +240,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // This rank reads that rank 0 has shut down before it reads the abort.
+                // This rank reads the shutdown of rank 0 in the log before it reads the abort.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
@@ -357,8 +357,8 @@ TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Gives two names their slots. The second name is announced while the first one is pending, because otherwise it would
-/// take the slot of the first one.
+/// Gives two names their slots. The second name is announced while the first one is pending. Otherwise the second name
+/// would get the slot of the first one.
 void bind_both(RankContext& context, RuntimeClient& client) {
     std::array<float, 2> values{};
     if (client.rank() == 2) {

@@ -43,7 +43,8 @@ bool accepted(const Result<T>& result) {
     return result.is_ok();
 }
 
-/// A name must not look like an option of mpirun or ssh, and must not end a word of a command line.
+/// A name must not look like an option of mpirun or ssh. It must not contain characters that end a word in a command
+/// line.
 void check_name(const std::string& name) {
     expect(!name.empty() && name.front() != '-');
     expect(name.find_first_of(" \t\n,'\"$;|&") == std::string::npos);

@@ -89,7 +89,7 @@ public:
     void lie(Input& input) {
         const auto length = input.take<std::uint8_t>();
         auto frame = input.take<Frame>();
-        if (length % 2 == 0) {  // more often a valid kind of frame
+        if (length % 2 == 0) {  // in most cases a valid kind of frame
             frame.kind %= 13;
             frame.id %= 8;
             frame.tag &= 1;

@@ -52,11 +52,11 @@ class SomebodysMpi final : public MpiApi {
 public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
 
-    std::array<std::uint64_t, kSize> told{};  ///< in the last exchange of lengths
+    std::array<std::uint64_t, kSize> told{};  ///< values of the last exchange of lengths
     bool tells_length = false;                ///< the next broadcast contains a length
     std::optional<std::uint64_t> message;     ///< the size of a message for which a receive waits
     std::optional<MpiEnvelope> waiting;       ///< a message for which no receive waits
-    bool has_strays = false;                  ///< the rest of the input are messages for which no receive waits
+    bool has_strays = false;                  ///< the rest of the input is messages for which no receive waits
     std::uint32_t expected = 0;               ///< the number of messages that the other ranks claim to have sent to
                                               ///< this rank
     std::deque<Bytes> of_rendezvous{};        ///< messages of the rendezvous

@@ -112,7 +112,7 @@ public:
         request.memory = call.memory.get();
         expect(messenger_->submit(std::move(request), call.completion).is_ok());
     }
-    /// Makes a frame from the input. More often than not it is a valid kind of frame.
+    /// Makes a frame from the input. In most cases its kind is valid.
     void bring(Input& input) {
         const auto choice = input.take<std::uint8_t>();
         const auto length = input.take<std::uint8_t>();

@@ -27,7 +27,7 @@ std::vector<std::string> words_of(std::string_view text) {
             word.clear();
         }
     }
-    return words;  // a last word without a space behind it does not count
+    return words;  // a last word without a space after it does not count
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!status) {
         return 0;
     }
-    // The field numbers of proc(5), minus the two fields up to the command.
+    // The field numbers of proc(5), minus two, because the first two fields end with the command.
     const std::vector<std::string> words = words_of(text.substr(text.rfind(')') + 1));
     expect(words.size() >= 20);
     expect(words[0] == std::string(1, status->state));

@@ -30,7 +30,7 @@ using fuzz::Input;
 constexpr std::uint32_t kRanks = 4;
 constexpr std::uint32_t kRank = 1;
 constexpr std::uint64_t kRowBytes = 8;
-constexpr std::uint64_t kFar = std::uint64_t{1} << 40;  // a count of progress that is more than any step waits for
+constexpr std::uint64_t kFar = std::uint64_t{1} << 40;  // a progress count that is higher than any step waits for
 constexpr std::byte kFill{0x5A};
 
 /// A transport whose sends complete at once. A receive completes at once as long as the other ranks have messages left.

@@ -36,7 +36,7 @@ std::size_t known_bytes(const UpMessage& message) {
     return bytes;
 }
 
-/// Hosts 0 to 3 in a chain, with two ranks each. `host` has announced "a" and an operation without a name.
+/// Hosts 0 to 3 form a chain, with two ranks each. `host` has announced "a" and an unnamed operation.
 void take_in(std::uint32_t host, std::uint32_t from, const TreeMessage& message) {
     TreeNode node({.host = host, .shape = {kHosts, 1}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
     const auto first = static_cast<std::int32_t>(2 * host);

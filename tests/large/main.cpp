@@ -154,7 +154,7 @@ void gather_rows() {
     }
 }
 
-/// Nearly all rows go to the last rank.
+/// The last rank gets nearly all rows.
 std::vector<std::int64_t> uneven_splits(std::int64_t rows) {
     std::vector<std::int64_t> splits(static_cast<std::size_t>(size()), 3);
     splits.back() = rows - 3 * (size() - 1);

@@ -32,7 +32,7 @@ Bytes reduced(const Reduction& reduction, const std::vector<const std::byte*>& s
 
 Reduction adasum_of(DType dtype) { return {.dtype = dtype, .op = ReduceOp::adasum}; }
 
-/// The `values`, rounded to the dtype.
+/// Returns the `values`, rounded to the dtype.
 Bytes elements(DType dtype, const std::vector<double>& values) {
     Bytes bytes;
     for (const double value : values) {

@@ -38,7 +38,7 @@ std::string difference(const Reduction& r, std::size_t sources, const std::byte*
 /// The layout of the memory of one call.
 struct Placement {
     std::size_t destinations = 1;
-    std::size_t misalignment = 0;  ///< bytes; grows with each further buffer
+    std::size_t misalignment = 0;  ///< in bytes; each further buffer has a larger one
     bool in_place = false;         ///< the first destination is the last source
     Store store = Store::cached;
 };

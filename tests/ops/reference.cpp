@@ -31,7 +31,7 @@ void append(Bytes& bytes, T value) {
 
 // Integers ------------------------------------------------------------------------------------------------------------
 
-/// x87's long double holds every value of every integer dtype, so the comparison with the limits is exact.
+/// x87's long double represents every value of every integer dtype, so the comparison with the limits is exact.
 template <class T>
 Int128 cut(double value) {
     if (std::isnan(value)) {

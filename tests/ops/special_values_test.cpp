@@ -192,7 +192,7 @@ TEST_CASE("zeros, infinities and NaNs on every target") {
 
 TEST_CASE("float32 keeps rank order and multiplies once for an average") {
     const Reduction sum{.op = ReduceOp::sum};
-    const float big = 16777216.0f;  // 2^24: adding one more has no effect
+    const float big = 16777216.0f;  // 2^24; adding 1 to it has no effect
     CHECK(reduced<float>(sum, {big, 1.0f, 1.0f}) == big);
     CHECK(reduced<float>(sum, {1.0f, 1.0f, big}) == big + 2.0f);
     const Reduction average{.op = ReduceOp::average, .divisor = 3};
@@ -206,8 +206,8 @@ TEST_CASE("16-bit sums are rounded once, at the end") {
     const Reduction sum_b{.dtype = DType::bfloat16, .op = ReduceOp::sum};
     for_each_target([&](std::int64_t /*target*/) {
         INFO(simd_target());
-        // float16 cannot represent 2048 + 1, but it can represent 2048 + 1 + 1; rounding after the first addition would
-        // lose it.
+        // float16 cannot represent 2048 + 1, but it can represent 2048 + 1 + 1. If the sum were rounded after the first
+        // addition, the result would be 2048.
         CHECK(reduced<std::uint16_t>(sum16, {0x6800, 0x3C00, 0x3C00}) == 0x6801);
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);  // 65504 + 65504 is infinite
         // intermediate sums are float32: 65504 + 65504 − 65504 is 65504

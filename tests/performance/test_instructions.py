@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Notices if an operation becomes more expensive: callgrind counts its instructions from enqueue to completion.
+"""Detects if an operation becomes more expensive. callgrind counts the instructions of an operation from enqueue to
+completion.
 
 Compares two runs that differ only in the number of rounds. So the cost of everything that happens once cancels out. The
 limits are the counts of a build with g++ 12 and the checks of the preset "ci", plus one seventh for other compilers and

@@ -89,7 +89,8 @@ TEST_CASE("Horovod's cycles: all ranks in every cycle, and rank 0 has all lists 
     job.skew = job.noise = 0;
     job.stragglers = 0;
     const auto steps = simulate_cycles(job, Costs(), 2);
-    // 64 ranks need 6 doublings. The tensors become ready over 10 ms, with one cycle each ms and one at the beginning.
+    // An exchange between 64 ranks takes 6 rounds of doubling. The tensors become ready over 10 ms, with one cycle in
+    // each ms and one at the beginning.
     CHECK(steps[1].rounds == 11);
     CHECK(steps[1].messages == 11 * 64 * 6);
     CHECK(steps[0].messages == 11 * 64 * 6 + 10 * 2 * 63);

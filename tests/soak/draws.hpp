@@ -41,7 +41,7 @@ struct Draw {
     [[nodiscard]] std::int64_t rows_of(int member) const { return (rows + member * 5 + salt) % (rows + 3); }
 };
 
-/// `sets` is the number of sets from which one is drawn.
+/// `sets` is the number of sets from which the set of the operation is drawn.
 [[nodiscard]] Draw draw_operation(std::mt19937& random, std::size_t sets);
 
 /// The value of `rank` at `index`: a small whole number. Sums of such values over the ranks are exact in every dtype,

@@ -141,7 +141,7 @@ void remove_sets(const std::vector<Members>& sets) {
     }
 }
 
-/// All threads work in all sets.
+/// Every thread works in every set.
 void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::jthread> running;  // joins the threads even if one of them cannot be started

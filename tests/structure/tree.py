@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The rules of the source tree, as functions that take a text and return complaints."""
+"""The rules of the source tree. Each rule is a function that takes a text and returns complaints."""
 
 import os
 import pathlib

@@ -77,7 +77,7 @@ TEST_CASE("a batch that gets done is not reported, and the lowest rank that wait
     job.beat(1, 140 * kSecond);
     CHECK_FALSE(upper.tick(140 * kSecond));  // rank 0 responds again
     job.finish(0);
-    CHECK_FALSE(lower.tick(400 * kSecond));  // this rank has finished, so rank 0 sees nothing that it could report
+    CHECK_FALSE(lower.tick(400 * kSecond));  // this rank has finished, so rank 0 has nothing to report
     job.beat(0, 600 * kSecond);
     job.beat(1, 600 * kSecond);
     CHECK(upper.tick(600 * kSecond));

@@ -143,11 +143,11 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
     CHECK(line.word_of_failure() == text);
-    CHECK(line.word_about(2) == text);  // rank numbers are those of the job
+    CHECK(line.word_about(2) == text);  // ranks are numbered as in the job, not as in the launch
     CHECK_FALSE(line.word_about(1));    // this rank itself
     CHECK_FALSE(line.word_about(7));    // the rank does not exist, because another process overwrote the line
     CHECK_FALSE(line.word_about(-1));
-    line.set_members({});  // the next job has all ranks
+    line.set_members({});  // the next job consists of all launched ranks
     CHECK(cause_of(line) ==
           "rank 1 ended and had not finished rueda::shutdown(), while other ranks still needed it: let every rank do "
           "the same "
@@ -248,7 +248,7 @@ TEST_CASE("the descriptor is taken from the environment, and programs started la
     Ends ends;
     const int fd = ends.rank.value();
     const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", ends.address(1, 3)}}));
-    static_cast<void>(ends.rank.release());  // from now on the line owns the descriptor
+    static_cast<void>(ends.rank.release());  // from now on, the object `line` owns the descriptor
     CHECK(line->notice().empty());
     CHECK(line->is_about(1, 3));
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

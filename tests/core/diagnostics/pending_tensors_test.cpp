@@ -117,7 +117,7 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     REQUIRE(pending.size() == 3);
     CHECK(pending[0].name == "waits");
     CHECK(pending[0].ready_mask == 0b011);
-    // All members have announced it, so its waiting time counts from the last announcement.
+    // All members have announced the tensor, so its waiting time counts from the last announcement.
     REQUIRE(set.announce_in_full(2, "waits", allreduce_of({3}), 2000).is_ok());
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 3);
@@ -325,7 +325,7 @@ TEST_CASE("a label's name belongs to the state that was read before, or is empty
     const auto first = label.state();
     CHECK(label.name(first) == "first");
     label.set(SlotState::bound);
-    CHECK(label.name(first) == "first");  // the label still belongs to this name
+    CHECK(label.name(first) == "first");  // the label still stands for this name
     label.open("other");
     CHECK(label.name(first).empty());
     CHECK(label.name(label.state()) == "other");

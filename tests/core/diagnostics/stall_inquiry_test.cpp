@@ -70,7 +70,7 @@ TEST_CASE("damaged messages about stalls are refused", "[unit]") {
         std::vector<std::byte> flipped = whole;
         flipped[at] ^= std::byte{0xFF};
         const Result<StallMessage> parsed = parse_stall_message(flipped, 4, 2);
-        // Texts and times may have any value. The numbers of ranks are checked.
+        // Texts and times may have any value, but the rank numbers are checked.
         if (parsed.is_ok() && parsed.value().kind == StallMessageKind::account) {
             for (const StallReport::Rank& described : parsed.value().account.ranks) {
                 CHECK((described.rank >= 0 && described.rank < 4));

@@ -324,7 +324,7 @@ TEST_CASE("after the shutdown time every rank asks for the end of the job") {
         CHECK(finding->text ==
               "tensor 'a' has waited for ranks 0, 1 for 2 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: "
               "rank 2; the job is ended");
-        // The second report is due at the same time.
+        // Rank 0's second report is due at the same time, and comes first.
         CHECK(finding->report_before.empty() == (own != 0));
         CHECK_FALSE(monitor.tick(2 * kSecond + kSecond / 4));  // once
     }

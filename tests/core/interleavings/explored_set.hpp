@@ -43,13 +43,13 @@ inline Metadata vector_of(std::int64_t elements) {
     return metadata;
 }
 
-/// ShippedSteps as values, so that a test can set a wrong order.
+/// The same as ShippedSteps, but as variables, so that a test can choose a wrong order.
 struct Steps {
     bool called_before_append = ShippedSteps::called_before_append;
     std::memory_order end_of_announcements = ShippedSteps::end_of_announcements;
 };
 
-/// The memory of one set, fresh for every schedule.
+/// The memory of one process set. Each schedule gets a new one.
 class ExploredSet {
 public:
     explicit ExploredSet(const NegotiationExtent& extent)
@@ -219,7 +219,7 @@ public:
 
     [[nodiscard]] std::uint32_t slot_of(std::size_t name) const { return tensors_[name].slot; }
 
-    std::vector<Event> events;  ///< in the order of the log
+    std::vector<Event> events;  ///< ordered as in the log
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
     std::uint32_t sent_away = 0;  ///< arrivals that found their slot retired

@@ -20,7 +20,7 @@ using Batches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 struct Reading : ExploredSet {
     Reading() : ExploredSet(kTiny) {}
     std::array<Log<ExploredAtomics>, 2> appenders{Log<ExploredAtomics>(memory, 0), Log<ExploredAtomics>(memory, 1)};
-    std::array<ExploredPlain<std::uint32_t>, kRing> tensor;  ///< by slot: stands for the entry's plain members
+    std::array<ExploredPlain<std::uint32_t>, kRing> tensor;  ///< by slot: stands for the plain members of an entry
     std::array<Batches, 2> seen;
     std::uint64_t first = 0;
 };

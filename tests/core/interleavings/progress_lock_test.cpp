@@ -8,8 +8,8 @@
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// The engine's progress lock, which decides which thread drives a rank. Its work is a set that only counts. Sleeps
-/// have no timeouts here, so a lost wake-up is a deadlock.
+/// Tests of the engine's progress lock, which decides which thread drives a rank. Here the rank has no real operations;
+/// it only counts. Sleeps have no timeouts, so a lost wake-up is a deadlock.
 namespace rueda::core::test {
 namespace {
 
@@ -24,7 +24,7 @@ enum class Turn { idle, advanced };
 /// Engine::Haste.
 enum class Haste { urgent, none };
 
-/// AllSteps as values, so that a test can leave steps out.
+/// The same as AllSteps, but as variables, so that a test can leave steps out.
 struct LeftOut {
     bool no_second_look = AllSteps::no_second_look;
     bool no_look_for_work = AllSteps::no_look_for_work;
@@ -91,7 +91,7 @@ public:
             return before == AttentionState::asleep;
         });
     }
-    /// A caller that asks in a loop whether an operation is done.
+    /// Polls in a loop until an operation is done.
     void poll_until_done(std::uint32_t operation) {
         for (poll(); !is_done(operation); poll()) {
             ExploredAtomics::pause();
@@ -133,7 +133,7 @@ public:
 
     // ---- another rank ----
 
-    /// Does what another rank does that arrives last: it publishes the call, and also starts the batch.
+    /// Acts as another rank that arrives last: it publishes the call, and also starts the batch.
     void call(std::uint32_t operation) {
         while (submitted_[operation].load(std::memory_order_acquire) == 0) {
             ExploredAtomics::pause();
@@ -142,7 +142,8 @@ public:
         ring_readers_of_log(1, 1, /*own_background=*/false, attention_of());
         ring_if_sleeping(attention_);
     }
-    /// Publishes an entry that ends no operation of this rank, rings the rank, and waits until it has read the entry.
+    /// Publishes an entry that ends no operation of this rank, rings this rank, and waits until this rank has read the
+    /// entry.
     void wait_for_reader() {
         const std::uint32_t position = publish(kNoOperation);
         attention_.ring(attention_.state());
@@ -266,7 +267,7 @@ private:
     Word changed_;  ///< the change was made
     Word message_;  ///< a message waits for a turn
     Word tail_;
-    Word cursor_;  ///< the same as next_, for other threads
+    Word cursor_;  ///< the same number as next_, for other threads
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;

@@ -161,7 +161,7 @@ TEST_CASE("a rank that is killed while others wait for its messages", "[processe
                         if (client.rank() == 2) {
                             context.report("pid", ::getpid());
                             if (waiting == Waiting::half_way) {
-                                // The rank is killed at some moment in the middle of a send or a receive.
+                                // The rank is killed at a random moment during a send or a receive.
                                 for (;;) {
                                     auto one = start_send(client, all, {0, 1});
                                     auto other = start_send(client, all, {1, 1});

@@ -26,7 +26,7 @@ constexpr std::uint64_t kResidentBytes = 32 * base::kMiB;
 /// The size of a message that is more than a receiver reads in one step.
 constexpr std::size_t kLarge = base::kMiB + 1000;
 
-/// A send or a receive. Its caller checks the received bytes.
+/// A send or a receive. Its caller checks the bytes that it received.
 struct Call {
     core::Completion completion;
     std::uint8_t* memory = nullptr;
@@ -229,7 +229,8 @@ TEST_CASE("both ranks shut down, the receiver first or last", "[unit]") {
     pair.step_both(3);
     CHECK(sent.done());
     CHECK(pair.receiver().all_done());
-    // The receiver's operation ended because the sender has shut down. The sender noticed its own shutdown first.
+    // The receiver's operation ended because the sender has shut down. The sender's own operation ended earlier,
+    // because of its own shutdown.
     CHECK(sent.completion.status().code() == ErrorCode::not_initialized);
 }
 
@@ -253,7 +254,7 @@ TEST_CASE("a process set is removed while a message in it is read", "[unit]") {
     } else {
         pair.receiver().forget(3);
         pair.step_both();
-        REQUIRE_FALSE(sent.done());  // the error gives the removal of the set on this rank as the reason
+        REQUIRE_FALSE(sent.done());  // it ends only when this rank has removed the set, too
         pair.sender().forget(3);
         CHECK(sent.done());
     }

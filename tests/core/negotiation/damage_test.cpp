@@ -92,7 +92,7 @@ TEST_CASE("the table of slots is compared with what is possible") {
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 1000;
           }) == kDamaged + std::string("it has slot 1000, of 16"));
-    CHECK(damaged([](Members& set) {  // all are free, and one of them is also retired
+    CHECK(damaged([](Members& set) {  // all slots are free, and one of them is also retired
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 4;
               set.header().free_count = 16;

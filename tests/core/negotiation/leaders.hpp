@@ -18,8 +18,8 @@ inline TensorKey by_id(std::uint64_t id) { return {id, "", std::nullopt}; }
 inline TensorKey by_name(std::string name) { return {0, std::move(name), std::nullopt}; }
 inline TensorKey by_call(std::uint64_t call) { return {0, "", call}; }
 
-/// The leaders of all hosts, each with `ranks_per_host` ranks, numbered host by host. Their messages are encoded to
-/// bytes and decoded again. run() delivers them at once.
+/// The leaders of all hosts. Each host has `ranks_per_host` ranks, which are numbered host by host. Messages between
+/// the leaders are encoded to bytes and decoded again, and run() delivers them at once.
 class Leaders {
 public:
     struct Setting {

@@ -7,7 +7,7 @@
 #include "core/negotiation/joining.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// A set on several hosts, in which only the leader can be the registrar.
+/// Tests of a set on several hosts, in which only the leader can be the registrar.
 namespace rueda::core::test {
 namespace {
 
@@ -42,7 +42,7 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
     const auto served = set.registrar(0).serve();
     INFO(served.status().message());
     REQUIRE(served.is_ok());
-    // The table of this set has no attachments, so the memory behind it stays untouched.
+    // The table of this set has no attachments, so nothing may write to the memory behind the table.
     CHECK(std::all_of(attachments.begin(), attachments.end(), [](std::byte byte) { return byte == kUntouched; }));
 }
 

@@ -145,12 +145,12 @@ public:
         REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
         append_call(slot, generation);
     }
-    /// Does what the last member to arrive does.
+    /// Appends the call, as the last member to arrive does.
     void append_call(std::uint32_t slot, std::uint64_t generation) {
         Log<Atomics> log(memory());
         core::append_call(memory(), log, {EntryKind::call, slot}, generation * extent().members);
     }
-    /// After this, `member` has read and done everything in the log.
+    /// Lets `member` catch up: after this call, it has read and handled everything in the log.
     void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }
     void catch_up() {
         for (std::uint32_t member = 0; member < extent().members; ++member) {
@@ -168,7 +168,7 @@ public:
         return end;
     }
 
-    /// All entries that were ever appended. Only valid until the ring wraps around.
+    /// Returns all entries that were ever appended. Only valid until the ring wraps around.
     [[nodiscard]] std::vector<Entry> entries() const {
         const Log<Atomics> log(memory());
         std::vector<Entry> all;
@@ -182,7 +182,7 @@ public:
         return all;
     }
 
-    Status growth;  ///< the answer to "may the table grow?"
+    Status growth;  ///< the answer to the question whether the table may grow
     bool no_memory_to_ask = false;
     std::vector<std::uint64_t> asked_bytes;
 
@@ -204,7 +204,7 @@ private:
     }
 
     std::size_t memory_bytes_;
-    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros, and shared with a child that acts as a member
+    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros, and shared with child processes that act as members
     std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
 };
 

@@ -91,7 +91,7 @@ TEST_CASE("the tree: every host is the child of its parent, and no host is left 
     CHECK(depth_of({9, 8}) == 1);
     CHECK(depth_of({64, 8}) == 2);
     CHECK(depth_of({512, 8}) == 3);
-    // Host numbers near the end of their type.
+    // Tests host numbers that are near the maximum of their type.
     CHECK(TreeShape{0xffffffff, 8}.children(0xfffffff0).empty());
 }
 
@@ -375,7 +375,7 @@ TEST_CASE("after a disagreement about a name whose id no host holds any more, th
 TEST_CASE("operations without names are matched by their numbers") {
     Leaders leaders({.hosts = 3});
     for (std::uint32_t host = 0; host < 3; ++host) {
-        // Each host announces in another order.
+        // The hosts announce in different orders.
         for (const std::uint64_t call : {host % 3, (host + 1) % 3, (host + 2) % 3}) {
             leaders.announce(host, by_call(call), allreduce_of({static_cast<std::int64_t>(call) + 1}));
         }
@@ -526,7 +526,8 @@ TEST_CASE("one message up is under way, and what comes meanwhile goes with the n
 }
 
 TEST_CASE("messages that would be too long go in parts, and nothing is lost or out of order") {
-    // 600 names of 500 bytes, up and down the tree: five times the longest message.
+    // 600 names of 500 bytes each travel up and down the tree. Together they are five times as long as the longest
+    // message.
     Leaders leaders({.hosts = 4, .radix = 1});
     std::vector<std::string> names;
     for (int i = 0; i < 600; ++i) {

@@ -60,11 +60,11 @@ struct Tensor {
     std::vector<Round> rounds;
 };
 
-/// What a host knows about a tensor.
+/// What a host knows about one tensor.
 struct State {
     std::size_t rounds = 0;      ///< decided
     bool pending = false;        ///< the host has announced it
-    std::size_t wanted = 0;      ///< the host was asked for the rounds before this one
+    std::size_t wanted = 0;      ///< the host was asked for all rounds before this one
     std::set<std::size_t> asks;  ///< the rounds for which the host was asked
     std::uint64_t id = 0;        ///< 0: not held
     Metadata last_called;
@@ -120,13 +120,13 @@ public:
         shut_down();
     }
 
-    /// How often a host was asked for something.
+    /// The number of times that a host was asked for an operation.
     [[nodiscard]] std::size_t asks() const { return asks_; }
 
 private:
     static constexpr std::uint32_t kSteps = 4;
-    static constexpr int kPatience = 100'000;  ///< the longest sequence of steps without any effect; by then each kind
-                                               ///< of step was tried thousands of times
+    static constexpr int kPatience = 100'000;  ///< the longest sequence of steps without any effect; it is so long that
+                                               ///< each kind of step was tried thousands of times
 
     // ---- the ranks ------------------------------------------------------------------------------------------------
 
@@ -152,8 +152,8 @@ private:
         return tensor;
     }
 
-    /// Draws how many steps each rank makes before it joins, in each epoch. Without joins, all ranks make the same
-    /// number.
+    /// For each epoch, draws how many steps each rank makes before it joins. Without joins, all ranks make the same
+    /// number of steps.
     void draw_steps() {
         const std::uint32_t epochs = joins_ ? 1 + below(random_, 3) : 1;
         const bool by_host = chance(random_, 50);  // whole hosts join early
@@ -174,7 +174,7 @@ private:
         std::size_t epoch;
         std::uint32_t step;
     };
-    /// Draws the times of a tensor's rounds. In every step some rank is active.
+    /// Draws when the rounds of a tensor take place. In every step at least one rank is active.
     std::vector<Time> draw_times() {
         std::vector<Time> times;
         for (std::size_t epoch = 0; epoch < steps_.size(); ++epoch) {
@@ -269,7 +269,7 @@ private:
         return true;
     }
 
-    /// Releases a tensor that no rank of the host has announced.
+    /// Releases the id of a tensor that no rank of the host has announced.
     bool release(std::uint32_t host, std::uint32_t tensor) {
         State& state = states_[host][tensor];
         for (const std::int32_t rank : ranks_of(host)) {
@@ -401,7 +401,7 @@ private:
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        if (idle_steps_ == kPatience) {  // checked without a macro, because the macros are slow
+        if (idle_steps_ == kPatience) {  // no macro of the test framework, because these macros are slow
             FAIL("nothing goes on");
         }
     }
@@ -429,7 +429,7 @@ private:
         if (edge->second.empty()) {
             return false;
         }
-        // A parent has room for one message from each child.
+        // A parent can store one message from each child.
         REQUIRE((edge->first < host || edge->second.size() == 1));
         const Status status = leaders_.deliver(edge->first, host, edge->second.front());
         INFO(status.message());
@@ -473,7 +473,7 @@ private:
     void take_wanted(std::uint32_t host, const Decision& wanted) {
         CHECK(away_[host].said);
         CHECK((wanted.call.has_value() || !wanted.name.empty()));
-        // Nothing else comes between the calls of a batch.
+        // No other decision comes between the calls of a batch.
         CHECK((decisions_[host].empty() || decisions_[host].back().kind != DecisionKind::call ||
                decisions_[host].back().ends_batch));
         const std::uint32_t tensor = tensor_of(host, wanted);
@@ -630,7 +630,7 @@ private:
         int calls = 0;
         for (const Decision& decision : decisions_[0]) {
             if (decision.kind != DecisionKind::call) {
-                CHECK(calls == 0);  // nothing else comes between the calls of a batch
+                CHECK(calls == 0);  // no other decision comes between the calls of a batch
                 continue;
             }
             bytes += decision.bytes;

@@ -329,7 +329,7 @@ TEST_CASE("a callback that comes at once may release its handle, and read on, an
         RUEDA_RANK_CHECK(rueda_wait(thrown, -1) == RUEDA_MISMATCH);
         const auto release_and_throw = [](int, const char*, void* data) {
             rueda_handle_release(static_cast<rueda_handle*>(data));
-            throw std::runtime_error("of the test");  // the Runtime that the handle belongs to logs this
+            throw std::runtime_error("of the test");  // the Runtime to which the handle belongs logs this
         };
         RUEDA_RANK_CHECK(rueda_handle_on_completion(thrown, release_and_throw, thrown) == RUEDA_OK);
         rueda::shutdown();

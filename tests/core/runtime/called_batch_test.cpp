@@ -18,7 +18,7 @@ namespace {
 using collectives::Operation;
 using core::EntryKind;
 
-/// The batch as member 0 executes it.
+/// The batch in the form in which member 0 executes it.
 struct Batch {
     explicit Batch(const TwoMembers& set)
         : announced(set.view(0)), outputs(set.identity(), 0), called(set.view(0), announced, outputs) {}

@@ -14,7 +14,7 @@ constexpr std::uint64_t kFailed = kNever - 1;
 std::atomic<int> exhausted{0};  // The number of ExhaustedMemory objects. Relaxed, because the
                                 // switch publishes no other data.
 
-thread_local std::uint64_t allocations_left = kNever;  // allocations that still succeed before one fails
+thread_local std::uint64_t allocations_left = kNever;  // the number of allocations that still succeed before one fails
 
 void* allocate(std::size_t bytes) {
     if (allocations_left == 0) {

@@ -46,7 +46,7 @@ bool is_new(const std::vector<std::int32_t>& used, ProcessSet set) {
     return std::find(used.begin(), used.end(), set.id) == used.end();
 }
 
-/// Creates sets in all ways, in four jobs. Sets that were kept from the previous job are refused.
+/// Creates sets in all ways, in four jobs. Each job refuses sets that the program kept from the previous job.
 void use_jobs(RankContext& context) {
     std::vector<std::int32_t> used;
     std::vector<ProcessSet> old;
@@ -88,7 +88,7 @@ TEST_CASE("no process set has a number that a set of an earlier job had", "[proc
     check_passed(run_public_ranks(3, use_jobs));
 }
 
-/// Ranks 0 and 1 had a job of their own before, with more sets than the other ranks know.
+/// Before this, ranks 0 and 1 had a job of their own, with more sets than the other ranks know.
 TEST_CASE("numbers of process sets are new to all ranks of a job, whatever jobs those were in", "[processes]") {
     check_passed(run_public_ranks(4, [](RankContext& context) {
         std::int32_t last = 0;
@@ -121,7 +121,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_EQUAL(sets[2].included(), context.rank() != 3);
             const ProcessSet mine = sets[context.rank() % 2 == 0 ? 0 : 1];
             RUEDA_RANK_EQUAL(sum_in(mine), context.rank() % 2 == 0 ? 4.0F : 6.0F);
-            // The second init finds the sets that exist, in any order. It does not create sets that do not exist.
+            // The second init() finds the existing sets, in any order. It fails if one of its sets does not exist.
             const std::vector<ProcessSet> found = rueda::init_with({.process_sets = {{2, 1, 0}, {0, 2}}});
             RUEDA_RANK_EQUAL(found[0].id, sets[2].id);
             RUEDA_RANK_EQUAL(found[1].id, sets[0].id);

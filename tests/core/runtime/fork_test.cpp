@@ -19,7 +19,7 @@
 namespace rueda::tests {
 namespace {
 
-/// Runs `body` in a child. Returns the exit status of the child, or 128 + the signal that killed it.
+/// Runs `body` in a child. Returns the exit status of the child, or 128 plus the number of the signal that killed it.
 template <class Body>
 int end_of_child(Body&& body) {
     const pid_t child = ::fork();

@@ -76,7 +76,8 @@ TEST_CASE("the name of a group is taken until its last member has ended", "[thre
     CHECK(result.passed());
 }
 
-/// A program's own operation may have the name of a group's member. It is not part of the group.
+/// An operation of the program may have the same name as a member of a group. Such an operation does not belong to the
+/// group.
 TEST_CASE("an operation that is called like a member takes only its own name", "[threads]") {
     const bool is_of_its_tensor = GENERATE(false, true);
     const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {

@@ -178,14 +178,14 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
         config.slots = 10;
         config.slots_max = 10;
     }
-    // If another process computes on all cores, each wait lasts one time slice of that process, and there are thousands
+    // If another process computes on all cores, each wait takes one time slice of that process, and there are thousands
     // of waits.
     const RanksOptions patient{.deadline = std::chrono::minutes(4)};
     const auto body = [&](RankContext&, RuntimeClient& client) {
         constexpr std::size_t kResident = 3'000;
         auto memory = client.allocate(kResident * sizeof(double));
         memory.status().throw_if_failed();
-        std::mt19937 same(seed);                                              // the same numbers on all ranks
+        std::mt19937 same(seed);                                              // all ranks draw the same numbers
         std::mt19937 own(seed * 100 + static_cast<unsigned>(client.rank()));  // different numbers on each rank
         for (int round = 0; round < 4; ++round) {
             Batches batches;
@@ -218,7 +218,7 @@ std::uint64_t resident_batches(RuntimeClient& client) {
 
 constexpr std::ptrdiff_t kElements = 12'000;  // elements of a tensor: too many to travel with the announcement
 
-/// Computes between the tensors and after the last one. Only the rank in join() is blocked.
+/// Computes between the tensors and after the last one. Meanwhile only the rank in join() is blocked.
 void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
     std::vector<PendingPointer> pending;
     for (int i = 0; i < tensors; ++i) {
@@ -598,7 +598,7 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         layout);
 }
 
-/// Many operations at once. A host that has joined is asked for them in the order in which they arrive.
+/// There are many operations at once. A host that has joined is asked for them in the order of their arrival.
 TEST_CASE("a host that has joined keeps up with many operations of the others", "[threads]") {
     const Layout layout = GENERATE("aab", "aabb");
     check(

@@ -35,7 +35,7 @@ void pending_at_shutdown(RankContext&, RuntimeClient& client) {
                                                 tensor, tensor, {}),
                          "an operation that nobody else starts"));
     }
-    // The unnamed operations match each other. Only the named ones differ.
+    // The ranks start the same unnamed operations, but different named ones.
     expect_ok(pending.back()->wait(), "the unnamed operation");
     expect_ok(client.shutdown(), "shutdown");
     for (std::size_t i = 0; i < 2; ++i) {
@@ -59,7 +59,7 @@ TEST_CASE("shutdown of processes with operations pending, twice", "[processes]")
     check_passed(run_clients(GENERATE(2, 4), test_config(), pending_at_shutdown, {.as = RanksAs::processes}));
 }
 
-/// Rank 1 leaves. The operations that the other ranks have pending, start now, or start later all fail.
+/// Rank 1 leaves. On the other ranks, pending operations must fail, and so must operations that start now or later.
 void one_leaves_early(RankContext& context, RuntimeClient& client) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
@@ -175,7 +175,8 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             rueda::init();  // does nothing
             PublicClient client;
             run_scenarios(client, error_scenarios());
-            if (kept != nullptr) {  // memory of the previous job: still there, and usable like any other memory
+            if (kept != nullptr) {  // the memory of the previous job still exists, and can be used like any other
+                                    // memory
                 RUEDA_RANK_EQUAL(kept[999], static_cast<float>(client.size()));
                 kept[0] = 1;
                 rueda::allreduce("kept", std::span(kept, 1), {.op = ReduceOp::sum});
@@ -277,7 +278,7 @@ TEST_CASE("slots and handles across jobs", "[processes]") {
     }));
 }
 
-/// Releasing a handle neither waits nor cancels.
+/// Releasing a handle neither waits for the operation nor cancels it.
 TEST_CASE("handles that no thread waits for", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext&) {
         rueda::init();

@@ -215,7 +215,7 @@ TEST_CASE("an empty handle refuses to be waited for, and can be destroyed and as
         Handle taken = std::move(one);
         check_empty(one);  // NOLINT(bugprone-use-after-move): that is what is tested
         other.wait();
-        other = std::move(taken);  // the old value is released, and `taken` does not receive it
+        other = std::move(taken);  // the old handle is released, and `taken` does not receive it
         check_empty(taken);        // NOLINT(bugprone-use-after-move)
         Handle& self = other;
         other = std::move(self);

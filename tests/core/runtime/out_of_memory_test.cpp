@@ -45,7 +45,7 @@ std::uint64_t start_at_last(Start&& start) {
     }
 }
 
-/// Too long for the buffer inside a string object, so each copy allocates.
+/// The name is too long for the buffer inside a string object, so each copy allocates.
 std::string name_of(int i) { return fmt::format("the gradient of the weights of layer {}", i); }
 
 void named(RankContext&, RuntimeClient& client) {
@@ -88,7 +88,7 @@ void unnamed(RankContext& context, RuntimeClient& client) {
     }
 }
 
-/// The splits are copied to the announcement. Operations that have to wait copy them again later.
+/// The splits are copied into the announcement. If an operation has to wait, its splits are copied a second time later.
 void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
     constexpr int kOperations = 100;
     std::vector<std::int32_t> values(static_cast<std::size_t>(kOperations) * 2);

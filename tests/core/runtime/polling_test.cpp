@@ -25,8 +25,8 @@ std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
                                       config.liveness_seconds);
 }
 
-/// A call to poll() may make progress, but does not make a system call for that alone. The bound allows for the
-/// wake-ups that are needed.
+/// A call to poll() may make progress, but must not make a system call only for that. The bound allows for the wake-ups
+/// that are really needed.
 constexpr std::uint32_t kPolls = 20'000;
 constexpr std::uint32_t kFewRings = 100;
 

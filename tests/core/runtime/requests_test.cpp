@@ -214,8 +214,8 @@ TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
 }
 
 TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however large the others are", "[threads]") {
-    constexpr std::int64_t kLarge = std::int64_t{1} << 33;  // two such dimensions have more elements than fit into 64
-                                                            // bits
+    constexpr std::int64_t kLarge = std::int64_t{1} << 33;  // a shape with two such dimensions has more elements than
+                                                            // 64 bits can count
     const rueda_options options = RUEDA_OPTIONS_INIT;
     for (const std::array<std::int64_t, 3>& shape :
          {std::array<std::int64_t, 3>{0, kLarge, kLarge}, {kLarge, 0, kLarge}, {kLarge, kLarge, 0}}) {
@@ -229,7 +229,7 @@ TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however l
         Request copied;
         CHECK(make_broadcast(tensor, tensor, 0, std::array{0, 1}, 0, options, copied).is_ok());
         CHECK(check_message(&tensor, "input", 1, false, std::array{0, 1}, options).value().bytes == 0);
-        // The size of a row must be valid even if this rank has no rows, because other ranks may have some.
+        // The size of a row must be valid even if this rank has no rows, because other ranks may have rows.
         Request gathered;
         const Status made = make_allgather(tensor, nullptr, options, gathered);
         CHECK(made.is_ok() == (shape[0] != 0));

@@ -74,7 +74,7 @@ std::int64_t count_mappings() {
     return count;
 }
 
-/// The resources that the system has given to this process.
+/// The resources that this process has from the system.
 struct Footprint {
     std::int64_t addresses_kib = kib_of("status", "VmSize");
     std::int64_t shared_kib = kib_of("status", "RssShmem");
@@ -133,7 +133,8 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
                 if (round == kFirst) {
                     before.emplace();
                 }
-                // A mapping that the program creates between two jobs and keeps. It may lie where an arena was.
+                // A mapping that the program creates between two jobs and keeps. Its address may be one where an arena
+                // was before.
                 RUEDA_RANK_CHECK(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
             }
             if (kSanitized) {

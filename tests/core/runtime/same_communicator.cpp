@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
     expect_refused(MPI_COMM_WORLD, "the order of the launch");
     expect(rueda_shutdown() == RUEDA_OK, "the second shutdown");
 
-    // The ranks of the process sets are those of the communicator.
+    // The numbers in a process set are ranks of the communicator.
     std::vector<std::int32_t> members(static_cast<std::size_t>(size - 1));
     std::iota(members.begin(), members.end(), 0);
     const rueda_rank_list list{members.data(), members.size()};

@@ -22,7 +22,7 @@ using core::DirectState;
 using core::Urgency;
 using Flags = core::Place<base::StdAtomics>::Flags;
 
-/// The objects that one member has in its process.
+/// The objects that belong to one member.
 struct Member {
     explicit Member(const TwoMembers& set, std::uint32_t rank, const base::Config& config = {})
         : view(set.view(rank)), inspection(config, view) {}

@@ -54,7 +54,7 @@ base::Config shaken_config(std::uint32_t seed) {
     return config;
 }
 
-/// The variations of one rank: its order, its pauses, and its choices.
+/// The random choices of one rank: the order of its calls, its pauses, and its variants.
 class Shaker {
 public:
     Shaker(std::uint32_t seed, int rank) : seed_(seed), random_(seed * 64 + static_cast<std::uint32_t>(rank)) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The expected results of shaken_work.hpp, computed from the definitions: integers in 128 bits; floats in long double,
-// with bounds for their rounding errors.
+// Computes the expected results for shaken_work.hpp from the definitions. Integers are computed in 128 bits, and floats
+// in long double, with bounds for their rounding errors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -81,7 +81,7 @@ Rounding rounding_of(DType dtype) {
     }
 }
 
-/// Elements [first, first + count) of one tensor that was reduced.
+/// The elements [first, first + count) of the result for one tensor.
 class Reduction {
 public:
     Reduction(const Work& work, const Place& place, std::vector<Bytes> inputs)
@@ -142,7 +142,7 @@ private:
         }
     }
 
-    /// Computed modulo 2^64 or more, because sums and products wrap.
+    /// The result is computed modulo 2^64 or more, because sums and products wrap.
     [[nodiscard]] Int128 expected_whole(std::size_t i) const {
         Int128 all = whole_of(work_.dtype, inputs_.front(), i);
         for (std::size_t member = 1; member < inputs_.size(); ++member) {

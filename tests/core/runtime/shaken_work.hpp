@@ -33,7 +33,7 @@ enum class WorkKind : std::uint8_t {
     message,  ///< sent to the next member of the set, and received from the previous member
 };
 
-/// Where an operation runs: the job or a process set, on one host or several.
+/// The place where an operation runs: the job or a process set, on one host or on several hosts.
 struct Place {
     std::string hosts;  ///< by member: with "aab", two members are on one host and one is on another
 
@@ -58,7 +58,7 @@ struct Work {
     [[nodiscard]] std::int64_t rows_of(int member, int members) const;
     /// The number of rows that `from` sends to `to` in an alltoall. In a scatter, `from` is the root.
     [[nodiscard]] std::int64_t split(int from, int to) const;
-    /// The input tensors of a member, bit for bit. A group has several.
+    /// The input tensors of a member, with their exact bits. A group has several tensors.
     [[nodiscard]] std::vector<Bytes> inputs(int member, int members) const;
     [[nodiscard]] std::size_t tensors() const;
     /// Whether every member gets the same result.
@@ -78,7 +78,8 @@ public:
         bool blocks = false;
     };
     RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances);
-    /// Waits. Returns this rank's result: the tensors one after another, or nothing if this rank has no result.
+    /// Waits for the work. Returns this rank's result: the tensors one after another, or nothing if this rank has no
+    /// result.
     [[nodiscard]] Bytes finish();
     [[nodiscard]] bool poll();
 
@@ -99,8 +100,8 @@ private:
     std::unique_ptr<core::Completion> received_;
 };
 
-/// Computes the result from the inputs in other and wider arithmetic. Throws RankCheckFailed if `result` of `member`
-/// differs from it by more than rounding explains.
+/// Computes the result from the inputs in another way and in wider arithmetic. Throws RankCheckFailed if `result` of
+/// `member` differs from it by more than rounding explains.
 void check_values(const Work& work, const Place& place, int member, const Bytes& result);
 
 }  // namespace rueda::tests

@@ -19,7 +19,7 @@ namespace {
 using base::Setting;
 using base::SettingScope;
 
-/// The usual settings of every rank, changed for rank `r` by `changes[r]`.
+/// Returns the settings of every rank: the usual settings, changed by `changes[r]` for rank r.
 using Change = std::function<void(base::Config&)>;
 std::vector<base::Config> settings_of(const std::vector<Change>& changes) {
     std::vector<base::Config> configs(changes.size(), test_config());

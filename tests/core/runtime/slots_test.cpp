@@ -185,8 +185,8 @@ TEST_CASE("bursts of new names beside a loop of small allreduces, in processes",
     CHECK(result.passed());
 }
 
-/// Every rank starts the same names, its own names first. More names are pending at a time than there are slots. Each
-/// name ends in the same way on all ranks.
+/// Every rank starts the same names, but begins with its own ones. More names are pending at a time than there are
+/// slots. Each name must end in the same way on all ranks.
 void exhaust(RankContext& context, RuntimeClient& client) {
     constexpr int kNames = 80;  // the names of each rank are more than fit into a mailbox
     std::string endings;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed under plain mpirun, which then ends the other ranks by SIGTERM. Rueda prints its line nevertheless.
+"""Kills a rank under plain mpirun, which then ends the other ranks by SIGTERM. The other ranks must print Rueda's line
+nevertheless.
 
 Usage: termination_test.py PROGRAM MPIRUN [flags of mpirun ...]
 """

@@ -23,7 +23,7 @@ public:
     using Memory = core::NegotiationMemory<base::StdAtomics>;
     static constexpr std::uint32_t kSlot = 2;  ///< a slot for a name
 
-    /// `attachments` is for a set on several hosts. Its third member, rank 8, is on another host.
+    /// If `attachments` is not 0, the set is on several hosts: its third member, rank 8, is on another host.
     explicit TwoMembers(std::uint32_t attachments = 0) {
         extent_.members = 2;
         extent_.unnamed_slots = kSlot;

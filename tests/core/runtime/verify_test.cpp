@@ -43,7 +43,7 @@ private:
     std::byte* memory_ = nullptr;
 };
 
-/// Only the output of rank 1 is folded.
+/// Only rank 1 has its output in folded memory.
 struct Outputs {
     explicit Outputs(const Client& client) : flat(FoldedMemory::kFloats), odd(client.rank() == 1) {}
     [[nodiscard]] Tensor one() {
@@ -275,7 +275,8 @@ TEST_CASE("compressed allreduces and Adasum have the same results on all ranks",
     check(3, config, body, {}, layout);
 }
 
-/// A joined rank has nothing to compare. The other ranks compare, even if all ranks of a host have joined.
+/// A joined rank has no result to compare. The other ranks still compare theirs, even if all ranks of a host have
+/// joined.
 TEST_CASE("checks go on without those who have joined", "[threads]") {
     const Layout layout = GENERATE("", "aab", "abb", "abc");
     const auto body = [](RankContext&, RuntimeClient& client) {
