@@ -105,7 +105,8 @@ TEST_CASE("a refused operation is refused on every member, also when there is a 
         REQUIRE(set.announce_in_full(1, name, metadata).value() == 1);
     }
     set.catch_up();
-    // All four slots are idle now. Member 0 announces "e" first; member 1 announces it later.
+    // All four slots are idle now. Member 0 announces "e" for the second time, before member 1 announces it for the
+    // first time.
     CHECK(set.announce_in_full(0, "e", metadata, 1, 2).value() == 4);
     CHECK(set.entries().back().kind == EntryKind::retire);
     CHECK(set.registrar(0).waits_for_readers() != 0);
