@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!status) {
         return 0;
     }
-    // The field numbers of proc(5), minus two, because the first two fields end with the command.
+    // The text after the parenthesis begins with field 3 of proc(5), so field n is words[n - 3].
     const std::vector<std::string> words = words_of(text.substr(text.rfind(')') + 1));
     expect(words.size() >= 20);
     expect(words[0] == std::string(1, status->state));
