@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /*
- * Sizes, offsets and numbers that are compiled into programs (README.md of this folder). This file is in C, because
- * such programs may be. It is also run, because the defaults of the options are no constants.
+ * Sizes, offsets and numbers that are compiled into programs (see README.md in this folder). This file is written in C,
+ * because such programs may be written in C. It is also run, because the default options are not compile-time
+ * constants.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -18,14 +19,14 @@
 /* 64 bits, like the library. */
 static_assert(sizeof(void*) == 8, "Rueda has been built for 64 bits only");
 
-/* Closed: groups take an array of this struct, so no member can be added. */
+/* This struct cannot grow: groups take an array of it, so no member can be added. */
 static_assert(sizeof(rueda_tensor) == 24, "rueda_tensor has another size");
 MEMBER(rueda_tensor, data, 0, 8);
 MEMBER(rueda_tensor, shape, 8, 8);
 MEMBER(rueda_tensor, ndim, 16, 4);
 MEMBER(rueda_tensor, dtype, 20, 4);
 
-/* Open: struct_size tells how many members the caller has. New members are added at the end. */
+/* This struct can grow: struct_size tells how many members the caller has. New members are added at the end. */
 static_assert(sizeof(rueda_options) >= 48, "rueda_options has become smaller");
 MEMBER(rueda_options, struct_size, 0, 8);
 MEMBER(rueda_options, prescale, 8, 8);
@@ -38,7 +39,7 @@ MEMBER(rueda_options, source_file, 48, 8);
 MEMBER(rueda_options, source_line, 56, 4);
 MEMBER(rueda_options, reserved, 60, 4);
 
-/* Closed: callers pass an array of this struct. */
+/* This struct cannot grow: callers pass an array of it. */
 static_assert(sizeof(rueda_rank_list) == 16, "rueda_rank_list has another size");
 MEMBER(rueda_rank_list, ranks, 0, 8);
 MEMBER(rueda_rank_list, count, 8, 8);

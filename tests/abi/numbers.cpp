@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The enumerators of C++ have the same numbers as those of C, which layout.c checks. This file is a test because it
-// must compile.
+// Checks that the enumerators of C++ have the same numbers as those of C, which layout.c checks. Compiling this file is
+// the test.
 #include "rueda/error.hpp"
 #include "rueda/rueda.h"
 #include "rueda/rueda.hpp"

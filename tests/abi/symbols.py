@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Lists of dynamic symbols: what a library exports, what the list contains, and what to do if they differ."""
+"""Functions for lists of dynamic symbols: read what a library exports, read a list, and say what to do if the two
+differ."""
 
 import re
 import subprocess
 
-# Symbols that sanitizers add to everything they build.
+# Symbols that sanitizers add to every file that they build.
 INSTRUMENTATION = re.compile(r"^(__)?(asan|ubsan|tsan|sanitizer|odr_asan|start___|stop___|sancov|___asan)")
 
 
 def listed(text: str) -> set[str]:
-    """The names in a list, which has one name on each line, without comments."""
+    """Returns the names in a list file. The file has one name on each line; comments are left out."""
     return {line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")}
 
 
 def shown(listing: str) -> set[str]:
-    """The names that `nm --dynamic --defined-only` prints, without version suffixes and without the symbols of versions
-    (type A)."""
+    """Returns the names that `nm --dynamic --defined-only` prints. Leaves out version suffixes, and the symbols that
+    stand for versions (type A)."""
     rows = [line.split() for line in listing.splitlines() if line]
     names = {re.sub(r"@.*$", "", row[-1]) for row in rows if row[-2] != "A"}
     return {name for name in names if not INSTRUMENTATION.match(name)}
@@ -28,7 +29,7 @@ def shown_by(library: str, nm: str) -> set[str]:
 
 
 def complaints(library: str, names: set[str], expected: set[str], where: str) -> list[str]:
-    """One line for each difference. The line says what to do."""
+    """Returns one line for each difference. The line says what to do."""
     added = [
         f"{library} shows {name}, which {where} does not list. Meant for programs: add the line there, and a note to "
         "CHANGELOG.md. Not meant: leave out RUEDA_API, or keep the library it comes from hidden (the version script)."

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The built libraries export the listed symbols and no others. The environment variable ABI_LIBRARIES has lines
-`list=library`."""
+"""Checks that the built libraries export the listed symbols and no others. The environment variable ABI_LIBRARIES
+has lines `list=library`."""
 
 import os
 import pathlib

@@ -11,8 +11,8 @@ namespace {
 
 using Kind = LauncherNotification::Kind;
 
-/// The encoded notification: four numbers of 32 bits, then the text. The lowest byte is first, as on all machines that
-/// Rueda supports.
+/// Returns the encoded notification: four numbers of 32 bits, and then the text. The lowest byte of a number comes
+/// first, as on all machines that Rueda supports.
 std::string bytes_of(std::vector<std::uint32_t> numbers, const std::string& text) {
     std::string bytes;
     for (const std::uint32_t number : numbers) {
@@ -58,7 +58,7 @@ TEST_CASE("bytes that are no notification are refused", "[unit]") {
     }
 }
 
-TEST_CASE("where the socket is", "[unit]") {
+TEST_CASE("the address of the launcher's socket is formatted and parsed", "[unit]") {
     CHECK(format_launcher_address({7, 123456, 3, 8}) == "7:123456:3:8");
     const Result<LauncherAddress> address = parse_launcher_address("7:123456:3:8");
     REQUIRE(address.is_ok());

@@ -101,7 +101,7 @@ TEST_CASE("loggers of several ranks live side by side", "[logging]") {
     constexpr int kLines = 200;
     const Page page;
     const Logger first(without_time(LogLevel::info), std::nullopt, page.descriptor());
-    // All descriptors of a memfd share one offset. With O_APPEND, each write begins behind the last one.
+    // All descriptors of a memfd share one offset. With O_APPEND, each write begins after the previous one.
     REQUIRE(fcntl(page.descriptor(), F_SETFL, O_APPEND) == 0);
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < kRanks; ++rank) {

@@ -57,7 +57,7 @@ TEST_CASE("a shortened text ends with an ellipsis and is cut between characters"
     CHECK(shortened("0123456789", 2) == "01");
     CHECK(shortened("0123456789", 0).empty());
     CHECK(shortened("", 5).empty());
-    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; cut after the fifth byte, which ends a character
+    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; the cut after the fifth byte is at the end of a character
     CHECK(shortened("üüüü", 7) == "üü…");
     CHECK(shortened("üüüü", 6) == "ü…");
     CHECK(shortened("\x80\x80\x80\x80\x80", 4) == "…");  // continues nothing
@@ -70,7 +70,7 @@ TEST_CASE("printable text is one line, harms no terminal and ends", "[text]") {
     CHECK(printable("a\x1b[0m\nb\x7f\tü") == "a?[0m?b??ü");
     CHECK(printable("012345\n789", 9) == "012345…");
     CHECK(printable(std::string(5000, 'x')).size() == 512);
-    // The text of a binary file. It is not UTF-8, and some bytes would be 8-bit control characters.
+    // The bytes of a binary file. They are not valid UTF-8, and some would be 8-bit control characters.
     CHECK(printable("\x80\xff\xc3(\xe2\x82") == "\?\?\?(\?\?");
     CHECK(printable("\xc2\x9b\x31m") == "\?\?1m");
     CHECK(printable("\xc0\xaf\xed\xa0\x80\xf5\x80\x80\x80") == std::string(9, '?'));

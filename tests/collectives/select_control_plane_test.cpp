@@ -213,7 +213,7 @@ std::string unloadable(const tests::PrivateFolder& folder, const std::string& na
     return path;
 }
 
-TEST_CASE("of two plugins the one that can be loaded is taken", "[unit]") {
+TEST_CASE("if only one of two plugins can be loaded, it is taken", "[unit]") {
     const tests::PrivateFolder folder;
     const std::string first = unloadable(folder, "librueda_mpi.so");
     const std::string stand_in = RUEDA_STAND_IN_PLUGIN;
@@ -225,7 +225,7 @@ TEST_CASE("of two plugins the one that can be loaded is taken", "[unit]") {
     }
 }
 
-TEST_CASE("where no plugin will do, each is named with its reason", "[unit]") {
+TEST_CASE("if no plugin can be used, the error names each plugin and the reason", "[unit]") {
     const tests::PrivateFolder folder;
     const std::string first = unloadable(folder, "librueda_mpi.so");
     const std::string second = unloadable(folder, "librueda_mpich.so");

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The parts of benchmarks/compare that compute something: gradient sets, targets, statistics, the table."""
+"""Tests the parts of benchmarks/compare that compute something: gradient sets, targets, statistics, and the table."""
 
 import fcntl
 import sys
@@ -213,7 +213,7 @@ class Statistics(unittest.TestCase):
 
 
 def passed(name: str, way: str, pairs: list[tuple[float, float]], family: Family | None = None) -> Measured:
-    """A measured backward pass: (step, computation alone) in µs for each round."""
+    """Returns a measured backward pass: for each round, (whole step, computation alone) in µs."""
     rounds = [{"median": s, "alone": a, "p10": s, "p90": s, "iterations": 5, "wrong": 0} for s, a in pairs]
     case = Case("backward", (1000, 24), "resnet50", (0.0, 40_000.0))
     return Measured(2, case, Runner(family or Named(name), way), Setting("default"), rounds)
@@ -229,7 +229,8 @@ def page_of(rows: list[dict], **more) -> str:
 
 class Load(unittest.TestCase):
     def test_exposed_is_the_step_less_the_computation_of_the_same_round(self):
-        # The differences are 2, 30 and 5 ms. The medians' difference would be 50 - 41 = 9 ms.
+        # The differences are 2, 30 and 5 ms, so their median is 5 ms. The difference of the medians would be 50 - 41 =
+        # 9 ms.
         row = summary.row(passed("openmpi", "each", [(42_000, 40_000), (90_000, 60_000), (50_000, 45_000)]))
         load = row["load"]
         self.assertEqual((load["exposed"], load["low"], load["high"]), (5_000, 2_000, 30_000))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs benchmarks/compare as users do, with Rueda and Open MPI, and with cases that it must refuse."""
+"""Runs benchmarks/compare as users run it, with Rueda and Open MPI. Also runs cases that the command must refuse."""
 
 import json
 import os
@@ -69,7 +69,8 @@ class Quick(unittest.TestCase):
         self.assertRegex(page, r"\| 1 MiB \| -?[\d.]+ \(-?[\d.]+\) \| -?[\d.]+ \(-?[\d.]+\) \|")
 
     def check_backward(self, rows, peers):
-        """Each step includes the computation, which takes the requested time on any machine, however busy it is."""
+        """Each step includes the computation. The computation takes the requested time on any machine, even on a
+        busy one."""
         runners = ["rueda staged", "rueda resident", "rueda staged, 1 ms cycle", "rueda staged, 5 ms cycle"]
         runners += [f"openmpi {way}" for way in ("each", "nonblocking", "packed")] if "openmpi" in peers else []
         self.assertEqual([row["runner"] for row in rows], runners)

@@ -20,12 +20,12 @@ namespace {
 using ops::test::Bytes;
 
 constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-/// Sizes that travel with an announcement and sizes that do not, one chunk and several, and no elements.
+/// Sizes that travel with an announcement and sizes that do not; sizes of one chunk and of several; and size 0.
 constexpr std::array kSizes = {std::size_t{0},    std::size_t{1},    std::size_t{20},    std::size_t{300},
                                std::size_t{2049}, std::size_t{8193}, std::size_t{20'011}};
 constexpr Reduce kAdasum{ReduceOp::adasum};
 
-/// A rank's input, which every rank can compute.
+/// The input of a rank. Every rank can compute it.
 Bytes input_of(int rank, DType dtype, std::size_t elements, std::uint32_t salt) {
     std::mt19937_64 random(salt * 1000 + static_cast<std::uint32_t>(rank));
     return ops::test::random_gradients(dtype, elements, random);
@@ -47,7 +47,7 @@ private:
     Buffer buffer_;
 };
 
-/// Cases whose result does not depend on the tree of pairs.
+/// Tests cases whose result does not depend on the tree of pairs.
 void simple_cases(Client& client) {
     for (const DType dtype : kFloats) {
         for (const std::size_t elements : {std::size_t{40}, std::size_t{30'000}}) {
@@ -75,8 +75,9 @@ void simple_cases(Client& client) {
     }
 }
 
-/// Whether all ranks are on one host. All ranks must agree: if a process set covers several hosts, some members' hosts
-/// may have as many ranks as the set and others not.
+/// Returns whether all ranks of the set are on one host. All ranks must get the same answer. A rank cannot decide this
+/// alone: if a process set covers several hosts, some of these hosts may have as many ranks as the set has members, and
+/// others not.
 bool are_on_one_host(Client& client) {
     const Buffer alike(client, DType::int32, {1}, false);
     set_element(alike.tensor(), 0, client.local_size() == client.size() ? 1 : 0);
@@ -84,10 +85,10 @@ bool are_on_one_host(Client& client) {
     return element(alike.tensor(), 0) == 1;
 }
 
-/// On one host every rank owns a part, so the expected bits are known.
+/// On one host, each rank computes one part of the tensor, so the expected bits are known.
 void tree_of_one_host(Client& client) {
     if (!are_on_one_host(client)) {
-        return;  // tests/python/test_adasum.py covers several hosts; it knows the ranks of each host
+        return;  // tests/python/test_adasum.py tests several hosts, because it knows the ranks of each host
     }
     std::uint32_t salt = 0;
     for (const DType dtype : kFloats) {
@@ -112,8 +113,8 @@ void tree_of_one_host(Client& client) {
     }
 }
 
-/// Blocking, among other operations, in a group, resident and not, in place and not: the bits are the same, and the
-/// same on all ranks.
+/// Runs adasum as a blocking call, among other operations, and in a group; with resident and private memory, in place
+/// and not in place. The bits of the results must be the same in all these cases and on all ranks.
 void same_bits_on_every_way(Client& client) {
     std::map<std::string, Bytes> first;
     const auto check = [&](const std::string& what, const Bytes& content) {

@@ -37,11 +37,11 @@ struct Reduce {
     Compression compression = Compression::none;  ///< for an allreduce
 };
 
-/// For an alltoall, the number of rows for each rank; empty: the same number for every rank.
+/// For an alltoall: the number of rows for each rank. If empty, every rank gets the same number of rows.
 using Splits = std::optional<std::vector<std::int64_t>>;
 
-/// An operation in progress. Destroying one that is not done makes this rank leave the job; only tests that have failed
-/// do so.
+/// An operation in progress. If the object is destroyed before the operation is done, this rank leaves the job; this
+/// happens only in tests that have failed.
 class Pending {
 public:
     Pending() = default;
@@ -52,17 +52,17 @@ public:
     virtual Status wait(double timeout_seconds) = 0;
     Status wait() { return wait(-1); }
     virtual bool ready() = 0;
-    /// The output of a done operation that allocates its own; valid while this object lives.
+    /// The output of a finished operation whose output Rueda allocated. The pointer is valid while this object lives.
     Tensor output() { return output(0); }
-    /// The output of a group's member.
+    /// The output of one member of a group.
     virtual Tensor output(std::size_t index) = 0;
     /// For a done alltoall.
     virtual std::vector<std::int64_t> received_splits() = 0;
 };
 using PendingPointer = std::unique_ptr<Pending>;
 
-/// One rank as the scenarios of the conformance suite see it: a Runtime of this process, or the public interface.
-/// Threads: any.
+/// One rank as the scenarios of the conformance suite see it: either a Runtime of this process, or the public
+/// interface. Any thread may call its functions.
 class Client {
 public:
     Client() = default;
@@ -77,7 +77,7 @@ public:
 
     virtual Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                                    const Reduce& reduce) = 0;
-    /// In place; members are named <name>_<i>of<count>.
+    /// Starts a group that reduces in place. Its members are named <name>_<i>of<count>.
     virtual Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_grouped_allgather(const std::string& name,
@@ -92,7 +92,8 @@ public:
                                                        const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                                   const Tensor* out) = 0;
-    // `root` is a rank of this client. `out` is null on ranks that have no output, or if Rueda is to allocate it.
+    // `root` is a rank of this client. `out` is null on ranks that have no output, and where Rueda shall allocate the
+    // output.
     virtual Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
                                                 int root) = 0;
     virtual Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
@@ -106,12 +107,12 @@ public:
         return start_alltoall(name, in, splits, nullptr);
     }
 
-    // The blocking forms. They are not the same as start and wait, because they close a batch at once.
+    // The blocking calls. They differ from a start followed by a wait, because they close a batch at once.
     virtual Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) = 0;
     virtual Status broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
     virtual Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
                                  const Reduce& reduce) = 0;
-    /// The returned operation has ended; without `out` it holds the output.
+    /// The returned operation has ended. If `out` is null, the returned operation holds the output.
     virtual Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
     virtual Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                             const Tensor* out) = 0;
@@ -121,7 +122,8 @@ public:
     virtual Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
                           const Reduce& reduce) = 0;
     virtual Status barrier() = 0;
-    /// Joins in the world; returns the rank that joined last. With `counted`, averages divide by this rank as well.
+    /// Joins in the world, and returns the rank that joined last. If `counted` is true, averages divide by the number
+    /// of ranks including this rank.
     virtual Result<int> join(bool counted) = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;

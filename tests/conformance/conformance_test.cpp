@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// The conformance suite over core::Runtime, in one configuration of a job. CMakeLists.txt lists the configurations,
-/// each as a test of its own. The exit status is 0, or 1 with what failed on standard error, or 2 for wrong usage.
+/// Runs the conformance suite over core::Runtime, in one configuration of a job. CMakeLists.txt lists the
+/// configurations; each is a test of its own. The exit status is 0 if the suite passes; 1 if it fails, with a
+/// description on standard error; and 2 for wrong usage.
 ///
 /// Usage: conformance_test threads|processes RANKS|LAYOUT [tiny|patient] [verify=N] [in_a_set|groups_and_roots]
 #include <fmt/format.h>
@@ -26,17 +27,17 @@ namespace {
 struct JobConfiguration {
     RanksAs as = RanksAs::threads;
     int ranks = 0;
-    Layout layout;  ///< "aab": two ranks on host a, one on host b; empty: one host
+    Layout layout;  ///< "aab": two ranks on host a, one on host b; empty if all ranks are on one host
     base::Config config = test_config();
-    /// The suite takes seconds. But if other programs keep the cores busy, every hand-over between ranks waits for a
-    /// time slice.
+    /// The suite takes seconds. But if other programs keep the cores busy, each time that one rank waits for another
+    /// costs a time slice.
     std::chrono::seconds deadline{280};
     bool in_a_set = false;
     bool groups_and_roots = false;
 };
 
-/// Runs the scenarios in the world and in a set of all ranks but the last, at the same time, in two threads of each
-/// rank. The sets use operations with the same names, and neither set may wait for the other.
+/// Runs the scenarios in the world and, at the same time, in a set of all ranks except the last. Each rank uses two
+/// threads for this. Operations in the two sets have the same names, and neither set may wait for the other.
 void run_in_two_sets(RankContext& context, RuntimeClient& world) {
     std::vector<int> ranks(static_cast<std::size_t>(world.size() - 1));
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -91,7 +92,7 @@ JobConfiguration parse(const std::vector<std::string_view>& words) {
             job.config = tiny_config();
         } else if (words[i] == "patient") {
             job.config = patient_config();
-            job.deadline = std::chrono::seconds(90);  // a lost wake-up is reported before CTest ends the test
+            job.deadline = std::chrono::seconds(90);  // the suite reports a lost wake-up before CTest ends the test
         } else if (words[i].starts_with("verify=")) {
             job.config.verify = static_cast<std::uint32_t>(std::stoul(std::string(words[i].substr(7))));
             job.config.call_sites = true;

@@ -13,7 +13,7 @@
 namespace rueda::tests {
 namespace {
 
-/// All ranks except the last, as messages name them.
+/// All ranks except the last, written as in error messages.
 std::string others_text(int size) {
     switch (size) {
         case 2:
@@ -25,7 +25,7 @@ std::string others_text(int size) {
     }
 }
 
-/// What each rank does in a case in which the last rank means something else than the others.
+/// The calls of each rank in a case in which the last rank's call does not match the calls of the others.
 struct Disagreement {
     std::string field;
     std::string usual_text;
@@ -58,7 +58,7 @@ Start reduce_scatters(std::vector<std::int64_t> shape, Reduce reduce = {}) {
         return client.start_reducescatter(name, {memory, DType::float32, shape}, nullptr, reduce);
     };
 }
-/// Splits may legitimately differ: rank r keeps `rows` rows.
+/// Splits may differ between ranks: rank r keeps `rows` rows.
 Start exchanges(DType dtype, std::int64_t rows, std::int64_t row) {
     return [=](Client& client, const std::string& name, std::byte* memory) {
         std::vector<std::int64_t> splits(static_cast<std::size_t>(client.size()), 0);
@@ -128,7 +128,7 @@ void agree_once(Client& client, const std::string& name, int salt) {
     check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), salt, name);
 }
 
-/// The number of the call depends on what was called before. The message says everything that each rank means.
+/// The number of this call depends on the earlier calls. The message says what each rank called.
 void expect_unnamed(const std::string& text, const Disagreement& about, int size) {
     const std::string head = fmt::format(
         " unnamed operation of this process set: the ranks disagree about {}: {}: ", about.field, others_text(size));
@@ -138,7 +138,7 @@ void expect_unnamed(const std::string& text, const Disagreement& about, int size
     RUEDA_RANK_CHECK(usual_at != std::string::npos && odd_at != std::string::npos);
     const std::string usual_text = text.substr(usual_at + head.size(), odd_at - usual_at - head.size());
     const std::string odd_text = text.substr(odd_at + odd.size());
-    // The message does not mention a factor of 1.
+    // The message does not mention the factor if it is 1.
     RUEDA_RANK_CHECK(about.usual_text == "1" || usual_text.find(about.usual_text) != std::string::npos);
     RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
     RUEDA_RANK_CHECK(text.ends_with("than the others before, names or RUEDA_CALL_SITES=1 show which"));
@@ -158,8 +158,9 @@ void disagree_once(Client& client, const std::string& name, const Disagreement& 
                                  others_text(client.size()), about.usual_text, client.size() - 1, about.odd_text));
 }
 
-/// Only that tensor fails, with the same message on all ranks. The name can be used again, and everything else goes on.
-/// This is tried with a new name, and with a name that was agreed on before.
+/// Only the tensor on which the ranks disagree fails, with the same message on all ranks. Its name can be used again,
+/// and all other operations continue. This is tested with a new name, and with a name that all ranks have agreed on
+/// before.
 void mismatches(Client& client) {
     int salt = 0;
     for (const Disagreement& about : disagreements()) {
@@ -207,7 +208,8 @@ void mismatch_among_others(Client& client) {
     }
 }
 
-/// Rank 0 comes first, tries what is not allowed while its operation is pending, and then lets the others come.
+/// Rank 0 starts first. It tries what is not allowed while its operation is pending. Then it lets the other ranks start
+/// theirs.
 template <class Try>
 void while_pending(Client& client, const std::string& name, Try&& try_it) {
     std::array<float, 3> values{};
@@ -227,7 +229,7 @@ void while_pending(Client& client, const std::string& name, Try&& try_it) {
 }
 
 void duplicates(Client& client) {
-    for (int round = 0; round < 3; ++round) {  // first with a new name, then with a bound one
+    for (int round = 0; round < 3; ++round) {  // first with a new name, then with a name that has a slot
         while_pending(client, "duplicate", [&](Pending&) {
             float value = 0;
             const Tensor other{&value, DType::float32, {1}};
@@ -243,7 +245,8 @@ void duplicates(Client& client) {
     }
 }
 
-/// All members start or none. If the first member had been started, the next group would find its name pending.
+/// Either all members of a group start, or none. If the first member were started, the next group would find the name
+/// of that member pending.
 void group_with_a_duplicate(Client& client) {
     std::array<float, 3> values{};
     const std::vector<Tensor> tensors = {
@@ -267,7 +270,7 @@ void group_with_a_duplicate(Client& client) {
     }
 }
 
-/// A group has one handle; its error is that of the failed member and names it.
+/// A group has one handle. Its error is the error of the failed member, and it names this member.
 void group_with_a_mismatch(Client& client) {
     const bool odd = client.rank() == client.size() - 1;
     for (int round = 0; round < 3; ++round) {
@@ -297,14 +300,14 @@ void timeouts(Client& client) {
             const std::string text = expect_failure(pending.wait(0.25), ErrorCode::timeout, "a wait of 0.25 s");
             RUEDA_RANK_CHECK(text.starts_with("tensor 'late': not completed after 0.25 s: "));
             RUEDA_RANK_CHECK(text.ends_with("; the operation goes on"));
-            // The text says which ranks of this host have announced it. Ranks of other hosts are only named.
+            // The text says which ranks of this host have announced the tensor. Of other hosts it only lists the ranks.
             RUEDA_RANK_CHECK(text.find("not announced it, rank 0 has") != std::string::npos ||
                              text.find("on other hosts, may not have") != std::string::npos);
             RUEDA_RANK_CHECK(text.find(fmt::format("rank {}", client.size() - 1)) != std::string::npos ||
                              client.size() > 2);
             const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
             RUEDA_RANK_CHECK(waited >= 0.25);
-            RUEDA_RANK_CHECK(waited < 5);  // a wide margin for a busy machine
+            RUEDA_RANK_CHECK(waited < 5);  // a wide margin, for busy machines
             RUEDA_RANK_CHECK(!pending.ready());
         });
     }
@@ -425,7 +428,7 @@ void refused_arguments(Client& client) {
                    ErrorCode::invalid_argument, "an allgather of a scalar");
     refused_rows(client);
     refused_outputs(client);
-    // None of the refused operations is pending.
+    // None of the refused operations may be pending.
     agree_once(client, "refused", 1);
 }
 

@@ -53,7 +53,7 @@ void broadcasts(Client& client) {
     }
 }
 
-/// The number of rows of rank `rank` in round `round`. In some rounds no rank has rows, or only one.
+/// Returns the number of rows of rank `rank` in round `round`. In some rounds no rank has rows, in some only one rank.
 std::int64_t rows_of(int rank, int size, int round) {
     switch (round) {
         case 0:
@@ -104,11 +104,11 @@ void allgathers(Client& client) {
     }
 }
 
-/// Where the result of an allgather goes.
+/// The memory into which the result of an allgather is written.
 enum class Output { beside, in_place, of_rueda };
 
-/// One allgather with its memory, from the start to the check. `each(rank)` is the number of rows of a rank; `mine` is
-/// that of this rank.
+/// One allgather and its memory. The object starts the operation and checks the result. `each(r)` is the number of rows
+/// of rank r; `mine` is the number of rows of this rank.
 class Gathering {
 public:
     template <class Each>
@@ -178,7 +178,7 @@ private:
     PendingPointer pending_;
 };
 
-/// Started or blocking; some ranks give an output while others leave it to Rueda.
+/// The operations are asynchronous or blocking. Some ranks pass an output, on others Rueda allocates it.
 void allgathers_into(Client& client) {
     constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
     int salt = 0;
@@ -192,7 +192,7 @@ void allgathers_into(Client& client) {
                 Gathering gathering(client, salt % 2 == 0 ? DType::float64 : DType::uint8, row, each, residency,
                                     kOutputs[choice], salt);
                 const std::string name = fmt::format("into.{}.{}", row, salt % 2);
-                if ((salt + client.rank() * (round % 2)) % 3 == 0) {  // in every other round, on some ranks only
+                if ((salt + client.rank() * (round % 2)) % 3 == 0) {  // in every other round, and only on some ranks
                     gathering.start(name);
                 } else {
                     gathering.run(name);
@@ -203,13 +203,13 @@ void allgathers_into(Client& client) {
     }
 }
 
-/// One rank gives an output that does not fit. Its operation fails and its output stays unchanged; the other ranks get
+/// One rank passes an output that does not fit. Its operation fails and its output stays unchanged. The other ranks get
 /// their results.
 void allgathers_into_a_wrong_output(Client& client) {
     const int size = client.size();
     int salt = 0;
     for (const Residency residency : kResidencies) {
-        // sizes that travel with the announcement, in one chunk, and in several
+        // one size travels with the announcement, one takes one chunk, one takes several
         for (const std::int64_t each : {1, 40, 3000}) {
             for (const std::int64_t more : {-1, 1}) {
                 ++salt;
@@ -244,7 +244,7 @@ void allgathers_into_a_wrong_output(Client& client) {
     }
 }
 
-/// The last rank's input lies in its output, in the place of other ranks' rows.
+/// The last rank's input lies inside its output, at the place for the rows of other ranks.
 void allgathers_from_a_wrong_place(Client& client) {
     const int last = client.size() - 1;
     const Buffer out(client, DType::float32, {4 * client.size(), 5}, true);
@@ -273,7 +273,7 @@ void barriers(Client& client) {
     for (int i = 0; i < 50; ++i) {
         expect_ok(client.barrier(), "a barrier");
     }
-    // CLOCK_MONOTONIC is one clock for all processes of a host.
+    // All processes of a host share the clock CLOCK_MONOTONIC.
     const auto now = [] { return std::int64_t{std::chrono::steady_clock::now().time_since_epoch().count()}; };
     if (client.rank() == client.size() - 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -289,7 +289,7 @@ void barriers(Client& client) {
 }
 
 /// Unnamed operations of different kinds match by the order of the calls. More of them are pending than there are slots
-/// for them (64).
+/// for unnamed operations (64).
 void unnamed(Client& client) {
     constexpr int kOperations = 200;
     for (int round = 0; round < 2; ++round) {

@@ -11,7 +11,8 @@
 
 namespace rueda::tests {
 
-/// Settings that make tests independent of the machine: resident memory is limited, and no warnings are printed.
+/// Settings that make the tests independent of the machine: the resident memory has a small limit, and no warnings are
+/// printed.
 [[nodiscard]] inline base::Config test_config() {
     base::Config config;
     config.resident_limit_bytes = 64 * base::kMiB;
@@ -19,8 +20,8 @@ namespace rueda::tests {
     return config;
 }
 
-/// The same with everything small, so that small tensors take the paths of large ones: chunks of four lines, the fewest
-/// cells, batches of a few tensors, few slots.
+/// The same settings, but with the smallest sizes, so that small tensors take the code paths of large ones: chunks of
+/// four cache lines, the smallest number of cells, batches of a few tensors, and few slots.
 [[nodiscard]] inline base::Config tiny_config() {
     base::Config config = test_config();
     config.chunk_bytes = 256;
@@ -31,20 +32,21 @@ namespace rueda::tests {
     return config;
 }
 
-/// Sleeping threads usually look again by themselves some times per second. With these settings they do so only after
-/// an hour. So a lost wake-up makes the test hang, and fail.
+/// A sleeping thread usually looks again by itself several times per second. With these settings it looks again only
+/// after an hour. So a lost wake-up makes the test hang, and the test fails.
 [[nodiscard]] inline base::Config patient_config() {
     constexpr double kHour = 3600;
     base::Config config = test_config();
     config.look_again_seconds = kHour;
-    config.liveness_seconds = kHour;  // when the background thread looks whether the others live, it also takes a turn
+    config.liveness_seconds = kHour;  // otherwise, each liveness check would also take a turn
     return config;
 }
 
-/// The host of each rank: "aab" means two ranks on host a and one on host b. Only for ranks as threads.
+/// The host of each rank: "aab" means two ranks on host a and one on host b. Works only if the ranks are threads.
 using Layout = std::string;
 
-/// Runs `body` in every rank of a job of `size` ranks, each with a Runtime; on several hosts if a layout is given.
+/// Runs `body` in every rank of a job of `size` ranks. Each rank has a Runtime. If a layout is given, the ranks are on
+/// several hosts.
 [[nodiscard]] inline RanksResult run_clients(int size, const base::Config& config,
                                              const std::function<void(RankContext&, RuntimeClient&)>& body,
                                              const RanksOptions& options = {}, const Layout& layout = {}) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The conformance suite as a user's program: started by mpirun, over the public interface and with the settings of the
-// environment. The exit status is 0, or 1 with the first failure on standard error.
+// Runs the conformance suite as a user's program: mpirun starts it, it uses the public interface, and the environment
+// sets the options. The exit status is 0 if the suite passes. Otherwise it is 1, and the first failure is on standard
+// error.
 //
-// Usage: mpi_conformance [WORD…] runs all scenarios, or only those that begin with one of the words, in one job.
+// Usage: mpi_conformance [WORD…] runs all scenarios in one job, or only the scenarios whose names begin with one of the
+// words.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -25,7 +27,8 @@ void run_in_a_set() {
     if (rueda::size() == 1) {
         return;
     }
-    // Not all ranks, and a power of two: the averages of the scenarios are then exact in every order of the ranks.
+    // The set does not contain all ranks, and its size is a power of two. So the averages of the scenarios are exact in
+    // every order of the ranks.
     std::vector<std::int32_t> ranks(std::bit_floor(static_cast<std::size_t>(rueda::size() - 1)));
     std::iota(ranks.begin(), ranks.end(), 0);
     const rueda::ProcessSet set = rueda::add_process_set(ranks);
@@ -43,7 +46,8 @@ void expect(bool holds, const char* what) {
     }
 }
 
-/// Features of the C interface that the C++ interface does not offer: no handle, no output.
+/// Tests features of the C interface that the C++ interface does not offer: calls without a handle or without an
+/// output.
 void use_c_interface() {
     const int rank = rueda::rank();
     const int size = rueda::size();
@@ -124,7 +128,7 @@ int main(int argc, char** argv) {
         rueda::tests::PublicClient client;
         rueda::tests::run_scenarios(client, rueda::tests::all_scenarios());
         rueda::shutdown();
-        // A second job of the same processes, in which some ranks also form a process set.
+        // Runs a second job of the same processes, in which some ranks also form a process set.
         rueda::init();
         rueda::tests::PublicClient again;
         rueda::tests::run_scenarios(again, rueda::tests::error_scenarios());

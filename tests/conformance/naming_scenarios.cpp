@@ -15,7 +15,7 @@
 namespace rueda::tests {
 namespace {
 
-/// Tensors of this rank, submitted in any order and checked together.
+/// Tensors of this rank. They are submitted in any order, and all checked at the end.
 class Step {
 public:
     Step(Client& client, std::string prefix, int salt) : client_(client), prefix_(std::move(prefix)), salt_(salt) {}
@@ -46,7 +46,7 @@ private:
     std::vector<PendingPointer> pending_;
 };
 
-/// As with real gradients, each rank submits in its own order, which differs in each step.
+/// As with the gradients of a training, each rank submits in its own order, which differs in each step.
 void different_orders(Client& client) {
     constexpr int kTensors = 100;
     for (int step_number = 0; step_number < 6; ++step_number) {
@@ -64,7 +64,8 @@ void different_orders(Client& client) {
     }
 }
 
-/// One tensor's shape changes in some steps and changes back. So there are changed calls, new bindings and bound calls.
+/// The shape of one tensor changes in some steps and changes back later. So there are calls with changed metadata, new
+/// bindings, and calls with bound names.
 void changing_shapes(Client& client) {
     for (int step_number = 0; step_number < 24; ++step_number) {
         Step step(client, "shape.", step_number);
@@ -81,7 +82,7 @@ void changing_shapes(Client& client) {
     }
 }
 
-/// A name may be used for another operation or another dtype when its previous operation is done.
+/// When the previous operation with a name is done, the name may be used for another operation or another dtype.
 void changing_operations(Client& client) {
     for (int i = 0; i < 12; ++i) {
         const DType dtype = i % 2 == 0 ? DType::float32 : DType::int64;
@@ -105,7 +106,8 @@ void changing_operations(Client& client) {
     }
 }
 
-/// More names than there are slots (with settings that give few), so slots are taken back.
+/// With settings that give few slots, there are more names than slots. So Rueda takes slots back and gives them to
+/// other names.
 void many_names(Client& client) {
     constexpr int kSteps = 60;
     constexpr int kNames = 10;
@@ -114,7 +116,7 @@ void many_names(Client& client) {
         for (int i = 0; i < kNames; ++i) {
             step.submit(i, 1 + i * 13, i % 2 == 0);
         }
-        Step same(client, "many.kept.", step_number);  // used in every step, between the others
+        Step same(client, "many.kept.", step_number);  // used in every step, between the other names
         same.submit(0, 50, false);
         same.finish();
         step.finish();
@@ -124,7 +126,7 @@ void many_names(Client& client) {
 void long_names(Client& client) {
     for (const std::size_t length : {1U, 255U, 256U, 510U, 511U}) {
         for (int round = 0; round < 3; ++round) {
-            // Two names that differ only at their ends.
+            // Two names that differ only in their last characters.
             std::string one(length, 'n');
             std::string two = one;
             two.back() = 'm';
@@ -161,7 +163,7 @@ void submit_and_wait_in_turns(Client& client, int thread) {
     }
 }
 
-/// Threads of one rank share its engine: the thread that waits drives progress for all of them.
+/// All threads of a rank share its engine: a thread that waits drives progress for all of them.
 void several_threads(Client& client) {
     constexpr int kThreads = 3;
     std::array<std::string, kThreads> failures;
@@ -203,7 +205,8 @@ void one_handle_many_waiters(Client& client) {
     }
 }
 
-/// The same broadcasts block on some ranks and not on others, and the ranks change. Sometimes the root is late.
+/// For the same broadcasts, some ranks make blocking calls and others do not; this changes from round to round.
+/// Sometimes the root is late.
 void mixed_broadcasts(Client& client) {
     for (int round = 0; round < 120; ++round) {
         const auto elements = static_cast<std::size_t>(round % 4 == 0 ? 1 : 150 * (round % 4));

@@ -48,7 +48,7 @@ public:
     }
 
 private:
-    Handle handle_;  // empty: a blocking form that gives none, and so has ended
+    Handle handle_;  // empty if a blocking call returned no handle; the operation has then ended
 };
 
 template <class F>

@@ -16,13 +16,13 @@ constexpr std::array<std::int64_t, 4> kRowElements = {1, 20, 130, 1500};
 
 std::string joined(const std::vector<std::int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
 
-/// Whether this rank blocks: in some rounds all ranks do, in others none or some. In the last case not all ranks take
-/// the same path through a small operation.
+/// Returns whether this rank makes a blocking call. In some rounds all ranks do, in some rounds no rank does, and in
+/// some rounds only some ranks do. In the last case, the ranks take different code paths through a small operation.
 bool blocks(const Client& client, int round) {
     return round % 3 == 0 || (round % 3 == 1 && (round + client.rank()) % 2 == 0);
 }
 
-/// The number of rows of each rank in a round. In some rounds no rank has rows, or only one.
+/// Returns the number of rows of each rank in a round. In some rounds no rank has rows, in some only one rank.
 std::vector<std::int64_t> rows_of_ranks(int size, int round) {
     std::vector<std::int64_t> rows;
     for (int rank = 0; rank < size; ++rank) {
@@ -71,7 +71,7 @@ void gather_once(Client& client, const Case& of, const std::string& name) {
     const bool gives_output = of.round % 2 == 0;
     const Buffer mine(client, of.dtype, {rows[static_cast<std::size_t>(client.rank())], of.row},
                       is_resident(of.residency, client.rank(), of.round));
-    // On the other ranks `out` is not an output: it has the wrong shape and stays unchanged.
+    // On ranks other than the root, `out` is not used as an output: it has the wrong shape and stays unchanged.
     const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     const Buffer out(client, of.dtype, {is_root ? all : 2, of.row},
                      is_resident(of.residency, client.rank(), of.round + 1));
@@ -101,7 +101,7 @@ void gathers(Client& client) {
     });
 }
 
-/// The root's input: the number of rows for each rank.
+/// Scatters once. The input of the root contains the rows for each rank.
 void scatter_once(Client& client, const Case& of, const std::string& name) {
     const std::string what = of.what("scatter");
     const bool even = of.round % 6 == 0;
@@ -113,7 +113,7 @@ void scatter_once(Client& client, const Case& of, const std::string& name) {
     const std::int64_t before = std::accumulate(splits.begin(), splits.begin() + client.rank(), std::int64_t{0});
     const bool is_root = client.rank() == of.root;
     const bool gives_output = (of.round + client.rank()) % 2 == 0;
-    const bool has_rows = is_root || of.round % 4 == 1;  // on the other ranks, nothing reads their rows
+    const bool has_rows = is_root || of.round % 4 == 1;  // on ranks other than the root, Rueda does not read the rows
     const Buffer mine(client, of.dtype, {has_rows ? all : 0, of.row},
                       is_resident(of.residency, client.rank(), of.round));
     const Buffer out(client, of.dtype, {splits[me], of.row}, is_resident(of.residency, client.rank(), of.round + 1));
@@ -141,7 +141,7 @@ void scatters(Client& client) {
     });
 }
 
-/// The result has the same bits as an allreduce of the same inputs.
+/// The result on the root has the same bits as the result of an allreduce with the same inputs.
 void reduce_once(Client& client, const Case& of, const Reduce& reduce, const std::string& name) {
     const std::string what = of.what("reduce") + fmt::format(", {}", rueda::name_of(reduce.op));
     const std::vector<std::int64_t> shape = {of.round % 5, of.row};
@@ -181,7 +181,8 @@ void reduces(Client& client) {
     });
 }
 
-/// Larger than all cells together, so the root must take what is in the cells before more can follow.
+/// The tensor is larger than all cells together. So the root must take the content of the cells before the other ranks
+/// can write more.
 void large_ones(Client& client) {
     const Case of{3, client.size() - 1, 40'000, DType::float32, Residency::all_private};
     gather_once(client, of, "root.large.gather");
@@ -189,7 +190,8 @@ void large_ones(Client& client) {
     reduce_once(client, of, {ReduceOp::sum}, "root.large.reduce");
 }
 
-/// Started in a different order on every rank, with different roots, between other operations.
+/// The operations are started in a different order on every rank, with different roots, and mixed with other
+/// operations.
 void among_others(Client& client) {
     constexpr int kOperations = 18;
     for (int round = 0; round < 3; ++round) {
@@ -259,7 +261,7 @@ void refusals(Client& client) {
         std::string("input and output overlap; of a gather they must not: give other memory for the output"));
 }
 
-/// The operation fails on the root only; the other ranks have done their part.
+/// The operation fails on the root only. The other ranks have done their part, so they get no error.
 void an_output_that_does_not_fit(Client& client) {
     const bool is_root = client.rank() == 0;
     const Buffer mine(client, DType::float32, {2, 3}, false);

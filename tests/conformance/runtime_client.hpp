@@ -11,18 +11,18 @@
 
 namespace rueda::tests {
 
-/// A client over its own Runtime, in the world or in a process set; ranks may therefore be threads. The Runtime shuts
-/// down when its last client is destroyed.
+/// A client over its own Runtime, in the world or in a process set. Because each client has its own Runtime, ranks may
+/// be threads. The Runtime shuts down when its last client is destroyed.
 class RuntimeClient : public Client {
 public:
     /// Collective.
     [[nodiscard]] static Result<std::unique_ptr<RuntimeClient>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
 
-    /// A client for a new process set of the job, which lives as long as the client; null if this rank is not a member.
-    /// Collective over the job. `ranks` are ranks of the job.
+    /// Creates a process set of the job, and returns a client for it. The set lives as long as the client. Returns null
+    /// if this rank is not a member. All ranks of the job must call this together. `ranks` are ranks of the job.
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set(const std::vector<int>& ranks);
-    /// The same, but collective only over `ranks`, which must include this rank.
+    /// The same, but only the ranks in `ranks` call it. `ranks` must include this rank.
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set_among(const std::vector<int>& ranks);
 
     [[nodiscard]] int rank() const override;

@@ -23,7 +23,7 @@ constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_ru
 
 std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// Deals the rows out one by one, so the first ranks may get one row more.
+/// Distributes the rows one by one, so the first ranks may get one row more.
 std::vector<std::int64_t> dealt(std::int64_t rows, int size) {
     std::vector<std::int64_t> each(static_cast<std::size_t>(size), 0);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -32,7 +32,7 @@ std::vector<std::int64_t> dealt(std::int64_t rows, int size) {
     return each;
 }
 
-/// One reducescatter with its memory, from the start to the check.
+/// One reducescatter and its memory. The object starts the operation and checks the result.
 class Trial {
 public:
     Trial(Client& client, const std::string& name, DType dtype, std::int64_t rows, std::int64_t row,
@@ -88,7 +88,7 @@ private:
         auto* const own = static_cast<std::byte*>(in.data) + unsigned_of(first_row_ * row_) * size_of(in.dtype);
         return {beside_.empty() ? own : beside_.front().tensor().data, in.dtype, {my_rows_, row_}};
     }
-    /// The input is only read, except for this rank's rows if they are also the output.
+    /// Rueda only reads the input, except for this rank's own rows if they are also the output.
     void check_input() const {
         const Tensor& in = input_.tensor();
         for (std::size_t i = 0; i < in.elements(); ++i) {
@@ -114,8 +114,9 @@ private:
     PendingPointer pending_;
 };
 
-/// Numbers of rows and lengths of a row: none, fewer rows than ranks, around the inline limit (80 bytes), not
-/// divisible, and several of the tiny chunks of the tests.
+/// Numbers of rows and lengths of a row. There are cases without rows, with fewer rows than ranks, with sizes around
+/// the inline limit (80 bytes), with rows that cannot be divided evenly, and with several of the tiny chunks that the
+/// tests use.
 struct Extents {
     std::int64_t rows;
     std::int64_t row;
@@ -146,7 +147,8 @@ void reducescatters(Client& client) {
     }
 }
 
-/// Uses the same names again, so that they are bound to slots. Blocks if the output belongs to the caller.
+/// Uses the same names again, so that they are bound to slots. The calls are blocking if the output belongs to the
+/// caller.
 void repeated_reducescatters(Client& client) {
     constexpr std::array kFactors = {Reduce{ReduceOp::sum, 0.5, 3.0}, Reduce{ReduceOp::average, 2.0, 1.0},
                                      Reduce{ReduceOp::max, 0.5, 2.0}};
@@ -171,9 +173,9 @@ void repeated_reducescatters(Client& client) {
     }
 }
 
-/// Rows for all ranks: divided evenly, not evenly, and fewer rows than ranks. There are small tensors of every dtype,
-/// and float32 tensors around the size limit for inputs that travel with an announcement: 8 KiB with more than two
-/// ranks, 64 KiB with two.
+/// The cases divide rows evenly, divide rows unevenly, and have fewer rows than ranks. There are small tensors of every
+/// dtype. There are also float32 tensors around the size limit for inputs that travel with an announcement: 8 KiB with
+/// more than two ranks, 64 KiB with two.
 std::vector<std::pair<Extents, DType>> small_extents(int size) {
     std::vector<std::pair<Extents, DType>> all;
     for (std::int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
@@ -190,7 +192,7 @@ std::vector<std::pair<Extents, DType>> small_extents(int size) {
     return all;
 }
 
-/// Uses the same names again and again, so that the places of their announcements are reused.
+/// Uses the same names again and again, so that the memory of their announcements is reused.
 void small_reducescatters(Client& client) {
     const auto extents = small_extents(client.size());
     for (int round = 0; round < 7; ++round) {
@@ -205,8 +207,8 @@ void small_reducescatters(Client& client) {
     }
 }
 
-/// Whether this rank blocks in this round; other ranks may do otherwise for the same name. Sometimes a rank is late, so
-/// that the others are asleep when it arrives.
+/// Returns whether this rank makes a blocking call in this round; for the same name, other ranks may not block.
+/// Sometimes a rank is late, so that the others are asleep when it arrives.
 bool blocks_or_is_late(const Client& client, int round) {
     if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -214,7 +216,8 @@ bool blocks_or_is_late(const Client& client, int round) {
     return (round * 5 + client.rank() * 3 + round / 11) % 4 != 0;
 }
 
-/// Calls with the same names block on some ranks, are resident on some, and use the caller's memory on some.
+/// For the same name, some ranks make blocking calls, some use resident memory, and some pass their own output. The
+/// others do not.
 void mixed_reducescatters(Client& client) {
     constexpr std::array kShapes = {Extents{3, 1}, Extents{9, 11}, Extents{41, 13}, Extents{97, 50}, Extents{128, 127}};
     for (int round = 0; round < 150; ++round) {
@@ -241,8 +244,8 @@ void large_reducescatters(Client& client) {
     }
 }
 
-/// The number of rows that `from` has for `to` in round `round`: none at all, only for itself, only for one rank, and
-/// with some zeros.
+/// Returns the number of rows that rank `from` sends to rank `to` in round `round`. The rounds have different patterns:
+/// no rows at all, rows only from a rank to itself, rows only for one rank, and some zeros.
 std::int64_t split_of(int from, int to, int size, int round) {
     switch (round) {
         case 0:
@@ -260,7 +263,7 @@ std::int64_t split_of(int from, int to, int size, int round) {
     }
 }
 
-/// Checks that this rank received what `split(from, to)` says.
+/// Checks that this rank received the rows that `split(from, to)` determines.
 template <class Split>
 void check_exchanged(Client& client, const Tensor& output, std::int64_t row, int salt, const std::string& what,
                      Split&& split, std::vector<std::int64_t>& received) {
@@ -287,7 +290,7 @@ void check_alltoall(Client& client, Pending& pending, DType dtype, std::int64_t 
     RUEDA_RANK_CHECK(pending.output().dtype == dtype);
 }
 
-/// The splits change from round to round under the same names.
+/// The names stay the same, and the splits change from round to round.
 void alltoalls(Client& client) {
     const int size = client.size();
     int salt = 0;
@@ -309,7 +312,7 @@ void alltoalls(Client& client) {
                     fmt::format("alltoall of rows of {}, round {}, {}", row, round, name_of(residency));
                 const auto pending =
                     expect_value(client.start_alltoall(fmt::format("alltoall.{}", row), mine.tensor(), splits), what);
-                // Splits are read only during the call, so they may be overwritten now.
+                // Rueda reads the splits only during the call, so the test may overwrite them now.
                 std::fill(splits.begin(), splits.end(), -1);
                 expect_ok(pending->wait(), what);
                 check_alltoall(client, *pending, dtype, row, salt, what, split);
@@ -319,8 +322,9 @@ void alltoalls(Client& client) {
     }
 }
 
-/// The result goes into the caller's memory, started or blocking; if all splits are equal, also without splits.
-/// Sometimes one rank's output does not fit: its operation fails, and the others get their results.
+/// The result goes into memory of the caller, by asynchronous and by blocking calls. If all splits are equal, the calls
+/// are also made without splits. Sometimes one rank's output does not fit: the operation of this rank fails, and the
+/// other ranks get their results.
 void alltoalls_into(Client& client) {
     const int size = client.size();
     int salt = 0;
@@ -375,9 +379,8 @@ void alltoalls_into(Client& client) {
     }
 }
 
-/// Calls block on all ranks or on some, are resident on some, and use the caller's memory on some. Rows are small, so
-/// most inputs travel with their announcements and some do not. The splits change, and with them the ranks that have
-/// data.
+/// All or some ranks make blocking calls, some use resident memory, and some pass their own output. Rows are small, so
+/// most inputs travel with their announcements and some do not. The splits change, and so do the ranks that have data.
 void mixed_alltoalls(Client& client) {
     constexpr std::array<std::int64_t, 3> kRows = {1, 19, 130};
     const int size = client.size();
@@ -437,8 +440,8 @@ void even_alltoalls(Client& client) {
     }
 }
 
-/// Several operations in progress, in a different order on every rank and between other operations; then again without
-/// names.
+/// Several operations are in progress. Each rank starts them in a different order, mixed with other operations. Then
+/// the same is done with unnamed operations.
 void among_others(Client& client) {
     constexpr int kOperations = 24;
     const int size = client.size();
@@ -452,7 +455,7 @@ void among_others(Client& client) {
             const int i = named ? (position * 5 + client.rank()) % kOperations : position;
             const auto index = static_cast<std::size_t>(i);
             const std::string name = named ? fmt::format("among.{}", i) : std::string();
-            // In an alltoall, all rows go to the next rank.
+            // In this alltoall, each rank sends all its rows to the next rank.
             buffers[index] =
                 std::make_unique<Buffer>(client, DType::float32, std::vector{rows(i), std::int64_t{3}}, i % 5 == 0);
             const Tensor& tensor = buffers[index]->tensor();

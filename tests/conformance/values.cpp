@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kMargin = 64;
 constexpr std::byte kPattern{0xC3};
-/// Values repeat after this many elements. It is a prime, so that neither a line nor a chunk can be mistaken for
-/// another one.
+/// Values repeat after this many elements. The number is prime, so a line or a chunk at a wrong place never has the
+/// right values.
 constexpr std::size_t kPeriod = 61;
 
 bool is_float(DType dtype) {
@@ -36,7 +36,7 @@ void write(const Tensor& tensor, std::size_t index, T value) {
     std::memcpy(static_cast<std::byte*>(tensor.data) + index * sizeof(T), &value, sizeof(T));
 }
 
-/// The IEEE 754 binary16 bits of a whole number that this type holds exactly.
+/// Returns the IEEE 754 binary16 bits of a whole number that binary16 represents exactly.
 std::uint16_t half_of(std::int64_t value) {
     if (value == 0) {
         return 0;
@@ -104,7 +104,7 @@ double combine(std::span<const double> values, ReduceOp op) {
     return all;
 }
 
-/// The result by the definition of the operation, before a float is rounded to its dtype.
+/// The result of the operation by its definition, before a floating-point result is rounded to its dtype.
 double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t index, int salt) {
     std::vector<double> values;
     for (int rank = 0; rank < size; ++rank) {
@@ -122,8 +122,8 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
     return is_float(dtype) ? all : std::trunc(all);
 }
 
-/// The relative tolerance: half a unit in the last place, and a second rounding for types that are computed in their
-/// own type.
+/// The relative tolerance: half a unit in the last place, plus a second rounding for dtypes whose results are computed
+/// in the dtype itself.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:
@@ -139,7 +139,8 @@ double tolerance(DType dtype) {
     }
 }
 
-/// The most that one rank adds to a result; 0 for operations without a sum, which are not rounded on the way.
+/// The largest absolute value that one rank adds to a result. It is 0 for operations without a sum, because their
+/// results are not rounded on the way.
 double largest_share(const Reduce& reduce, int ranks) {
     constexpr double kLargestInput = 4;
     const double share = kLargestInput * std::fabs(reduce.prescale * reduce.postscale);
@@ -153,7 +154,7 @@ std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element
     const auto mixed = static_cast<std::int64_t>(
         (index * 2654435761U + static_cast<std::size_t>(rank) * 40503U + static_cast<std::size_t>(salt) * 97U) >> 3U &
         0xFFFF);
-    // over eight ranks, a logical and, and a logical or, then both have true and false results
+    // with these inputs, a logical and over eight ranks, and a logical or, have both true and false results
     if (dtype == DType::boolean) {
         return op == ReduceOp::max ? (mixed % 8 == 0 ? 1 : 0) : (mixed % 8 == 0 ? 0 : 1);
     }

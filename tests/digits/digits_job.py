@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts examples/digits in all possible ways. These environment variables name the programs: DIGITS, RUEDARUN, MPIRUN
-(may be empty), and DIGITS_DATA. The last one is the file of the UCI digits. If the file does not exist, images that are
-made here replace it."""
+"""Starts examples/digits in all possible ways. Four environment variables name the programs and the data: DIGITS,
+RUEDARUN, MPIRUN (may be empty), and DIGITS_DATA, the file of the UCI digits. If this file does not exist, the tests
+use images that this module makes."""
 
 import csv
 import os
@@ -18,7 +18,7 @@ RUEDARUN = os.environ.get("RUEDARUN", "")
 MPIRUN = os.environ.get("MPIRUN", "")
 REAL_DATA = os.environ.get("DIGITS_DATA", "")
 HAS_REAL_DATA = os.path.isfile(REAL_DATA)
-TIMEOUT = 120  # seconds; a run takes about two on two free cores
+TIMEOUT = 120  # seconds; a run takes about two seconds on two free cores
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "training"))
 import safetensors_reader  # noqa: E402, F401 (for the tests)
@@ -73,7 +73,7 @@ def content(*parts):
 
 
 def processes_of_digits():
-    """The ids of live processes that run the program."""
+    """Returns the ids of live processes that run the program."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -85,7 +85,7 @@ def processes_of_digits():
 
 
 class DigitsTest(unittest.TestCase):
-    """Creates a folder for each test, and has the ways to start the program."""
+    """The base of the test classes: it creates a folder for each test, and starts the program in different ways."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="rueda-digits-")
@@ -116,7 +116,7 @@ class DigitsTest(unittest.TestCase):
         )
 
     def train(self, launch, processes, run, *options):
-        """Runs the program, which must succeed. Returns its standard output."""
+        """Runs the program and expects success. Returns the standard output of the program."""
         done = self.start(launch(processes, self.program(run, *options)))
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done.stdout
@@ -126,7 +126,8 @@ class DigitsTest(unittest.TestCase):
             self.assertEqual(content(self.path(run), name), content(self.path(other), name), name)
 
     def refused(self, command, *words, status=2):
-        """Expects exactly one line from the program, which contains the words. The launcher may print more lines."""
+        """Expects exactly one line from the program. This line must contain the words. The launcher may print more
+        lines."""
         done = self.start(command)
         self.assertEqual(done.returncode, status, done.stderr)
         lines = [line for line in done.stderr.splitlines() if "digits: " in line]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Training with gradients that are compressed between two hosts. The hosts are two names on one machine."""
+"""Tests training with gradients that are compressed between two hosts. The hosts are only two names for one machine."""
 
 import unittest
 
@@ -8,7 +8,7 @@ from digits_job import MPIRUN, DigitsTest, direct, losses, plain_mpirun, rows
 
 
 def two_hosts(processes, program):
-    """Half of the processes run on each host; `mpirun a : b`."""
+    """Starts half of the processes on each host, with `mpirun a : b`."""
     half = processes // 2
     first = [*plain_mpirun(half, []), "-x", "RUEDA_HOSTNAME=a", *program]
     return [*first, ":", "-np", str(half), "-x", "RUEDA_HOSTNAME=b", *program]
@@ -30,8 +30,9 @@ class Compression(DigitsTest):
                 print(f"accuracy {accuracy} without, {reached} with {compression}")
                 self.assertLessEqual(abs(reached - accuracy), 0.01)
                 self.assertLess(curve[-1], 0.1 * curve[0])
-                # The gradients were compressed, and the losses differ by no more than that explains. The first loss is
-                # computed before any exchange of gradients, so it is equal; the next ones differ.
+                # Checks that the gradients were compressed, and that the losses differ only as much as compression
+                # explains. The first loss is computed before any exchange of gradients, so it is equal; the next losses
+                # differ.
                 self.assertEqual(curve[0], plain[0])
                 self.assertNotEqual(curve[1:10], plain[1:10])
                 for step in range(1, 5):

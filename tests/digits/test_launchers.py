@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The same processes compute the same bits whichever launcher starts them, and they report an error once."""
+"""Tests that the processes compute the same bits whichever launcher starts them, and that they report an error only
+once."""
 
 import unittest
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""run_example.py NAME RANKS command…: runs a numbered example, and checks that every rank prints what the example promises.
+"""run_example.py NAME RANKS command…: runs a numbered example, and checks that every rank prints the lines that the
+example promises.
 
-A twin (04_linear_model_mpi, 05_mlp_plain) prints the same lines as its example. NAME may have a prefix that ends in a dot.
+A variant without Rueda (04_linear_model_mpi, 05_mlp_plain) must print the same lines as its example. NAME may have a
+prefix that ends in a dot.
 """
 
 import re
@@ -11,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-# For each example, by its number: the pattern of one rank's line.
+# The pattern of one rank's line, for each example by its number.
 LINES: dict[str, Callable[[int, int], str]] = {
     "01": lambda rank, ranks: f"hello from rank {rank} of {ranks}",
     "02": lambda rank, ranks: f"rank {rank}: average {(ranks - 1) / 2:.2f}",
@@ -37,7 +39,7 @@ def check(command: list[str], ranks: int, line: Callable[[int, int], str]) -> No
 
 def main() -> None:
     name, ranks, command = sys.argv[1].rpartition(".")[2], int(sys.argv[2]), sys.argv[3:]
-    if name.startswith("07"):  # it is started twice, and the second run continues where the first one ended
+    if name.startswith("07"):  # the example is started twice, and the second run continues where the first one ended
         with tempfile.TemporaryDirectory() as folder:
             for steps in ("0 to 50", "50 to 100"):
                 check(

@@ -13,21 +13,22 @@
 
 namespace rueda::tests {
 
-/// The documentation promises about a second. This limit allows for a busy machine.
+/// The documentation promises that errors arrive within about a second. This limit allows for a busy machine.
 inline constexpr double kPromiseSeconds = 3;
 
-/// Read from a clock that all processes of the host share.
+/// The time of a clock that all processes of the host share.
 [[nodiscard]] inline double now_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Reads a number from the environment variable FAULT_ROUNDS or FAULT_SEED; longer runs set them.
+/// Reads a number from the environment variable FAULT_ROUNDS or FAULT_SEED, which longer runs set.
 [[nodiscard]] inline std::uint32_t number_from_environment(const char* name, std::uint32_t usual) {
     const char* const text = std::getenv(name);
     return text == nullptr ? usual : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
-/// Starts allreduces under `name` until one fails, and returns its status. Checks the sums of the others.
+/// Starts allreduces under `name` until one fails, and returns the status of the failed one. Checks the sums of the
+/// others.
 [[nodiscard]] inline Status reduce_until_failure(Client& client, const std::string& name, bool new_names,
                                                  std::int64_t elements, bool resident) {
     const Buffer buffer(client, DType::float32, {elements}, resident);
@@ -42,7 +43,7 @@ inline constexpr double kPromiseSeconds = 3;
     }
 }
 
-/// The same with Adasum. All ranks have the same vector, so the result is that vector for every tree of pairs.
+/// The same with Adasum. All ranks have the same vector, so the result is this vector, whatever the tree of pairs is.
 [[nodiscard]] inline Status adasum_until_failure(Client& client, const std::string& name, std::int64_t elements,
                                                  bool resident) {
     const Buffer buffer(client, DType::float32, {elements}, resident);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Several hosts, with threads as ranks: a host is cut off, a rank stays away, a rank leaves early.
+// Tests several hosts, with threads as ranks: a host is cut off, a rank stays away, or a rank leaves early.
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -19,11 +19,11 @@ struct Work {
     std::int64_t elements = 4;
     bool by_adasum = false;
     Compression compression = Compression::none;
-    char joining = '-';  ///< ranks of this host are in join() meanwhile
+    char joining = '-';  ///< the ranks of this host are in join() meanwhile
 };
 
-/// Reduces until the test cuts the connections of host b. Then no rank continues, and each error names the host that
-/// does not answer.
+/// Reduces until the test cuts the connections of host b. After that no rank continues, and each error names the host
+/// that does not answer.
 void reduce_until_cut(RankContext& context, const Layout& layout, const Work& work) {
     context.phase("init");
     auto plane = context.open_control_plane();
@@ -73,7 +73,7 @@ void reduce_until_cut(RankContext& context, const Layout& layout, const Work& wo
         RUEDA_RANK_CHECK(failed_at - cut_at < kHostTimeout + kPromiseSeconds);
     }
     RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
-    // Host b gets no answer from any host. The other hosts get none from b.
+    // Host b gets no answer from any host. The other hosts get no answer from b.
     expect_part(status.message(), " has not answered for ");
     if (host != 'b') {
         expect_part(status.message(), "host host-b (");
@@ -245,7 +245,7 @@ TEST_CASE("names come and go on several hosts where there are few slots", "[faul
     const RanksResult result = run_clients(
         4, config,
         [](RankContext& context, RuntimeClient& client) {
-            // Starts as many operations at a time as there are slots for names. The next ones wait until the previous
+            // Starts as many operations at a time as there are slots for names. The next operations wait until the
             // slots are free again.
             std::array<float, 2> values{};
             for (int i = 0; i < 20; ++i) {
@@ -303,7 +303,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             const auto start_all = [&] {
                 std::vector<PendingPointer> pending;
                 for (int i = 0; i < kTensors; ++i) {
-                    // Each host uses another order, as it does for slots.
+                    // Each host starts them in another order, so their slots differ between the hosts.
                     const int number = client.rank() < 2 ? i : kTensors - 1 - i;
                     const Tensor tensor{&values[static_cast<std::size_t>(number)], DType::float32, {1}};
                     pending.push_back(expect_value(

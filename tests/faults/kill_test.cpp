@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank is killed at some moment. Every other rank learns of it in time, by an error that names the rank, and ends
+// A rank is killed at a random moment. Every other rank must soon get an error that names the killed rank, and must end
 // cleanly.
 #include <unistd.h>
 
@@ -88,8 +88,7 @@ Status gather_until_failure(Client& client) {
     }
 }
 
-/// The tensors are resident, so the root writes to the memory of the other ranks. The ranks take turns in being the
-/// root.
+/// The tensors are resident, so the root writes to the memory of the other ranks. Each rank is the root in turn.
 Status broadcast_until_failure(Client& client) {
     const Buffer mine(client, DType::float32, {1 << 20}, true);
     for (int round = 0;; ++round) {
@@ -114,7 +113,7 @@ Status scatter_until_failure(Client& client) {
     }
 }
 
-/// Creates and removes sets, each time without another rank, and works in between.
+/// Creates and removes sets, and works in between. Each time another rank is left out of the set.
 Status change_sets_until_failure(RuntimeClient& world) {
     for (int round = 0;; ++round) {
         std::vector<int> ranks;
@@ -171,7 +170,7 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         context.report("text", status.message());
     };
     context.report("pid", ::getpid());
-    // A rank that dies before this point has never arrived, so the start of the others times out.
+    // If a rank dies before this point, the others have never met it, and their start times out.
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     context.phase(name_of(Moment::init));
@@ -189,7 +188,7 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         const Tensor tensor{&value, DType::float32, {1}};
         const std::string after =
             expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after");
-        if (moment != Moment::sets) {  // a change of process sets does not work on a tensor
+        if (moment != Moment::sets) {  // a change of sets has no tensor that the error could name
             RUEDA_RANK_EQUAL(after, "tensor 'after': " + status.message().substr(status.message().find("rank ")));
         }
     }
@@ -205,7 +204,7 @@ struct Kill {
     double at = 0;
 };
 
-/// Checks a rank that got no error, because it never needed the victim.
+/// Checks a surviving rank. It may have got no error, if it never needed the victim.
 void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     REQUIRE(rank.end == RankEnd::returned);
     if (rank.values.count("text") == 0) {
@@ -216,11 +215,11 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     CHECK(std::stod(rank.value("failed")) - kill.at < kPromiseSeconds);
     CHECK(rank.value("code") == "Aborted");
     if (kill.moment == Moment::init && rank.value("text").find("died") == std::string::npos) {
-        // Before there is an arena, the control plane reports the death.
+        // As long as there is no arena, the control plane reports the death.
         CHECK(rank.value("text").find(fmt::format("rank {}", kill.victim)) != std::string::npos);
         return;
     }
-    // The name of a tensor comes first, except in the error of a failed start.
+    // The error begins with the name of a tensor, unless the start failed.
     const std::string& text = rank.value("text");
     const std::string death = fmt::format(
         "rank {} (pid {}) died: its process ended and had not finished rueda::shutdown(); how it ended is "
@@ -267,7 +266,7 @@ double run_kill(Kill& kill) {
     return longest;
 }
 
-/// Rank 0 copies for many seconds out of the memory of rank 1, which dies. It no longer needs the other ranks for that.
+/// Rank 0 copies out of the memory of rank 1 for many seconds, and needs no other rank for that. Meanwhile rank 1 dies.
 void copy_for_long(RankContext& context) {
     constexpr std::int64_t kBytes = std::int64_t{48} << 20;
     constexpr int kCopies = 1000;
@@ -310,7 +309,7 @@ TEST_CASE("a rank is killed while another one has work without a break", "[fault
     CHECK(std::stod(result.ranks[0].value("aborted")) - killed_at < kPromiseSeconds);
 }
 
-/// FAULT_ROUNDS and FAULT_SEED make this test longer and select other kills.
+/// FAULT_ROUNDS makes this test longer, and FAULT_SEED makes it choose other kills.
 TEST_CASE("a rank is killed", "[faults]") {
     const std::uint32_t seed = number_from_environment("FAULT_SEED", 1);
     const std::uint32_t rounds = number_from_environment("FAULT_ROUNDS", 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank's announcement differs from what a working rank writes. The other ranks name that rank, and read no memory
-// that does not exist.
+// A rank's announcement differs from what a working rank writes. The other ranks must name that rank, and must not read
+// beyond existing memory.
 #include <array>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -28,7 +28,7 @@ Memory memory_of(RuntimeClient& client) {
     return {tables, reinterpret_cast<const core::SetHeader<Atomics>*>(tables)->extent};
 }
 
-/// What a rank writes into its place, and what would be right.
+/// What a lying rank writes into its place. The default flags are right.
 struct Announced {
     std::int64_t first_dimension;
     std::uint32_t payload_bytes;
@@ -53,8 +53,8 @@ void wait_for_announcement(const Memory& memory, std::uint32_t rank, std::uint64
 
 enum class Kind { reducescatter, alltoall, allgather };
 
-/// One blocking operation on rows * kRow elements of float32, with equal splits if the operation has splits. Checks the
-/// result.
+/// Runs one blocking operation on rows * kRow elements of float32, with equal splits if the operation has splits.
+/// Checks the result.
 Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     const Buffer in(client, DType::float32, {rows, kRow}, false);
     fill_input(in.tensor(), ReduceOp::sum, client.rank(), salt);
@@ -83,7 +83,7 @@ Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     return status;
 }
 
-/// The last rank sends `generations` right announcements, and then a wrong one.
+/// The last rank sends `generations` correct announcements, and then a wrong one.
 void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t rows, std::uint64_t generations,
          const Announced& announced) {
     for (std::uint64_t generation = 0; generation < generations; ++generation) {
@@ -105,8 +105,7 @@ void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t ro
 }
 
 void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
-    for (const std::uint64_t generations : {2U, 4U, 5U}) {  // the wrong announcement is in either place, and the place
-                                                            // has changed its owner or not
+    for (const std::uint64_t generations : {2U, 4U, 5U}) {  // covers both places, with and without a change of owner
         for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
             const RanksResult result = run_clients(size, test_config(),
                                                    [&](RankContext& context, RuntimeClient& client) {
@@ -138,7 +137,7 @@ TEST_CASE("a reducescatter with other rows, or bytes, than were agreed on", "[fa
               " announced a first dimension of 1152921504606846976");
     check_lie(size, Kind::reducescatter, rows, {rows, 0, {}, Place::kDirect},
               " announced directly, and without a payload");
-    // No payload has room for 16 MiB.
+    // 16 MiB are more than any payload can hold.
     check_lie(size, Kind::reducescatter, rows, {838'861, 16'777'220, {}},
               " announced a payload of 16777220 bytes for 16777220");
 }
@@ -157,7 +156,7 @@ TEST_CASE("an alltoall with splits that are not those of its rows", "[faults]") 
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows, 1)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows - 1, 0)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(-1, rows + 1)}, wrong);
-    // Their sum is right if it overflows.
+    // The sum of these splits overflows to the right number of rows.
     constexpr std::int64_t kMost = 0x7FFF'FFFF'FFFF'FFFF;
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(kMost, rows - kMost)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, 80, with(rows, 0)},
@@ -170,7 +169,7 @@ TEST_CASE("an allgather of rows that do not travel", "[faults]") {
               fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
 }
 
-/// The log says that the ranks disagree. Their places say that no rank takes part.
+/// A log entry says that the ranks disagree, but the places of all ranks say that they have joined.
 void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
     constexpr std::uint64_t kGenerations = 3;
     constexpr std::int64_t kRows = 6;
@@ -191,8 +190,8 @@ void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
         for (std::uint32_t rank = 0; rank < liar; ++rank) {
             client.runtime().control().ranks[rank].attention.ring_all();
         }
-        // This rank has nothing pending there. It must not read that entry before the other ranks do; its background
-        // thread reads only a few times a second.
+        // This rank has no operation pending in that slot. It must not read the entry before the other ranks do; its
+        // background thread reads only a few times a second.
         for (int rank = 0; rank < client.rank(); ++rank) {
             context.wait_for_phase(rank, "has ended");
         }
@@ -227,7 +226,7 @@ TEST_CASE("a mismatch of which all places say that their ranks have joined", "[f
     CHECK(told_by_others > 0);
 }
 
-/// A rank announces a group of a million members. Its own library would have refused that.
+/// A rank announces a group of a million members, which its own library would have refused.
 Status claim_members(RuntimeClient& client, const std::string& group) {
     core::Request count;
     core::make_count(core::kMostGroupMembers, 0, count);
@@ -238,7 +237,7 @@ Status claim_members(RuntimeClient& client, const std::string& group) {
 
 TEST_CASE("a group whose members' names would be too long", "[faults]") {
     const int size = GENERATE(2, 3);
-    // "_1of2" fits behind this name, "_1000000of1000000" does not.
+    // the suffix "_1of2" fits behind this name, but "_1000000of1000000" does not
     const std::string group(RUEDA_MAX_NAME - 10, 'x');
     for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
         const auto body = [&](RankContext& context, RuntimeClient& client) {
@@ -270,7 +269,8 @@ TEST_CASE("a group whose members' names would be too long", "[faults]") {
     }
 }
 
-/// Rank 1 writes into the place of rank 0, like a rank that is one generation behind. Rank 0 trusts its own data.
+/// Rank 1 writes into the place of rank 0, as a rank would that is one generation behind. Rank 0 must trust its own
+/// data.
 void write_to_the_others_place(RankContext&, RuntimeClient& client, Kind kind) {
     constexpr std::int64_t kRows = 4;
     constexpr std::uint64_t kGenerations = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// If memory is too small, a call fails with an error, and no process is killed for a page that it cannot get.
+// Tests that if memory is too small, a call fails with an error. No process may be killed because it cannot get a page.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,12 +60,12 @@ void try_to_work(RankContext& context, const base::Config& config) {
     fill_input(tensor, ReduceOp::sum, context.rank(), 1);
     expect_ok(created.value()->allreduce("tensor", tensor, tensor, {ReduceOp::sum}), "an allreduce");
     check_allreduce(tensor, {ReduceOp::sum}, context.size(), 1, "an allreduce");
-    // More than any machine has. Only this call fails.
+    // This is more memory than any machine has. Only this call must fail.
     expect_failure(created.value()->allocate(std::size_t{1} << 50).status(), ErrorCode::resource_exhausted, "2^50");
     expect_ok(created.value()->shutdown(), "shutdown");
 }
 
-/// Either all ranks work, or all ranks get the same error, which is one line.
+/// Either the job works on all ranks, or all ranks get the same error of one line.
 std::string check_same_end(const RanksResult& result) {
     INFO(result.text());
     CHECK(result.passed());
@@ -122,7 +122,7 @@ TEST_CASE("an arena larger than its limit", "[faults]") {
     }
 }
 
-/// Unless a test sets the size of a chunk, cells shrink to what the limit leaves.
+/// Unless a test sets the size of a chunk, cells shrink until they fit into the memory that the limit leaves.
 TEST_CASE("cells shrink to the arena's limit", "[faults]") {
     base::Config config = test_config();
     config.slots = 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank does not submit a tensor. These tests check the report on standard error, and the end of the job if the
-// settings ask for that.
+// One rank does not submit a tensor. These tests check the report on standard error. If the settings ask for it, they
+// also check that the job ends.
 #include <unistd.h>
 
 #include <array>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The number that follows the first `before` in `text`. The text rounds it to a tenth of a second.
+/// Returns the number that follows the first `before` in `text`. The text rounds it to a tenth of a second.
 double number_after(const std::string& text, const std::string& before) {
     expect_part(text, before);
     return std::stod(text.substr(text.find(before) + before.size()));
@@ -31,7 +31,7 @@ constexpr const char* kSentence =
     "remainder of ranks for more than 0.5 seconds. This may indicate that different ranks are trying to submit "
     "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.";
 
-/// Rank 2 is busy while the other ranks wait for it. Later it arrives, and everything continues.
+/// Rank 2 is busy while the other ranks wait for it. When it arrives later, everything continues.
 void one_rank_is_late(RankContext& context, RuntimeClient& client, const CapturedErrors& errors) {
     std::vector<float> values(100);
     const Tensor tensor{values.data(), DType::float32, {100}};
@@ -187,7 +187,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                         wait_for_text(errors, "saving a checkpoint");
                         RUEDA_RANK_CHECK(now_seconds() - begin >= 0.5);
                         RUEDA_RANK_CHECK(now_seconds() - begin < 0.5 + kPromiseSeconds);
-                        // The second report comes one more warning time later.
+                        // The next report comes one warning time after the first one.
                         while (occurrences(errors.text(), "shutdown() was called") < 2) {
                             RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                             std::this_thread::sleep_for(5ms);
@@ -240,7 +240,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // This rank reads that rank 0 has shut down before it reads the abort.
+                // This rank reads the shutdown of rank 0 in the log before it reads the abort.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
@@ -253,7 +253,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
         {.as = RanksAs::processes});
     INFO(result.text());
     CHECK(result.passed());
-    // Every rank measures the time. The first one to notice reports it.
+    // Every rank measures the time. The first rank that notices the stall reports it.
     const std::string said = result.ranks[0].value("errors") + result.ranks[1].value("errors");
     CHECK(said.find("shutdown() has waited for rank 1 for ") != std::string::npos);
     CHECK(said.find(" s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.9); ready: rank 0; the job is ended") !=
@@ -295,7 +295,8 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 }
                 std::vector<PendingPointer> pending;
                 fill_mailbox(context, client, pending);
-                // First the first tensor that found no room in the mailbox, then one that the other ranks cannot see.
+                // The first operation is the first tensor that did not fit into the mailbox. The second one is a tensor
+                // that the other ranks cannot see.
                 for (const std::size_t late : {std::size_t{16 + 64}, pending.size() - 1}) {
                     expect_part(
                         expect_failure(pending[late]->wait(0.3), ErrorCode::timeout, "an operation without room"),
@@ -311,8 +312,7 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                     }
                     const double share = (processor_seconds() - used) / (now_seconds() - begin);
                     context.report("share of a core", share);
-                    RUEDA_RANK_CHECK(share < 0.4);  // an earlier version used a whole core; looking from time to time
-                                                    // takes some per cent
+                    RUEDA_RANK_CHECK(share < 0.4);  // an earlier version used a whole core; this takes some per cent
                     context.phase("reported");
                     context.continue_rank(1);
                 });
@@ -357,8 +357,8 @@ TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Gives two names their slots. The second name is announced while the first one is pending, because otherwise it would
-/// take the slot of the first one.
+/// Gives two names their slots. The second name is announced while the first one is pending. Otherwise the second name
+/// would get the slot of the first one.
 void bind_both(RankContext& context, RuntimeClient& client) {
     std::array<float, 2> values{};
     if (client.rank() == 2) {
@@ -375,8 +375,8 @@ void bind_both(RankContext& context, RuntimeClient& client) {
     expect_ok(other->wait(), "second");
 }
 
-/// All slots are bound and idle. Rank 2 is stopped before it can read that one of them is taken back. So the name that
-/// the others announce gets no slot.
+/// All slots are bound and idle. Rank 2 is stopped before it can read that one slot is taken back. So the name that the
+/// other ranks announce gets no slot.
 void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     const CapturedErrors errors;
     float value = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A stopped rank counts as alive. But once the job was aborted for another reason, the other ranks do not wait for it
-// for long.
+// A stopped rank counts as alive. But when the job was aborted for another reason, the other ranks wait for it only for
+// a short time.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
@@ -25,7 +25,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
                 fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), i);
                 expect_ok(client.allreduce("tensor", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "a step");
                 check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), i, "a step");
-                // Rank 0's clock decides the number of steps for both ranks.
+                // Both ranks make the same number of steps, which depends on rank 0's clock.
                 std::int64_t more = now_seconds() - begin < 2 ? 1 : 0;
                 const Tensor tensor{&more, DType::int64, {1}};
                 expect_ok(client.broadcast("more", tensor, 0), "more");
@@ -48,7 +48,8 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Rank 1 is stopped somewhere in a resident allreduce when rank 2 dies. It may still write into rank 0's tensor.
+/// Rank 1 is stopped somewhere in a resident allreduce when rank 2 dies. When rank 1 continues, it may still write into
+/// rank 0's tensor.
 TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
     const double grace = 0.3;
     double killed_at = 0;
@@ -61,7 +62,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
             config.abort_grace_seconds = grace;
             auto client = RuntimeClient::create(config, std::move(plane).value());
             client.status().throw_if_failed();
-            // An operation that only this rank starts. No thread waits for it before the end.
+            // An operation that only this rank starts. No thread waits for it until the end.
             const Buffer alone(*client.value(), DType::float32, {10}, /*resident=*/true);
             const auto unawaited =
                 expect_value(client.value()->start_allreduce("alone." + std::to_string(context.rank()), alone.tensor(),
@@ -77,7 +78,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
                     client.value()->start_allreduce("later", alone.tensor(), alone.tensor(), {}).status(),
                     ErrorCode::aborted, "an operation after the abort");
             };
-            // Three operations have the same error: the one in progress, the one that no thread waited for, and the
+            // Three operations have the same error: the one in progress, the one for which no thread waited, and the
             // next one.
             const std::string reason = status.message().substr(status.message().find("rank "));
             RUEDA_RANK_EQUAL(status.message(), "tensor 'tensor': " + reason);
@@ -95,7 +96,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
              running.stop_rank(1);
              killed_at = now_seconds();
              running.kill_rank(2, SIGKILL);
-             // The survivor can end while the other rank is still stopped.
+             // The surviving rank can end while the other rank is still stopped.
              running.wait_for_phase(0, "ended");
              running.continue_rank(1);
          }});

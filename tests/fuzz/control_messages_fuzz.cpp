@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// All parsers of a control plane for messages of other processes. If a message is accepted, encoding the result must
-// give the same bytes again, which shows more than the absence of a crash.
+// Fuzzes all functions of a control plane that parse messages of other processes. If a message is accepted, encoding
+// the result must give the same bytes again. This shows more than that the parser does not crash.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Another rank of the host writes anything into the tables of the negotiation and into the words that report its
-// progress, in the middle of operations. Whatever it writes, each turn of a rank returns, and each pending operation of
-// the rank ends exactly once. The rank reads and writes nothing outside of the arena and its caller's memory.
+// progress, in the middle of operations. Whatever it writes, each turn of a rank must return, and each pending
+// operation of the rank must end exactly once. The rank must not read or write outside of the arena and its caller's
+// memory.
 #include <unistd.h>
 
 #include <array>
@@ -56,7 +57,7 @@ struct Call {
     Completion completion;
     std::vector<std::unique_ptr<std::byte[]>> memory;
     bool began = false;
-    bool at_once = false;  // ended before any rank was told of it
+    bool at_once = false;  // ended before any rank heard of it
 };
 
 /// One rank with its mapping of the arena.
@@ -185,11 +186,11 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     const std::uint32_t number_;
     std::atomic<std::uint32_t> pending_{0};
-    std::deque<Call> calls_;  // they outlive the set, which uses them
+    std::deque<Call> calls_;  // they outlive the set, because the set uses them
     ProcessSet set_;
 };
 
-/// The bytes of the tables that are read by any rank.
+/// The bytes of the tables that any rank reads.
 struct Target {
     void* memory = nullptr;
     std::size_t bytes = 0;
@@ -240,7 +241,7 @@ Target target_in(const Rank& rank, std::uint8_t table, std::uint8_t index) {
     }
 }
 
-/// Writes a number into a table. Usually it is a number that could be right.
+/// Writes a number into a table. Usually the number is plausible.
 void lie(const Rank& rank, Input& input) {
     const auto table = input.take<std::uint8_t>();
     const Target target = target_in(rank, table, input.take<std::uint8_t>());
@@ -316,8 +317,8 @@ public:
                 lie(*ranks_[0], input);
         }
     }
-    /// Steps until no rank makes progress. An operation may still be pending then only if the input wrote something
-    /// wrong; a rank may wait forever for that.
+    /// Steps until no rank makes progress. After that, an operation may still be pending only if the input wrote
+    /// something wrong, because a rank may wait forever for something that does not come.
     void finish() {
         constexpr int kTurns = 64;
         for (int i = 0; i < kTurns && !has_ended() && !(ranks_[0]->is_done() && ranks_[1]->is_done()); ++i) {
@@ -337,8 +338,8 @@ private:
 
 }  // namespace
 
-/// A result may have any announced size. Allocations that are too large for any machine must fail instead of ending the
-/// process.
+/// A result may have any announced size. If an allocation is too large for the machine, it must fail instead of ending
+/// the process.
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier): AddressSanitizer's name
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-/// Helpers of the fuzz targets: reading an input, and reporting a violated condition.
+/// Helpers of the fuzz targets: they read an input, and report a violated condition.
 namespace rueda::fuzz {
 
 inline void expect(bool holds) {

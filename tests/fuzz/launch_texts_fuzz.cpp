@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Texts that ruedarun reads: files, variables and options that other programs or people wrote, and the reports of its
-// supervisors. The first byte chooses the reader. An accepted text has everything that the plan relies on; a refused
-// text gives an error of one line.
+// Fuzzes texts that ruedarun reads: files, variables and options that other programs or people wrote, and the reports
+// of its supervisors. The first byte chooses the function that reads the text. An accepted text must have everything
+// that the launch plan relies on; a refused text must give an error of one line.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -43,7 +43,8 @@ bool accepted(const Result<T>& result) {
     return result.is_ok();
 }
 
-/// A name must not look like an option of mpirun or ssh, and must not end a word of a command line.
+/// A name must not look like an option of mpirun or ssh. It must not contain characters that end a word in a command
+/// line.
 void check_name(const std::string& name) {
     expect(!name.empty() && name.front() != '-');
     expect(name.find_first_of(" \t\n,'\"$;|&") == std::string::npos);
@@ -104,7 +105,7 @@ void check_reports(const std::string& text) {
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         std::string report = text.substr(begin, end - begin);
-        std::replace(report.begin(), report.end(), ';', '\n');  // so that a report can have several lines
+        std::replace(report.begin(), report.end(), ';', '\n');  // allows a report of several lines
         begin = end + 1;
         RankEnd ended;
         read_report(report, ended);

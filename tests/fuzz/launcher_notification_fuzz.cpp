@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Bytes that come over a socket which another process opened, and the variable that describes the socket. If a
-// notification is accepted, encoding it again gives the same bytes, and its text fits into one line.
+// Fuzzes bytes that come over a socket which another process opened, and the variable that describes the socket. If a
+// notification is accepted, encoding it again must give the same bytes, and its text must fit into one line.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

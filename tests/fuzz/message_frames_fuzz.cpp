@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Another rank of the host writes anything into its message ring or over the ring's counters. Whatever it writes, a
-// rank with sends and receives of its own continues, or ends the job with a reason. It never writes beyond a caller's
-// memory, and all its operations end.
+// rank with sends and receives of its own must either continue or end the job with a reason. It must never write beyond
+// a caller's memory, and all its operations must end.
 #include <unistd.h>
 
 #include <atomic>
@@ -36,7 +36,7 @@ struct Call {
     std::unique_ptr<std::byte[]> memory;
 };
 
-/// Two ranks of one host. Rank 0 runs the real code, and the input acts as rank 1.
+/// Two ranks of one host. Rank 0 runs the real code. The input takes the part of rank 1.
 class Host {
 public:
     Host() {
@@ -89,7 +89,7 @@ public:
     void lie(Input& input) {
         const auto length = input.take<std::uint8_t>();
         auto frame = input.take<Frame>();
-        if (length % 2 == 0) {  // more often a valid kind of frame
+        if (length % 2 == 0) {  // in most cases a valid kind of frame
             frame.kind %= 13;
             frame.id %= 8;
             frame.tag &= 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A ring between two ranks. The other side writes anything into it, also while it is read. Every record that the reader
-// returns lies in the ring, and so does every place that the writer returns.
+// Fuzzes a ring between two ranks. The other side writes anything into it, even while this side reads it. Every record
+// that the reader returns, and every free place that the writer returns, must lie inside the ring.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The MPI plugin over an MPI that delivers any message from other ranks, of any length: in the rendezvous, in the
-// exchanges of the control plane, and as messages that a receive waits for or not. This rank is 1 of 3; in a rendezvous
-// it is also rank 0, the lowest member.
+// Fuzzes the MPI plugin. Its MPI delivers any message of any length from the other ranks: in the rendezvous, in the
+// exchanges of the control plane, and as messages with or without a waiting receive. This rank is rank 1 of 3; in a
+// rendezvous it is also rank 0, the lowest member.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,22 +41,22 @@ constexpr int kRank = 1;
 constexpr int kSize = 3;
 constexpr std::byte kFill{0x5A};
 
-/// A length that another rank announces. If it would be accepted, it is made small, for speed.
+/// A length that another rank announces. A length that would be accepted is made small, so that the fuzzer is fast.
 std::uint64_t said_length(Input& input, std::uint64_t accepted, std::uint64_t shortened) {
     const auto length = input.take<std::uint64_t>();
     return length > accepted ? length : length % shortened;
 }
 
-/// Keeps the promises of MPI: it never writes more into a buffer than fits, and it reports a message that was cut off.
+/// Keeps the promises of MPI: it never writes beyond the end of a buffer, and it reports a message that was cut off.
 class SomebodysMpi final : public MpiApi {
 public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
 
-    std::array<std::uint64_t, kSize> told{};  ///< in the last exchange of lengths
-    bool tells_length = false;                ///< the next broadcast carries a length
-    std::optional<std::uint64_t> message;     ///< number of bytes of a message for which a receive waits
+    std::array<std::uint64_t, kSize> told{};  ///< values of the last exchange of lengths
+    bool tells_length = false;                ///< the next broadcast contains a length
+    std::optional<std::uint64_t> message;     ///< the size of a message for which a receive waits
     std::optional<MpiEnvelope> waiting;       ///< a message for which no receive waits
-    bool has_strays = false;                  ///< the rest of the input are messages for which no receive waits
+    bool has_strays = false;                  ///< the rest of the input is messages for which no receive waits
     std::uint32_t expected = 0;               ///< the number of messages that the other ranks claim to have sent to
                                               ///< this rank
     std::deque<Bytes> of_rendezvous{};        ///< messages of the rendezvous
@@ -181,7 +181,7 @@ private:
         result.bytes = bytes;
         std::fill_n(room.begin(), std::min<std::uint64_t>(bytes, room.size()), kFill);
     }
-    /// The lowest member agrees with whatever this rank has answered.
+    /// The lowest member agrees with this rank, whatever this rank has answered.
     void answer(std::span<const std::byte> bytes) {
         WireWriter verdict;
         verdict.append(bytes.first(sizeof(std::int32_t)));
@@ -205,7 +205,7 @@ void check(const Status& status) {
     expect(std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }));
 }
 
-/// A control plane in use. The input decides which calls it makes.
+/// Runs a control plane. The input decides which of its functions are called.
 class Driver {
 public:
     Driver(Input& input, SomebodysMpi& mpi, ControlPlane& plane) : input_(input), mpi_(mpi), plane_(plane) {}
@@ -305,7 +305,7 @@ Bytes any_message(Input& input) {
     return message;
 }
 
-/// The other two members send anything.
+/// The other two members may send anything.
 void be_the_lowest_member(Input& input) {
     SomebodysMpi mpi(input);
     const RendezvousTime begin{};

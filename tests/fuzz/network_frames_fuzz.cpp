@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A rank of another host sends message frames of any content and length. Whatever it sends, a rank with sends and
-// receives of its own continues, or ends the job with a reason. It never writes beyond a caller's memory, and all its
-// operations end.
+// receives of its own must either continue or end the job with a reason. It must never write beyond a caller's memory,
+// and all its operations must end.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -30,7 +30,7 @@ using fuzz::Input;
 
 constexpr int kThere = 1;  // the rank whose frames come from the input
 
-/// Sends complete when the input says so. The input supplies everything that is received.
+/// A transport. Sends complete when the input says so. The input supplies everything that is received.
 class Wire final : public collectives::Transport {
 public:
     void bring(Bytes message) { coming_.push_back(std::move(message)); }
@@ -66,7 +66,7 @@ private:
     bool holds_ = false;
 };
 
-/// Its memory has exactly the size that it announces, so that AddressSanitizer sees any access outside.
+/// The memory of an operation has exactly the size that it announces, so that AddressSanitizer sees any access outside.
 struct Call {
     Completion completion;
     std::unique_ptr<std::byte[]> memory;
@@ -112,7 +112,7 @@ public:
         request.memory = call.memory.get();
         expect(messenger_->submit(std::move(request), call.completion).is_ok());
     }
-    /// Makes a frame from the input. More often than not it is a valid kind of frame.
+    /// Makes a frame from the input. In most cases its kind is valid.
     void bring(Input& input) {
         const auto choice = input.take<std::uint8_t>();
         const auto length = input.take<std::uint8_t>();

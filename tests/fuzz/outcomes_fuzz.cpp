@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ranks send each other about the end of an operation that is checked (RUEDA_VERIFY, RUEDA_CHECK_NAN), and about
-// the end of a body that run_on_root() ran. Only bytes that a working rank sends are accepted.
+// Fuzzes messages between ranks about the end of a checked operation (RUEDA_VERIFY, RUEDA_CHECK_NAN), and about the end
+// of a body that run_on_root() ran. A rank must accept only bytes that a working rank sends.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ using namespace rueda;
 using fuzz::expect;
 using fuzz::Input;
 
-/// The outcome that the numbers stand for, computed from their bits without judge().
+/// The outcome that the numbers mean. It is computed from the bits of the numbers, without judge().
 ErrorCode expected_code(const std::vector<std::int64_t>& numbers) {
     bool not_finite = false;
     bool changed = false;
@@ -60,7 +60,7 @@ bool is_shown(char c) {
     return byte >= 0x20 ? byte != 0x7f : c == '\n' || c == '\t';
 }
 
-/// Checks the format: a code, a length that goes with the code, the text, and zeros.
+/// Checks the format: a code, a length that is valid for this code, the text, and zeros.
 bool is_outcome(std::span<const std::uint8_t> bytes) {
     Input input(bytes);
     const auto code = input.take<std::uint32_t>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// /proc/<pid>/stat of a process whose name may be any text. The parser must find the same fields as a simple search
-// behind the last parenthesis.
+// Fuzzes the parser of /proc/<pid>/stat; the name of the process may be any text. The parser must find the same fields
+// as a simple search behind the last parenthesis.
 #include <cstddef>
 #include <cstdint>
 #include <sstream>
@@ -27,7 +27,7 @@ std::vector<std::string> words_of(std::string_view text) {
             word.clear();
         }
     }
-    return words;  // a last word without a space behind it does not count
+    return words;  // a last word without a space after it does not count
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!status) {
         return 0;
     }
-    // The field numbers of proc(5), minus the two fields up to the command.
+    // The text after the parenthesis begins with field 3 of proc(5), so field n is words[n - 3].
     const std::vector<std::string> words = words_of(text.substr(text.rfind(')') + 1));
     expect(words.size() >= 20);
     expect(words[0] == std::string(1, status->state));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// fuzz_seeds DIRECTORY: writes inputs for the fuzz targets to DIRECTORY/<target>/. They are made of messages of working
-// ranks and supervisors. So they always have the current formats, and a target passes the first checks from the start.
+// fuzz_seeds DIRECTORY: writes inputs for the fuzz targets to DIRECTORY/<target>/. They are made from messages of
+// working ranks and supervisors. So they always have the current formats, and they pass the first checks of a target.
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -95,13 +95,13 @@ T value_of(Result<T> result) {
     return std::move(result).value();
 }
 
-// ---- what ranks send while they start ------------------------------------------------------------------------------
+// ---- messages that ranks send while they start ---------------------------------------------------------------------
 
 constexpr int kRanks = 3;
 constexpr int kListener = 1;  // the rank whose role the target plays
 
-/// Records what the other ranks send, in the format of the target: a byte for the length, and the bytes themselves. A
-/// longer message is recorded as 255, which means "the same as this rank's message".
+/// Records what the other ranks send, in the format of the target: one byte for the length, and then the message. If a
+/// message is longer, its length byte is 255, which means "the same message as this rank's".
 class Recorder final : public collectives::ControlPlane {
 public:
     explicit Recorder(std::unique_ptr<collectives::ControlPlane> plane) : plane_(std::move(plane)) {}
@@ -143,7 +143,7 @@ private:
     Seed heard_;
 };
 
-/// What rank kListener receives while all ranks do the exchange.
+/// Returns what rank kListener receives while all ranks do the exchange.
 template <class Exchange>
 Seed heard_in(std::uint8_t choice, Exchange&& exchange) {
     std::vector<std::unique_ptr<Recorder>> recorders;
@@ -198,9 +198,9 @@ void write_start_messages(const Folder& folder) {
 
 // ---- sockets --------------------------------------------------------------------------------------------------------
 
-constexpr int kCut = 5;  // how the target cuts the stream; for messages, the number of files that come with one
+constexpr int kCut = 5;  // how the target cuts the stream; for messages with files, the number of files in each message
 
-/// The bytes that the link writes to its socket.
+/// Returns the bytes that the link writes to its socket.
 template <class Say>
 Seed written_by_link(Say&& say) {
     std::array<int, 2> fds{};
@@ -308,8 +308,8 @@ void write_network_frames(const Folder& folder) {
     folder.write("gone", Seed().append(receive).append(come(core::FrameKind::gone, 0)).append(step));
 }
 
-/// Both ranks start the same operation and are stepped until it has ended. Then they do it once more, with the name
-/// bound to a slot.
+/// Both ranks start the same operation, and are stepped until it has ended. Then they do this a second time, when the
+/// name is bound to a slot.
 Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
     Seed seed;
     for (const std::uint8_t choice : choices) {
@@ -363,7 +363,7 @@ void write_outcomes(const Folder& folder) {
     outcome("cut", Status(ErrorCode::internal, std::string(5000, 'x')));
 }
 
-/// What three ranks gather: places in a tensor of shape (5, 4, 2).
+/// Records what three ranks gather in a sparse allreduce of a tensor of shape (5, 4, 2).
 void write_sparse_places(const Folder& folder) {
     const std::vector<std::int64_t> shape{5, 4, 2};
     for (const std::int64_t along : std::array<std::int64_t, 2>{1, 2}) {
@@ -397,7 +397,7 @@ void write_process_status(const Folder& folder) {
     folder.write("odd_command", Seed().append(std::as_bytes(std::span(odd))));
 }
 
-/// What other ranks send through the MPI of the target: lengths in exchanges, and messages of the rendezvous.
+/// Records what other ranks send through the MPI of the target: lengths in exchanges, and messages of the rendezvous.
 void write_mpi_lengths(const Folder& folder) {
     const auto gather = [](std::uint64_t a, std::uint64_t b) { return Seed().bytes(0, 3).add(a).bytes(1).add(b); };
     const Seed met = Seed().bytes(0, 0);
@@ -416,7 +416,8 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("answers", Seed().bytes(2, bytes.size()).append(std::span(bytes)).bytes(4).add(std::int32_t{1}));
 }
 
-/// What a ring's writer writes, for the reader under test; and what its reader writes, for the writer under test.
+/// Records what the writer of a ring writes, as input for a tested reader; and what the reader writes, as input for a
+/// tested writer.
 void write_message_ring(const Folder& folder) {
     using collectives::MessageRingRecord;
     constexpr std::uint8_t written = 1;
@@ -441,7 +442,7 @@ void write_message_ring(const Folder& folder) {
                  Seed().bytes(write, 255, write, 200, write, 200, all_read, write, 255, write, 255, all_read));
 }
 
-/// One rank on two hosts learns how many rows it receives, and then receives them.
+/// Records how one rank of a job on two hosts learns the number of rows that it receives, and then receives the rows.
 void write_splits(const Folder& folder) {
     for (const std::uint8_t choice : std::array<std::uint8_t, 2>{0, 1}) {
         Seed seed;

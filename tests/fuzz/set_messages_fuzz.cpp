@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ranks send each other about process sets. The allgathers of the job return pieces of the input, one after the
-// other. Whatever it is, each member and each follower comes to an end, and what a working rank sends arrives
-// unchanged.
+// Fuzzes messages between ranks about process sets. The allgathers of the job return pieces of the input, one after the
+// other. Whatever the input is, each member and each follower must come to an end. Messages of a working rank must
+// arrive unchanged.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -41,7 +41,7 @@ Bytes joined(const std::vector<Bytes>& all) {
     return bytes;
 }
 
-/// The job as one rank sees it. Each exchange returns the next bytes of the input, or fails if they are no valid
+/// The job as one rank sees it. Each exchange returns the next bytes of the input. It fails if these bytes are no valid
 /// exchange.
 class Job {
 public:
@@ -88,8 +88,8 @@ void follow(std::span<const std::byte> input) {
     static_cast<void>(SetUpPlane::follow(exchange, kSet));
 }
 
-/// Splits what members gathered for each other into one part for each rank. If each rank occurs once, joining the parts
-/// gives the input again.
+/// Splits the bytes that members gathered for each other into one part for each rank. If each rank occurs once, joining
+/// the parts must give the input again.
 void read_members(std::span<const std::byte> input) {
     const Result<std::vector<Bytes>> all = split_by_named_rank(input, kRanks);
     expect(all.is_ok() ? all.value().size() == kRanks : !all.status().message().empty());

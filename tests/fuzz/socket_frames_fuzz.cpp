@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What comes through sockets, in pieces of any length: the frames by which ranks find each other, the frames of
-// ruedarun's supervisors, and messages with open files. The result does not depend on the pieces, and no descriptor is
-// lost.
+// Fuzzes data that comes through sockets in pieces of any length: the frames by which ranks find each other, the frames
+// of ruedarun's supervisors, and messages with open files. The result must not depend on the pieces, and no descriptor
+// may be lost.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -53,7 +53,7 @@ void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::si
     }
 }
 
-/// All frames as one text, and how it ended.
+/// Returns all frames as one text, and how the stream ended.
 std::string frames_of_rendezvous(std::span<const std::byte> bytes, std::size_t cut) {
     const Sockets sockets(SOCK_STREAM);
     collectives::FrameReceiver receiver;
@@ -122,7 +122,7 @@ void send_files(const Sockets& sockets, std::span<const std::byte> bytes, std::s
     expect(::sendmsg(sockets.theirs.value(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// Also with more files than are accepted, and with bytes that do not fit.
+/// Also tests more files than are accepted, and bytes that do not fit.
 void take_files(std::span<const std::byte> bytes, std::size_t files) {
     const std::size_t before = lowest_free_fd();
     {
@@ -142,7 +142,7 @@ void take_files(std::span<const std::byte> bytes, std::size_t files) {
 
 }  // namespace
 
-/// The first byte chooses the kind of connection, the second one how the stream is cut.
+/// The first byte chooses the kind of connection. The second byte chooses how the stream is cut.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 3 || size > 16'384) {
         return 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the ranks of a sparse allreduce gathered: the places, the values at them, and the options of each rank. The
-// input stands for the other ranks. Either it is refused, or the sums equal those of a table by place.
+// Fuzzes what the ranks of a sparse allreduce gathered: the places, the values at these places, and the options of each
+// rank. The input supplies the data of the other ranks. Either the data is refused, or the sums must equal those that a
+// table by place gives.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ using Numbers = std::vector<std::int64_t>;
 const Numbers kShape{5, 4, 2};
 const std::vector<int> kRanks{0, 3, 4};
 
-/// This rank's contribution: rows at the places 4 and 1, along as many dimensions as asked.
+/// This rank's contribution: rows at the places 4 and 1, with as many dimensions as requested.
 std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<std::int64_t>& values) {
     static const std::vector<std::int32_t> indices{4, 1, 1, 3};
     const Numbers extents{2, static_cast<std::int64_t>(along)};
@@ -44,7 +45,7 @@ std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<s
     return std::move(made).value();
 }
 
-/// Fills the output as an allgather does: with as many bytes as its shape has.
+/// Fills the output with as many bytes as its shape has, like an allgather.
 void fill(Completion::Output& output, Numbers shape, const Numbers& numbers) {
     std::size_t count = 1;
     for (const std::int64_t extent : shape) {
@@ -130,7 +131,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Numbers value_shape{static_cast<std::int64_t>(gathered.rows)};
     value_shape.insert(value_shape.end(), kShape.begin() + static_cast<std::ptrdiff_t>(gathered.along), kShape.end());
     fill(completion.output(1), value_shape, gathered.values);
-    // The options of the other ranks. They equal this rank's options, except for the numbers that the input still has.
+    // The options of the other ranks. They equal this rank's options, except for numbers that are taken from the rest
+    // of the input.
     Numbers rows;
     for (std::size_t i = 0; i < kRanks.size() * length; ++i) {
         const bool is_said = i >= length && !input.empty();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Questions and answers between the leaders of several hosts about stalled tensors. If a message is accepted, encoding
-// it again gives the same bytes or those of a shorter account, and a report can be made of it.
+// Fuzzes questions and answers between the leaders of several hosts about stalled tensors. If a message is accepted,
+// encoding it again must give the same bytes or those of a shorter account. It must be possible to make a report from
+// it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

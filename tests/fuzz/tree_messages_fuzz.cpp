@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Messages between the leaders of several hosts. If a message is accepted, encoding it again must give the same bytes,
-// with the length that was computed before. A node must be able to process it without harm.
+// Fuzzes messages between the leaders of several hosts. If a message is accepted, encoding it again must give the same
+// bytes, and the length must equal the one that was computed before. A node must be able to process the message without
+// harm.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ std::size_t known_bytes(const UpMessage& message) {
     return bytes;
 }
 
-/// Hosts 0 to 3 in a chain, with two ranks each. `host` has announced "a" and an operation without a name.
+/// Hosts 0 to 3 form a chain, with two ranks each. `host` has announced "a" and an unnamed operation.
 void take_in(std::uint32_t host, std::uint32_t from, const TreeMessage& message) {
     TreeNode node({.host = host, .shape = {kHosts, 1}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
     const auto first = static_cast<std::int32_t>(2 * host);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The errors of every form of the C++ interface name the place of the call, including the forms without a TensorName.
+// Tests that the errors of every form of the C++ interface name the place of the call, including the forms without a
+// TensorName.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -15,7 +16,7 @@
 namespace rueda {
 namespace {
 
-/// The error of `call`; "" if there is none.
+/// Returns the text of the error of `call`, or "" if there is no error.
 std::string text_of(const std::function<void()>& call) {
     try {
         call();
@@ -25,7 +26,7 @@ std::string text_of(const std::function<void()>& call) {
     return {};
 }
 
-/// A call, and the line in which it stands.
+/// A call, and the number of the source line that contains it.
 struct Call {
     std::function<void()> run;
     int line;

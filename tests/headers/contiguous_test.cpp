@@ -9,7 +9,7 @@
 namespace rueda {
 namespace {
 
-/// The members of Eigen's objects, with any strides.
+/// Has the same members as the objects of Eigen, with any strides.
 struct Strided {
     std::vector<float> memory = std::vector<float>(100);
     std::int64_t inner_size = 3;
@@ -34,7 +34,7 @@ TEST_CASE("containers are vectors of their elements") {
     CHECK(TensorView(array).data() == array.data());
 }
 
-// A tensor that is read only can be an input, and nothing else.
+// A read-only tensor can be used as an input, and for nothing else.
 template <class Values>
 constexpr bool kCanBeInput = requires(Values& values) {
     rueda::allgather("x", values);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// large_rank: every operation with more than 2^31 elements, and with more than 4 GiB if it moves that much.
+/// large_rank runs every operation with more than 2^31 elements. If the operation moves enough data, it has more than 4
+/// GiB.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -21,14 +22,14 @@ namespace {
 constexpr std::int64_t k2Gi = std::int64_t{1} << 31;
 constexpr std::int64_t k4Gi = std::int64_t{1} << 32;
 
-/// The value at a position of a rank's input. Positions whose distance is a power of two, up to 2^47, have different
-/// values.
+/// The value at a position of a rank's input. Two positions have different values if their distance is a power of two,
+/// up to 2^47.
 std::uint8_t value_at(int rank, std::int64_t position) {
     const std::uint64_t mixed = (static_cast<std::uint64_t>(position) + 1) * 0x9E3779B97F4A7C15U;
     return static_cast<std::uint8_t>((mixed >> 40U) + static_cast<std::uint64_t>(rank) * 37U);
 }
 
-/// Memory that nothing has touched yet, so an output costs nothing until it is written.
+/// Memory that nothing has touched yet. So an output needs no pages until it is written.
 class Bytes {
 public:
     explicit Bytes(std::int64_t count)
@@ -119,7 +120,8 @@ void reducescatter_rows() {
     check_sums("reducescatter", out.data(), mine, before);
 }
 
-/// The number of rows of rank `rank`: one more than of the previous rank, so that the places are uneven.
+/// The number of rows of rank `rank`. Each rank has one row more than the previous rank, so that the offsets are
+/// uneven.
 std::int64_t rows_of(int rank) { return k2Gi + 5 + rank; }
 
 void check_rows_of_all(const char* what, const std::uint8_t* data) {
@@ -152,7 +154,7 @@ void gather_rows() {
     }
 }
 
-/// Nearly all rows go to the last rank.
+/// The last rank gets nearly all rows.
 std::vector<std::int64_t> uneven_splits(std::int64_t rows) {
     std::vector<std::int64_t> splits(static_cast<std::size_t>(size()), 3);
     splits.back() = rows - 3 * (size() - 1);
@@ -181,7 +183,7 @@ void scatter_rows() {
           [](std::int64_t i) { return value_at(0, 3 * rank() + i); });
 }
 
-/// Four bytes for each element. The tensors have more than 2^31 bytes, so a byte offset needs more than 32 bits.
+/// Each element has four bytes. The tensors have more than 2^31 bytes, so a byte offset needs more than 32 bits.
 void grouped_float32() {
     constexpr std::int64_t kEach = (k2Gi + 64) / 4;
     std::vector<float> a(kEach);

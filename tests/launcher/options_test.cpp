@@ -46,7 +46,7 @@ TEST_CASE("the number of processes can be written in all usual ways", "[unit]") 
     CHECK(accepted({"-np", "2", "-np", "4", "p"}).ranks == 4);
 }
 
-TEST_CASE("what follows the program belongs to the program", "[unit]") {
+TEST_CASE("words after the program are arguments of the program", "[unit]") {
     const Options options = accepted({"-np", "2", "prog", "-np", "7", "--dry-run", "--", "--help", "-x"});
     CHECK(options.ranks == 2);
     CHECK_FALSE(options.dry_run);

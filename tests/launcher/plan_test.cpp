@@ -133,7 +133,7 @@ TEST_CASE("the variables of torchrun", "[unit]") {
         CHECK(variable(plan, around, "ROLE_ARN") == "the user's");
         CHECK(says(plan, "MASTER_ADDR, MASTER_PORT: set for each rank"));
     }
-    SECTION("what the user gives, no rank gets otherwise") {
+    SECTION("every rank gets the variables that the user has set, with the user's values") {
         options.exported = {{"RANK", "5"}, {"MASTER_PORT", "4711"}};
         const LaunchPlan plan = planned(options, around);
         const auto rank =
@@ -350,7 +350,7 @@ TEST_CASE("a wrong setting is found before anything starts", "[unit]") {
     CHECK(status.message().find("RUEDA_SLOTS is '9'") != std::string::npos);
 }
 
-TEST_CASE("where output and input go", "[unit]") {
+TEST_CASE("the plan says where the output of the ranks goes, and which rank reads the input", "[unit]") {
     Options options = two_ranks();
     options.no_mpi = true;
     Surroundings around = machine_with_mpi();

@@ -58,7 +58,8 @@ void store(DType dtype, double value, Bytes& elements, std::size_t i) {
     std::memcpy(elements.data() + i * sizeof(bits), &bits, sizeof(bits));
 }
 
-/// The dot product of elements [begin, end): eight lanes, which are added to eight others every 4096 elements.
+/// The dot product of elements [begin, end). It is summed in eight lanes, which are added to eight other lanes every
+/// 4096 elements.
 double dot_of_part(DType dtype, const Bytes& a, const Bytes& b, std::size_t begin, std::size_t end) {
     std::array<double, 8> all{};
     for (std::size_t block = begin; block < end; block += 4096) {
@@ -92,7 +93,7 @@ double dot_of(DType dtype, const Bytes& a, const Bytes& b, std::uint32_t owners,
 
 using Matrix = std::vector<std::vector<double>>;
 
-/// The weights of sources [begin, end) in the vector that they form.
+/// The weights of the sources [begin, end) in the vector into which they are combined.
 struct Node {
     std::size_t begin;
     std::vector<double> weights;
@@ -132,7 +133,7 @@ Node join(const Matrix& dots, Node a, const Node& b) {
     return a;
 }
 
-/// Combines pairs until the number of vectors is a power of two, then combines all in pairs until one is left.
+/// Combines pairs until the number of vectors is a power of two. Then combines all vectors in pairs until one is left.
 template <class T, class Join>
 T by_tree(std::vector<T> items, Join&& combine) {
     std::size_t even = 1;
@@ -195,7 +196,7 @@ Bytes random_gradients(DType dtype, std::size_t count, std::mt19937_64& random) 
     Bytes elements(count * size_of(dtype));
     const bool zeros = random() % 8 == 0;
     const auto nan_at = random() % 16 == 0 ? random() % std::max<std::size_t>(count, 1) : count;
-    // The mean is not zero, so the ranks' values have a part in common and their dot products do not vanish.
+    // The mean is not zero, so the vectors of the ranks have a common part, and their dot products do not vanish.
     std::normal_distribution<double> normal(0.3, 1.0);
     for (std::size_t i = 0; i < count; ++i) {
         const double value = normal(random);

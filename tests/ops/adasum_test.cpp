@@ -32,7 +32,7 @@ Bytes reduced(const Reduction& reduction, const std::vector<const std::byte*>& s
 
 Reduction adasum_of(DType dtype) { return {.dtype = dtype, .op = ReduceOp::adasum}; }
 
-/// The `values`, rounded to the dtype.
+/// Returns the `values`, rounded to the dtype.
 Bytes elements(DType dtype, const std::vector<double>& values) {
     Bytes bytes;
     for (const double value : values) {
@@ -96,8 +96,8 @@ TEST_CASE("adasum is what the pairs of vectors give, up to the rounding of its r
             const auto found = values_of(dtype, reduced(adasum_of(dtype), pointers(sources), 3001));
             for (std::size_t i = 0; i < wanted.size(); ++i) {
                 CAPTURE(name_of(dtype), ranks, i);
-                // The tolerance is relative to the result, or absolute if the result is small compared to the sum's
-                // terms.
+                // The tolerance is relative to the result. If the result is small compared to the terms of the sum, the
+                // tolerance is absolute.
                 REQUIRE(static_cast<double>(found[i]) == Approx(static_cast<double>(wanted[i]))
                                                              .epsilon(tolerance_of(dtype))
                                                              .margin(dtype == DType::float64 ? 1e-13 : 1e-6));
@@ -151,7 +151,7 @@ TEST_CASE("tensors that cancel leave nothing that could explode") {
     const Bytes c = elements(DType::float32, {5, 6, 7, 8});
     CHECK(reduced(adasum_of(DType::float32), pointers({a, opposite}), 4) == elements(DType::float32, {0, 0, 0, 0}));
     CHECK(reduced(adasum_of(DType::float32), pointers({a, opposite, c, c}), 4) == c);
-    // The vectors are almost opposite; the result must still have the size of what remains.
+    // The first two vectors are almost opposite. The result must not become much larger than the vectors.
     for (const double difference : {1e-3, 1e-5, 1e-7, 1e-9, 1e-12, 1e-15}) {
         const Bytes almost = elements(DType::float64, {-1, 2, -3, -0.1 + difference});
         const auto result = values_of(DType::float64, reduced(adasum_of(DType::float64),
@@ -183,7 +183,7 @@ TEST_CASE("NaN and infinity in one tensor make all of the result NaN, but beside
     }
 }
 
-TEST_CASE("where a part is cut into pieces changes no bit of its dot products") {
+TEST_CASE("the dot products of a part do not depend on how it is cut into pieces") {
     std::mt19937_64 random(5);
     for (const DType dtype : kFloats) {
         for (const std::size_t sources : {1U, 2U, 3U, 6U}) {

@@ -37,7 +37,7 @@ inline std::vector<ReduceOp> ops_of(DType dtype) {
 }
 
 /// Memory that begins `shift` bytes after an address aligned to 64. It ends where its allocation ends, so
-/// AddressSanitizer notices an access one byte too far. If wanted, both sides have a margin of canaries.
+/// AddressSanitizer notices an access one byte beyond it. On request, both sides have a margin of canaries.
 class Buffer {
 public:
     Buffer(std::size_t bytes, std::size_t shift, std::size_t margin)
@@ -69,9 +69,9 @@ private:
     std::unique_ptr<std::byte, Delete> memory_;
 };
 
-/// Half of the elements have arbitrary bits (NaNs, infinities, subnormals, extremes). The other half are moderate
-/// numbers, whose sums and products stay finite and show every rounding. For bool, half are false and the others are
-/// any byte.
+/// Returns random elements. Half of the elements have arbitrary bits (NaNs, infinities, subnormals, extremes). The
+/// other half are moderate numbers, whose sums and products stay finite and show every rounding. For bool, half of the
+/// elements are false and the others are any byte.
 inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& random) {
     Bytes bytes(count * size_of(dtype));
     for (std::size_t i = 0; i < count; ++i) {
@@ -96,8 +96,8 @@ inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& ra
     return bytes;
 }
 
-/// Runs `body` once for every SIMD target that this machine and this compiler support; reduce() and copy() use that
-/// target.
+/// Runs `body` once for every SIMD target that this machine and this compiler support. reduce() and copy() use that
+/// target during the run.
 template <class Body>
 void for_each_target(Body body) {
     for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

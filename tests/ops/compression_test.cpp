@@ -50,7 +50,7 @@ std::uint16_t half_at(const Bytes& halves, std::size_t i) {
     return bits;
 }
 
-/// Computes the result in one step from the value, by a search for the nearest number (reference.hpp).
+/// Computes the expected result directly from the value, by a search for the nearest number (reference.hpp).
 Bytes nearest(const Compressed& way, const Bytes& elements) {
     std::vector<std::uint16_t> halves;
     for (std::size_t i = 0; i < elements.size() / size_of(way.dtype); ++i) {
@@ -61,7 +61,7 @@ Bytes nearest(const Compressed& way, const Bytes& elements) {
     return bytes_of(halves);
 }
 
-/// Computes the result from the value with one multiplication.
+/// Computes the expected result from the value with one multiplication.
 Bytes widened(const Compressed& way, const Bytes& halves, double factor = 1.0) {
     std::vector<Bytes> values;
     if (way.dtype == DType::float32) {
@@ -99,7 +99,7 @@ Bytes expanded(const Compressed& way, const Bytes& halves, double factor, std::s
     return {to.data(), to.data() + count * size_of(way.dtype)};
 }
 
-/// The values next to every 16-bit number, and next to every halfway point between two neighbours.
+/// Returns the values next to every 16-bit number, and next to every midpoint between two neighbouring 16-bit numbers.
 Bytes hard_values(const Compressed& way) {
     std::vector<float> narrow;
     std::vector<double> wide;
@@ -149,7 +149,8 @@ TEST_CASE("compression of any bits, of any number of elements, at any place") {
     }
 }
 
-TEST_CASE("what is too large becomes infinite, what is too small a zero with its sign, and NaN one NaN") {
+TEST_CASE(
+    "compression turns too large values into infinity, too small ones into a signed zero, and any NaN into one NaN") {
     const auto of = [](Compression compression, double value) {
         const Bytes narrow = bytes_of(std::vector<float>{static_cast<float>(value)});
         const Bytes wide = bytes_of(std::vector<double>{value});
@@ -177,8 +178,8 @@ TEST_CASE("what is too large becomes infinite, what is too small a zero with its
         CHECK(of(Compression::bf16, std::numeric_limits<double>::infinity()) == 0x7F80);
         CHECK(of(Compression::fp16, -std::numeric_limits<double>::quiet_NaN()) == 0x7E00);
         CHECK(of(Compression::bf16, -std::numeric_limits<double>::quiet_NaN()) == 0x7FC0);
-        // Cases that exist only in double: values beyond float32, and values that are a tie except for bits that
-        // float32 cannot hold.
+        // These cases exist only in double: values beyond the range of float32, and values that would be a tie without
+        // bits that float32 cannot hold.
         const auto of_double = [](Compression compression, double value) {
             return half_at(compressed({DType::float64, compression}, bytes_of(std::vector<double>{value})), 0);
         };

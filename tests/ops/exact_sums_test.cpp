@@ -13,7 +13,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// The words of all sources, added by reduce() itself.
+/// Returns the words of all sources. reduce() itself adds them.
 Bytes sum_of_words(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count) {
     const std::size_t words = count * words_of(reduction.dtype);
     std::vector<Bytes> in_words;

@@ -16,7 +16,7 @@ namespace {
 
 using Sizes = GroupSizes;
 
-/// Combines each group of sources to a partial result, and then the partial results.
+/// Combines each group of sources into a partial result, and then combines the partial results.
 Bytes in_levels(const Reduction& reduction, const std::vector<Bytes>& sources, const Sizes& sizes, std::size_t count) {
     const auto combined = [count](const Reduction& level, const Bytes* from, std::size_t number) {
         std::vector<const std::byte*> pointers;
@@ -60,7 +60,7 @@ TEST_CASE("levels: every dtype and operation, as the definition says", "[levels]
         for (const DType dtype : kDTypes) {
             for (const ReduceOp op : ops_of(dtype)) {
                 for (const bool scaled : {false, dtype != DType::boolean}) {
-                    const std::size_t count = 2077;  // an odd number, for the elements behind the last full vector
+                    const std::size_t count = 2077;  // odd, so that elements remain after the last full vector
                     std::vector<Bytes> sources;
                     for (std::size_t i = 0; i < members; ++i) {
                         sources.push_back(random_elements(dtype, count, random));
@@ -88,7 +88,8 @@ TEST_CASE("levels: an average of float16 that fits does not overflow on the way"
 }
 
 TEST_CASE("levels: the order of the groups shows in the bits", "[levels]") {
-    // (1 + 2^-24) + (2^-24 + 0) in the order of ranks, step by step, is 1: 2^-24 is lost each time.
+    // In rank order, step by step, the sum is 1, because each 2^-24 is lost. In two groups it is 1 + 2^-23, because
+    // (2^-24 + 2^-24) is added at once.
     std::vector<Bytes> sources;
     for (const float value : {1.0F, 0x1p-24F, 0x1p-24F, 0x1p-24F}) {
         Bytes bytes(4);

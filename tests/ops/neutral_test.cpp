@@ -12,8 +12,8 @@
 namespace rueda::ops::test {
 namespace {
 
-/// The neutral source stands before, between and behind the other sources.
-TEST_CASE("who gives neutral elements changes no bit of what the others give") {
+/// The neutral source is placed before, between and after the other sources.
+TEST_CASE("a source of neutral elements changes no bit of the result of the other sources") {
     std::mt19937_64 random(11);
     constexpr std::size_t kCount = 700;
     for (const DType dtype : kDTypes) {

@@ -31,7 +31,7 @@ void append(Bytes& bytes, T value) {
 
 // Integers ------------------------------------------------------------------------------------------------------------
 
-/// x87's long double holds every value of every integer dtype, so the comparison with the limits is exact.
+/// x87's long double represents every value of every integer dtype, so the comparison with the limits is exact.
 template <class T>
 Int128 cut(double value) {
     if (std::isnan(value)) {
@@ -79,7 +79,7 @@ T integer_result(const Reduction& r, const std::vector<Bytes>& sources, std::siz
 
 // True and false ------------------------------------------------------------------------------------------------------
 
-/// Counts how many sources are true.
+/// Counts the sources that are true.
 std::uint8_t boolean_result(const Reduction& r, const std::vector<Bytes>& sources, std::size_t i) {
     std::size_t trues = 0;
     for (const Bytes& source : sources) {
@@ -90,8 +90,8 @@ std::uint8_t boolean_result(const Reduction& r, const std::vector<Bytes>& source
 
 // Floating point ------------------------------------------------------------------------------------------------------
 
-/// A type with at least twice the digits of T plus two: rounding an exact sum or product first to this type and then to
-/// T gives the same as rounding it once.
+/// A type with at least twice as many digits as T, plus two. If an exact sum or product is rounded first to this type
+/// and then to T, the result is the same as with a single rounding to T.
 template <class T>
 using Wider = std::conditional_t<std::is_same_v<T, float>, double, Float128>;
 
@@ -167,7 +167,7 @@ std::uint16_t encode(DType dtype, double value) {
     if (exponent > f.max_exponent) {
         return static_cast<std::uint16_t>(sign + infinity);
     }
-    // Counts in units of the last place, rounded to even. A carry moves into the exponent as it should, up to infinity.
+    // Counts in units of the last place, and rounds to even. A carry correctly moves into the exponent, up to infinity.
     const int rounded = static_cast<int>(std::nearbyint(std::ldexp(magnitude, f.fraction_bits - exponent)));
     return static_cast<std::uint16_t>(sign + (exponent - f.min_exponent) * units + rounded);
 }
@@ -233,7 +233,7 @@ Bytes expected_in_groups(const Reduction& r, const std::vector<Bytes>& sources, 
                          std::size_t count) {
     if (r.dtype != DType::float16 && r.dtype != DType::bfloat16 && r.dtype != DType::float32 &&
         r.dtype != DType::float64) {
-        return expected(r, sources, count);  // integers and bool: the same in any order
+        return expected(r, sources, count);  // for integers and bool, the order of the sources does not matter
     }
     const bool adds = r.op == ReduceOp::sum || r.op == ReduceOp::average;
     const bool small = r.dtype == DType::float16 && adds;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Values computed by hand, in addition to the random ones of reduce_test.cpp.
+// Tests with values that were computed by hand, in addition to the random values of reduce_test.cpp.
 #include <fmt/format.h>
 
 #include <bit>
@@ -16,7 +16,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// Each source has one element, which is repeated so that both vectors and single lanes process it.
+/// Each source has one element. It is repeated so that both vectors and single lanes process it.
 template <class T>
 T reduced(const Reduction& r, const std::vector<T>& elements) {
     constexpr std::size_t kCount = 135;
@@ -54,7 +54,7 @@ TEST_CASE("integer sums wrap, integer averages are exact and truncate toward zer
     CHECK(reduced<std::int8_t>(average_signed, {-128, -127}) == -127);
     CHECK(reduced<std::int8_t>(average_signed, {-1, 0}) == 0);
 
-    // 49 times the reciprocal of 49, rounded, is less than 1.
+    // 49 times the rounded reciprocal of 49 is less than 1.
     const Reduction by_49{.dtype = DType::int32, .op = ReduceOp::average, .divisor = 49};
     CHECK(reduced<std::int32_t>(by_49, {48, 1}) == 1);
     CHECK(reduced<std::int32_t>(by_49, {-48, -1}) == -1);
@@ -76,7 +76,7 @@ TEST_CASE("integer scale factors multiply in double and truncate twice") {
     const Reduction after{.dtype = DType::int32, .op = ReduceOp::sum, .postscale = 0.5};
     CHECK(reduced<std::int32_t>(after, {3, 6}) == 4);
     const Reduction average{.dtype = DType::int32, .op = ReduceOp::average, .postscale = 3.0, .divisor = 2};
-    CHECK(reduced<std::int32_t>(average, {3, 0}) == 4);  // 4.5 truncated once, not 3 times a truncated 1
+    CHECK(reduced<std::int32_t>(average, {3, 0}) == 4);  // 4.5 is truncated once; truncating first would give 3 times 1
     const Reduction large{.dtype = DType::int64, .op = ReduceOp::max, .prescale = 1e300};
     CHECK(reduced<std::int64_t>(large, {1, 2}) == std::numeric_limits<std::int64_t>::max());
     const Reduction nothing{.dtype = DType::uint8, .op = ReduceOp::max, .prescale = NAN};
@@ -182,7 +182,8 @@ TEST_CASE("zeros, infinities and NaNs on every target") {
                 CHECK(bits_of(reduced<float>(r, {negative_nan, nan})) == 0x7FC00000u);
             }
         }
-        // Subnormals are kept: twice half of the smallest normal number, and the smallest number of all.
+        // Subnormals are not flushed to zero: here are twice half of the smallest normal number, and the smallest
+        // number of all.
         CHECK(bits_of(reduced<float>(sum, {std::bit_cast<float>(0x00400000u), std::bit_cast<float>(0x00400000u)})) ==
               0x00800000u);
         CHECK(bits_of(reduced<float>(sum, {std::bit_cast<float>(1u), std::bit_cast<float>(1u)})) == 2u);
@@ -191,7 +192,7 @@ TEST_CASE("zeros, infinities and NaNs on every target") {
 
 TEST_CASE("float32 keeps rank order and multiplies once for an average") {
     const Reduction sum{.op = ReduceOp::sum};
-    const float big = 16777216.0f;  // 2^24: adding one more has no effect
+    const float big = 16777216.0f;  // 2^24; adding 1 to it has no effect
     CHECK(reduced<float>(sum, {big, 1.0f, 1.0f}) == big);
     CHECK(reduced<float>(sum, {1.0f, 1.0f, big}) == big + 2.0f);
     const Reduction average{.op = ReduceOp::average, .divisor = 3};
@@ -205,8 +206,8 @@ TEST_CASE("16-bit sums are rounded once, at the end") {
     const Reduction sum_b{.dtype = DType::bfloat16, .op = ReduceOp::sum};
     for_each_target([&](std::int64_t /*target*/) {
         INFO(simd_target());
-        // float16 cannot represent 2048 + 1, but it can represent 2048 + 1 + 1; rounding after the first addition would
-        // lose it.
+        // float16 cannot represent 2048 + 1, but it can represent 2048 + 1 + 1. If the sum were rounded after the first
+        // addition, the result would be 2048.
         CHECK(reduced<std::uint16_t>(sum16, {0x6800, 0x3C00, 0x3C00}) == 0x6801);
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);  // 65504 + 65504 is infinite
         // intermediate sums are float32: 65504 + 65504 − 65504 is 65504
@@ -238,8 +239,8 @@ TEST_CASE("every float16 and bfloat16 pattern survives, and every float32 step b
         const std::vector<Bytes> one = {as_bytes(patterns)};
         const std::vector<Bytes> both = {as_bytes(patterns), as_bytes(neighbours)};
         const Reduction identity{.dtype = dtype, .op = ReduceOp::sum};
-        // Halfway between neighbours there are ties; values slightly off decide in one direction; 2^-9 reaches the
-        // subnormals.
+        // With the factor 0.5, the results are halfway between neighbours, which are ties. Slightly different factors
+        // decide the rounding in one direction. Factors with 2^-9 reach the subnormals.
         std::vector<Reduction> means;
         for (const double factor : {0.5, 0.5000001, 0.4999999, 0.5 / 512, 0.3 / 512, 0.7}) {
             means.push_back({.dtype = dtype, .op = ReduceOp::sum, .postscale = factor});

@@ -15,7 +15,8 @@ checked=0
 failures=0
 
 compile() { # compiler language standard header
-    # ISO C requires a declaration in every file, and a header of macros has none. So the last line is one.
+    # ISO C requires a declaration in every file, but a header may contain only macros. So the last line is a
+    # declaration.
     printf '#include "%s"\n#include "%s"\ntypedef int end_of_file;\n' "$4" "$4" | "$1" -x "$2" -std="$3" "${strict[@]}" - || {
         echo "$4 does not compile by itself as $3 with $1"
         failures=$((failures + 1))
@@ -39,5 +40,5 @@ while IFS= read -r header; do
     compile "$cxx" c++ c++20 "$header"
 done < <(find rueda -name '*.h' -o -name '*.hpp' | sort)
 echo "$checked compilations, $failures failed"
-# rueda.h alone counts as two: as C and as C++.
+# rueda.h counts as two headers, because it is compiled as C and as C++.
 ((failures == 0 && checked >= 2))

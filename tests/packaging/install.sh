@@ -13,8 +13,8 @@ for file in "$3/librueda.so" "$3/librueda.so.$RUEDA_VERSION" "$3/cmake/Rueda/Rue
     [[ -e $file ]] || { echo "$file is not installed"; exit 1; }
 done
 [[ -n $(find share -name LICENSE) ]] || { echo "LICENSE is not installed"; exit 1; }
-# A file of the package that contains the name of the build folder or of the first prefix would work on this machine
-# only.
+# If a file of the package contained the name of the build folder or of the first prefix, the package would work only on
+# this machine.
 if grep -rIlF -e "$1" -e "$2/first" .; then
     echo "the files above name folders of the build"
     exit 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""outside.py LIBRARY: computes the sum of rank + 1 over the ranks with the C interface, in a Python without the package
-rueda."""
+"""outside.py LIBRARY: uses the C interface from a Python without the package rueda, and computes the sum of rank + 1
+over the ranks."""
 
 import ctypes
 import sys
@@ -38,7 +38,7 @@ value = (ctypes.c_double * 1)((rank.value + 1) * size.value)
 shape = (ctypes.c_int64 * 1)(1)
 tensor = Tensor(ctypes.addressof(value), shape, 1, FLOAT64)
 call("rueda_allreduce", b"sum", ctypes.byref(tensor), ctypes.byref(tensor), None)
-# A failure inside the library becomes a status and a text.
+# A failure inside the library must become a status and a text.
 if library.rueda_allreduce(None, None, None, None) == 0 or not library.rueda_last_error():
     raise SystemExit("rueda_allreduce without a tensor did not fail")
 print(f"rank {rank.value} of {size.value}: {value[0]}", flush=True)

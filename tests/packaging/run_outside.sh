@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
 # run_outside PREFIX LIBDIR PROGRAM: runs the program alone, then with two processes under the installed launcher. If
-# the MPI plugin was installed, it also runs under mpirun; librueda.so finds the plugin beside itself. The sum of rank +
-# 1 over the ranks is 1 and 3.
+# the MPI plugin was installed, it also runs the program under mpirun; librueda.so finds the plugin in its own folder.
+# The sum of rank + 1 over the ranks is 1 for one process, and 3 for two.
 run_outside() {
     local alone
     unset RUEDA_MPI_PLUGIN

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
-/* A job of one rank runs an operation a number of times, inside the function measured(), and checks the results.
+/* A job of one rank that runs an operation several times, inside the function measured(), and checks the results.
  * Usage: enqueue_to_complete slot|name|asynchronous ROUNDS */
 #include <rueda/rueda.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kTensors = 161 }; /* as many as ResNet-50 has gradients */
+enum { kTensors = 161 }; /* the number of gradients of ResNet-50 */
 
 static float values[kTensors];
 static char names[kTensors][32];
@@ -26,7 +26,7 @@ static rueda_tensor view(float* value) {
     return tensor;
 }
 
-/* callgrind finds the function by this name, and counts what happens inside. */
+/* callgrind finds the function by this name, and counts the instructions inside it. */
 __attribute__((noinline)) void measured(const char* how, rueda_options* options, int rounds) {
     if (strcmp(how, "asynchronous") == 0) {
         for (int i = 0; i < rounds; ++i) {
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     if (strcmp(argv[1], "slot") == 0) {
         require(rueda_slot_create(names[0], &options.slot));
     }
-    /* The first use of a name is negotiated in full. From the second use on, each round costs the same. */
+    /* The first use of a name needs a full negotiation. From the second use on, each round costs the same. */
     measured(argv[1], &options, 2);
     for (int k = 0; k < kTensors; ++k) {
         values[k] = 1024.0F;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Notices if an operation becomes more expensive: callgrind counts its instructions from enqueue to completion.
+"""Detects if an operation becomes more expensive. callgrind counts the instructions of an operation from enqueue to
+completion.
 
-Compares two runs that differ only in the number of rounds, so that everything that happens once drops out. The limits
-are the counts of a build with g++ 12 and the checks of the preset "ci", plus one seventh for other compilers and
-processors. A change that makes an operation more expensive raises the limit here and gives the reason. VALGRIND and
-PROGRAM name the programs.
+Compares two runs that differ only in the number of rounds. So the cost of everything that happens once cancels out. The
+limits are the counts of a build with g++ 12 and the checks of the preset "ci", plus one seventh for other compilers and
+processors. If a change makes an operation more expensive, it must raise the limit here and give the reason. The
+environment variables VALGRIND and PROGRAM name the programs.
 """
 
 import os
@@ -19,14 +20,14 @@ PROGRAM = os.environ["PROGRAM"]
 VALGRIND = os.environ["VALGRIND"]
 TENSORS = 161
 
-# Instructions for one operation on one float32 of one rank. An asynchronous operation includes about a hundred for
-# compression, completion callbacks and messages, which it has to look for. On a busy machine there are about fifty
-# more, because either the background thread or the caller may complete the operation. Stall reports need notes of each
-# step of the negotiation and of the last finished operation: about 20 instructions for a blocking operation, and about
-# 120 for an asynchronous one (2,963 were counted).
+# The limits: instructions for one operation on one float32 of one rank. An asynchronous operation includes about a
+# hundred instructions that check for compression, completion callbacks and messages. On a busy machine it takes about
+# fifty more, because either the background thread or the caller may complete the operation. For stall reports, Rueda
+# notes each step of the negotiation and the last finished operation: this takes about 20 instructions for a blocking
+# operation, and about 120 for an asynchronous one (2,963 were counted).
 LIMITS = {"slot": 1680, "name": 1850, "asynchronous": 3100}
-# The count varies by some hundred instructions if other tests run at the same time. The least of a few runs is what the
-# code needs.
+# If other tests run at the same time, the count varies by some hundred instructions. The lowest count of a few runs is
+# what the code needs.
 RUNS = 4
 
 

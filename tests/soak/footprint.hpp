@@ -9,7 +9,7 @@ namespace rueda::tests {
 
 /// The resources that this process has now.
 struct Footprint {
-    std::uint64_t private_bytes = 0;  ///< resident, not shared with other processes
+    std::uint64_t private_bytes = 0;  ///< resident memory that is not shared with other processes
     std::uint64_t shared_bytes = 0;   ///< resident pages of the arena and other shared memory
     std::uint64_t threads = 0;
     std::uint64_t files = 0;  ///< open descriptors

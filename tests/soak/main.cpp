@@ -25,14 +25,13 @@ namespace rueda::tests {
 namespace {
 
 constexpr int kOperations = 60;     ///< operations of each thread in each round
-constexpr std::size_t kWindow = 8;  ///< operations of a thread that are in progress
+constexpr std::size_t kWindow = 8;  ///< operations of a thread that are in progress at a time
 constexpr std::size_t kSets = 3;    ///< in addition to the world
-/// A job can add 7999 sets in its life. With four ranks this number is reached after half an hour; from then on the
-/// last sets stay.
+/// A job can add 7999 sets in its life. With four ranks, this number is reached after half an hour. From then on, the
+/// last sets stay until the end.
 constexpr std::size_t kMostSets = 7500;
-constexpr std::uint32_t kJoinsEach = 4;  ///< one of this many rounds has joins
-constexpr int kNames = 40;               ///< names of each thread; each name is used with changing metadata, again and
-                                         ///< again
+constexpr std::uint32_t kJoinsEach = 4;  ///< one in this many rounds has joins
+constexpr int kNames = 40;               ///< names of each thread; each is used again and again, with changing metadata
 
 struct Plan {
     double seconds = 3;
@@ -56,7 +55,8 @@ Members members_of(ProcessSet set) {
     return members;
 }
 
-/// One thread of a rank in one round. All ranks draw the same operations, but each pauses for different times.
+/// Runs one thread of a rank in one round. All ranks draw the same operations, but each rank pauses for different
+/// times.
 class Worker {
 public:
     Worker(std::uint32_t seed, int thread, const std::vector<Members>& sets)
@@ -126,7 +126,7 @@ private:
     std::deque<UnderWay> under_way_;
 };
 
-/// The world, and some new sets.
+/// Returns the world and some new sets.
 std::vector<Members> add_sets(std::uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<Members> sets = {members_of(world())};
@@ -141,17 +141,17 @@ void remove_sets(const std::vector<Members>& sets) {
     }
 }
 
-/// All threads work in all sets.
+/// Every thread works in every set.
 void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
-    std::vector<std::jthread> running;  // they are joined even if a thread cannot be started
+    std::vector<std::jthread> running;  // joins the threads even if one of them cannot be started
     for (int thread = 0; thread < threads; ++thread) {
         workers.push_back(std::make_unique<Worker>(seed, thread, sets));
         running.emplace_back([worker = workers.back().get()] { worker->run(); });
     }
 }
 
-/// Ranks have different numbers of allreduces. A rank that has none left joins, and contributes nothing.
+/// The ranks have different numbers of allreduces. A rank that has no allreduce left joins, and contributes nothing.
 void run_joins(std::uint32_t seed) {
     std::mt19937 common(seed);
     std::vector<int> counts;
@@ -203,8 +203,8 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    /// At first, each round has sets of its own. Later the sets stay for a second, because the number of sets that a
-    /// job can add is limited.
+    /// At first, each round has its own sets. Later each set stays for a second, because the number of sets that a job
+    /// can add is limited.
     static constexpr std::uint32_t kEachRound = 500;
 
     Clock::time_point end_;
@@ -214,9 +214,9 @@ private:
     bool new_sets_ = true;
 };
 
-/// Checks that nothing grows from the second third of the rounds to the last third. It compares the least of several
-/// measurements, because threads allocate at any time. It measures between two draws of sets, when only the world
-/// exists: the number of sets that a rank belongs to is random, and each set has memory of its own.
+/// Checks that nothing grows between the second third of the rounds and the last third. It compares the lowest of
+/// several measurements, because threads allocate memory at any time. It measures between two draws of sets, when only
+/// the world exists: the number of sets to which a rank belongs is random, and each set has its own memory.
 class Growth {
 public:
     void add(std::uint32_t round, const Footprint& footprint) { all_.push_back({round, footprint}); }
@@ -235,19 +235,20 @@ public:
     }
 
 private:
-    /// In fewer rounds, first uses need more memory than a leak would: new names, larger tensors, parts of the arena.
+    /// With fewer rounds, the memory that is used for the first time (new names, larger tensors, parts of the arena)
+    /// would be more than a leak.
     static constexpr std::uint32_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
-    /// For a long time, pages of the arena are touched for the first time although the arena does not grow. With four
-    /// ranks, 13, 16 and 18 MiB were resident after 1,000, 2,000 and 14,000 rounds. A leak of one cache line for each
-    /// operation is more than that.
+    /// Even without a leak, more pages of the arena are touched for the first time during many rounds. With four ranks,
+    /// 13, 16 and 18 MiB were resident after 1,000, 2,000 and 14,000 rounds. A leak of one cache line for each
+    /// operation would be more than that.
     static constexpr std::uint64_t kSharedSlack = 4 << 20;
 
     struct Measured {
         std::uint32_t round = 0;
         Footprint footprint;
     };
-    /// The least footprint in the rounds [begin, end). One round in three is measured.
+    /// Returns the lowest footprint in the rounds [begin, end). One round in three is measured.
     [[nodiscard]] Footprint least(std::uint32_t begin, std::uint32_t end) const {
         Footprint least = all_.back().footprint;
         for (const Measured& one : all_) {
@@ -316,8 +317,8 @@ Plan plan_from(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        // Threads share the arenas of malloc at random, and each arena keeps free fragments (mallopt(3)). These are no
-        // leak, but grow for a long time. So there is only one arena.
+        // Threads share the arenas of malloc at random, and each arena keeps free fragments (mallopt(3)). These
+        // fragments are no leak, but they grow for a long time. So the program uses only one arena.
         ::mallopt(M_ARENA_MAX, 1);
         const rueda::tests::Plan plan = rueda::tests::plan_from(argc, argv);
         rueda::init();

@@ -27,14 +27,14 @@ std::uint16_t half_of(int value) {
 int value_of_half(std::uint16_t bits) {
     return bits == 0 ? 0 : static_cast<int>(std::ldexp((bits & 0x3FF) | 0x400, (bits >> 10) - 25));
 }
-/// The upper half of a float32.
+/// Returns the upper half of a float32.
 std::uint16_t bfloat16_of(int value) {
     return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16U);
 }
 int value_of_bfloat16(std::uint16_t bits) { return static_cast<int>(std::bit_cast<float>(std::uint32_t{bits} << 16U)); }
 
-/// Element `index`, which has to be a small whole number that is not negative. Any other value cannot be a result of
-/// these inputs.
+/// Returns element `index`, which has to be a small whole number that is not negative. These inputs cannot give any
+/// other result.
 template <class T>
 int get(const void* data, std::size_t index) {
     return static_cast<int>(static_cast<const T*>(data)[index]);
@@ -82,7 +82,7 @@ std::uint64_t bits_of(DType dtype, int value) {
         case DType::float64:
             return std::bit_cast<std::uint64_t>(static_cast<double>(value));
         default:
-            return static_cast<std::uint64_t>(value);  // assumes that the lowest bytes come first
+            return static_cast<std::uint64_t>(value);  // assumes a little-endian machine
     }
 }
 static_assert(std::endian::native == std::endian::little);
@@ -118,8 +118,8 @@ RunningOperation::Tensor RunningOperation::input(std::int64_t rows, bool residen
     return tensor;
 }
 
-/// Values for Adasum. In some draws all members have the same values, so the result is their average. In the others
-/// each element is not zero on one member only, so the vectors are orthogonal and the result is their sum.
+/// Returns values for Adasum. In some draws all members have the same values, so the result is their average. In the
+/// other draws, each element is nonzero on one member only, so the vectors are orthogonal and the result is their sum.
 int RunningOperation::value(int member, std::int64_t index) const {
     if (draw_.kind == Kind::adasum) {
         const bool is_own = draw_.salt % 2 == 0 || index % members() == member;
@@ -206,14 +206,15 @@ void RunningOperation::start_group(bool resident) {
                                       {.op = draw_.op, .process_set = members_.set, .compression = draw_.compression});
 }
 
-/// The last member has one row more than the others.
+/// The last member has one row more than each of the others.
 void RunningOperation::start_mismatch() {
     const bool differs = members_.position == members() - 1;
     tensors_.push_back(input(draw_.rows + (differs ? 1 : 0), false));
     handle_ = allreduce_async(name_, view(tensors_[0]), {.op = draw_.op, .process_set = members_.set});
 }
 
-/// The number of rows between two members depends on both of them, so each member knows what all others send.
+/// The number of rows that one member sends to another depends on both members, so each member can compute what all
+/// others send.
 std::vector<std::int64_t> RunningOperation::splits_of(int member) const {
     std::vector<std::int64_t> splits;
     for (int to = 0; to < members(); ++to) {
@@ -232,7 +233,7 @@ void RunningOperation::start_alltoall() {
     handle_ = alltoall_async(name_, view(tensors_[0]), splits, {.process_set = members_.set});
 }
 
-/// For each member the root has the rows that it would send to it in an alltoall.
+/// For each member, the root has the rows that it would send to this member in an alltoall.
 void RunningOperation::start_scatter() {
     const bool is_root = root() == members_.ranks[static_cast<std::size_t>(members_.position)];
     const std::vector<std::int64_t> splits = splits_of(members_.position);
@@ -244,7 +245,7 @@ void RunningOperation::start_message(bool resident) {
     const Options options{.process_set = members_.set};
     tensors_.push_back(input(draw_.rows, resident));
     tensors_.push_back(make({draw_.rows, draw_.columns}, !resident));
-    const int from = draw_.salt % 3 == 0 ? any_peer : neighbour(-1);  // no other message has this tag
+    const int from = draw_.salt % 3 == 0 ? any_peer : neighbour(-1);  // no other message uses this tag
     handle_ = receive_async(view(tensors_[1]), from, tag_, options);
     sent_ = send_async(view(tensors_[0]), neighbour(1), tag_, options);
 }

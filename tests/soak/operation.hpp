@@ -12,18 +12,18 @@
 
 namespace rueda::tests {
 
-/// The members that do an operation, and the position of this rank among them.
+/// The members that run an operation, and the position of this rank among them.
 struct Members {
     ProcessSet set;
     std::vector<std::int32_t> ranks;  ///< ranks of the job, ascending
-    int position = -1;                ///< the position of this rank; -1 if it is no member
+    int position = -1;                ///< the position of this rank, or -1 if it is no member
 };
 
 /// An operation in progress, with its memory and its expected result.
 class RunningOperation {
 public:
-    /// Starts the operation. If the draw is a blocking one, the operation is done when this returns. `tag` is for a
-    /// message; no other message in progress in the set has it.
+    /// Starts the operation. If the draw says that the operation is blocking, it is done when this function returns.
+    /// `tag` is the tag of a message; no other message in progress in the set uses it.
     RunningOperation(const Draw& draw, const Members& members, const std::string& name, std::int32_t tag,
                      bool resident);
 
@@ -78,7 +78,7 @@ private:
     std::int32_t tag_;
     std::vector<Tensor> tensors_;
     Handle handle_;
-    Handle sent_;                ///< the handle of a message's send; handle_ is that of its receive
+    Handle sent_;                ///< the handle of the send, if this is a message; handle_ is that of its receive
     bool has_finished_ = false;  ///< the operation was a blocking call, and handle_ is empty
 };
 

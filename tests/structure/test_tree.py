@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The tree follows its rules, and the rules find a violation."""
+"""Checks that the tree follows its rules, and that the rules detect violations."""
 
 import os
 import pathlib

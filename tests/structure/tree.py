@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The rules of the source tree, as functions that take a text and return complaints."""
+"""The rules of the source tree. Each rule is a function that takes a text and returns complaints."""
 
 import os
 import pathlib
 import re
 
-# Files of a room may include files of the same room, of the rooms listed here, and the public headers.
+# The rooms that each room may include. Files of a room may also include files of the same room, and the public headers.
 ROOMS = {
     "base": set(),
     "ops": {"base"},
@@ -19,8 +19,8 @@ ROOMS = {
     "examples": set(),
 }
 
-# The folders of each room, from the bottom to the top. A folder may include the folders before it. "" stands for the
-# files of the room itself.
+# The folders of each room, from the bottom to the top. A folder may include the folders that are listed before it. ""
+# stands for the files in the room's own folder.
 LAYERS = {
     "base": ["", "settings", "shared_memory", "system"],
     "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
@@ -56,7 +56,7 @@ LAYERS = {
         "",
     ],
 }
-# Pairs of folders that must not include each other, although one of them comes first in the list above.
+# Pairs of folders that must not include each other, although the list above would allow it.
 STRANGERS = {("collectives/mpi", "collectives/host"), ("launcher/start", "launcher/doctor")}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -66,7 +66,7 @@ SPDX = ("SPDX-License-Identifier: Apache-2.0", "SPDX-FileCopyrightText: ")
 
 
 def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
-    """The files of the tree, with paths relative to it, without hidden folders and build folders."""
+    """Returns the files of the tree, with paths relative to the tree. Leaves out hidden folders and build folders."""
     found = []
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not re.match(r"^(\..*|build(-.*)?|__pycache__|digits-run)$", name)]
@@ -75,7 +75,7 @@ def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
 
 
 def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[str]:
-    """The errors in the includes of one file. `exists` tells whether a path of the tree exists."""
+    """Returns the errors in the includes of one file. `exists` tells whether a path of the tree exists."""
     room = path.parts[0]
     if room not in ROOMS:
         return []
@@ -99,7 +99,7 @@ def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[s
 
 
 def is_below(lower: pathlib.PurePosixPath, upper: pathlib.PurePosixPath) -> bool:
-    """Whether files of folder `upper` may include files of folder `lower` of the same room."""
+    """Returns whether files of folder `upper` may include files of folder `lower` in the same room."""
     room = upper.parts[0]
     if lower == upper or room not in LAYERS:
         return True
@@ -118,7 +118,8 @@ def allowed(room: str) -> str:
 
 
 def has_spdx(text: str) -> bool:
-    """Whether both lines are at the top. A #! line or the beginning of a comment may come first."""
+    """Returns whether both lines are at the top of the file. A #! line or the beginning of a comment may come before
+    them."""
     return all(any(line in head for head in text.splitlines()[:6]) for line in SPDX)
 
 

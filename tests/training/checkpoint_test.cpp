@@ -68,8 +68,7 @@ TEST_CASE("a checkpoint is the bytes that the format prescribes", "[training]") 
     const Folder folder;
     std::vector<std::uint8_t> values = {7, 8};
     write_checkpoint(folder.file("m"), std::vector<NamedTensor>{{"a", TensorView(values)}}, {{"k", "v"}});
-    // The checksums were computed with Python's ctypes and libxxhash, following the description in
-    // training/safetensors.hpp.
+    // The checksums were computed with libxxhash from Python (ctypes), as described in training/safetensors.hpp.
     const std::string header =
         R"({"__metadata__":{"k":"v","rueda.checksums":"rueda:xxh3-64 491bd9b31fd64574 837b2932ca9cdc1b"},)"
         R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
@@ -78,7 +77,7 @@ TEST_CASE("a checkpoint is the bytes that the format prescribes", "[training]") 
     CHECK(bytes_of(folder.file("m")) == length + header + padding + "\x07\x08");
 }
 
-/// The error of reading the file as the model's checkpoint; "" if there is none.
+/// Reads the file as the model's checkpoint. Returns the text of the error, or "" if there is none.
 std::string failure_of_reading(const std::filesystem::path& path, Model& model) {
     try {
         Checkpoint(path).read(model.tensors());
@@ -114,7 +113,7 @@ TEST_CASE("every flipped bit of a checkpoint is an error", "[training]") {
 
 TEST_CASE("large tensors have their checksums, and the error names the tensor and both sums", "[training]") {
     const Folder folder;
-    std::vector<float> large(300000);  // fills several pieces, and a part of one
+    std::vector<float> large(300000);  // fills several pieces, and part of a further piece
     std::iota(large.begin(), large.end(), 0.0F);
     std::vector<double> none;
     const std::vector<NamedTensor> tensors = {{"large", TensorView(large)}, {"none", TensorView(none)}};
@@ -233,7 +232,7 @@ TEST_CASE("a path that cannot be written is named with reason and advice", "[tra
     CHECK_FALSE(std::filesystem::exists(folder.file("folder.partial")));
 }
 
-/// Runs `body` in a child. Returns its exit status, or the negative number of the signal that ended it.
+/// Runs `body` in a child. Returns the exit status of the child, or the negative number of the signal that ended it.
 template <class Body>
 int in_child(Body&& body) {
     const pid_t child = ::fork();
@@ -250,7 +249,8 @@ TEST_CASE("running out of room leaves the last checkpoint intact", "[training]")
     Model model;
     write_checkpoint(folder.file("m"), model.tensors());
     const std::string before = bytes_of(folder.file("m"));
-    // A limit on the size of files acts like a full disk. The same call fails at the same place, for any user.
+    // A limit on the size of files has the same effect as a full disk: the same call fails at the same place. It works
+    // for any user.
     const int status = in_child([&] {
         std::signal(SIGXFSZ, SIG_IGN);
         const rlimit small{100, 100};
@@ -278,7 +278,7 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         REQUIRE(::pipe(ready) == 0);
         const pid_t child = ::fork();
         if (child == 0) {
-            // The signal ends this loop. The bound only prevents a broken test from running on.
+            // The signal ends this loop. The bound only prevents an endless run if the test is broken.
             for (std::int32_t version = 1; version < 100000; ++version) {
                 std::fill(values.begin(), values.end(), version);
                 write_checkpoint(folder.file("m"), tensors, {{"version", std::to_string(version)}});
@@ -290,7 +290,7 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         }
         char byte = 0;
         REQUIRE(::read(ready[0], &byte, 1) == 1);
-        ::usleep(round * 53);  // not synchronisation: interrupts the saving at another place each time
+        ::usleep(round * 53);  // not for synchronisation: it interrupts the save at another place each time
         ::kill(child, SIGKILL);
         REQUIRE(::waitpid(child, nullptr, 0) == child);
         ::close(ready[0]);
@@ -302,7 +302,7 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         const std::int32_t version = std::stoi(checkpoint.metadata().at("version"));
         REQUIRE(std::count(values.begin(), values.end(), version) == 100000);
     }
-    CHECK(partial_files > 0);  // otherwise the test has never interrupted a save in the middle
+    CHECK(partial_files > 0);  // otherwise no save was interrupted in the middle
     write_checkpoint(folder.file("m"), tensors);
     CHECK_FALSE(std::filesystem::exists(folder.file("m.partial")));
 }

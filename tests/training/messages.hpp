@@ -8,7 +8,8 @@
 
 namespace rueda::training::test {
 
-/// Returns the text with which `body` throws exactly an Expected. Otherwise returns what it did instead.
+/// If `body` throws exactly an Expected, returns the text of the exception. Otherwise returns a text that says what
+/// `body` did instead.
 template <class Expected, class Body>
 std::string message_of(Body&& body) {
     try {

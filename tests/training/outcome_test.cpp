@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How the end of a body is encoded, and the rejection of bytes that no working rank sends.
+// Tests how the end of a body is encoded, and that bytes which no working rank sends are rejected.
 #include "training/outcome.hpp"
 
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ TEST_CASE("an outcome moves nobody's terminal") {
     CHECK(told(Status(ErrorCode::aborted, "a\x1b[2Jb\x7f\r")).message() == "a?[2Jb??");
 }
 
-TEST_CASE("what is no outcome is refused") {
+TEST_CASE("bytes that are no outcome are refused") {
     CHECK(decode_outcome({}, 2).message() == "rank 2 sent 0 bytes about how it ended; 4008 were expected");
     const std::string limits = "; expected a code from 0 to 9 and up to 4000 bytes, none with 0";
     CHECK(refused([](OutcomeBytes& b) { put(b, 0, 10); }) == "rank 2 sent error code 10 with 4 bytes of text" + limits);

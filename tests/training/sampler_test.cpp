@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 using test::message_of;
 using Indices = std::vector<std::int64_t>;
 
-/// A global batch as all `size` ranks together see it, in rank order.
+/// Returns a global batch, which is the batches of all `size` ranks in rank order.
 Indices gathered(SamplerOptions options, int size, std::int64_t epoch, std::int64_t batch) {
     Indices all;
     options.size = size;
@@ -30,8 +30,8 @@ Indices gathered(SamplerOptions options, int size, std::int64_t epoch, std::int6
     return all;
 }
 
-// The values come from an implementation of the published algorithms in Python. It was checked against the published
-// outputs of splitmix64 (seed 1234567) and xoshiro256** (state 1, 2, 3, 4).
+// The values come from an implementation of the published algorithms in Python. This implementation was checked against
+// the published outputs of splitmix64 (seed 1234567) and xoshiro256** (state 1, 2, 3, 4).
 TEST_CASE("random numbers are those of xoshiro256** on every platform", "[training]") {
     Random random(1);
     CHECK(random.next() == 0xee127fe613436e33);

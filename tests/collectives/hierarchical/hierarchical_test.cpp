@@ -387,7 +387,7 @@ std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
     return communicators[1]->failed().message();
 }
 
-TEST_CASE("how much the others say that they have is compared with what they said before", "[unit]") {
+TEST_CASE("the sizes that other ranks send are compared with the sizes that they announced", "[unit]") {
     CHECK(end_of_alltoall(2, 0) == "done");
     CHECK(end_of_alltoall(1, 0) == "rank 0 of the process set says that it has 8 bytes for rank 1; expected 16");
     CHECK(end_of_alltoall(3, 0) == "rank 0 of the process set says that it has 24 bytes for rank 1; expected 16");

@@ -40,7 +40,7 @@ TEST_CASE("addresses are kept for the next one", "[unit]") {
     munmap(first, 2 * 4096);
 }
 
-TEST_CASE("of two ranges the larger is kept", "[unit]") {
+TEST_CASE("the reserve keeps the larger of two ranges", "[unit]") {
     const bool larger_first = GENERATE(false, true);
     std::byte* const small = map_some(4096);
     std::byte* const large = map_some(kMany);

@@ -131,7 +131,7 @@ TEST_CASE("threads share memory by each of the ways", "[threads]") {
     }
 }
 
-TEST_CASE("where nothing works, all ranks get the same message with every way's reason", "[processes]") {
+TEST_CASE("if no way of sharing works, all ranks get the same message with the reason of each way", "[processes]") {
     const auto ends = share_among_processes(3, kNone);
     CHECK_THAT(ends[0], Catch::StartsWith("Unsupported: rank 1 cannot share memory with the ranks of its host"));
     for (const char* const way : {"socket: ", "/proc: "}) {

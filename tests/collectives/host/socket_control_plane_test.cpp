@@ -125,7 +125,7 @@ TEST_CASE("if one rank knows that the start must fail, it ends at once on every 
     CHECK((ends[0] + ends[1]).find("rank 2 is gone, says") != std::string::npos);
 }
 
-TEST_CASE("so does an operation, and what has come counts first", "[processes]") {
+TEST_CASE("if one rank knows that an operation must fail, it ends on every rank that waits", "[processes]") {
     const std::string name = tests::fresh_socket_name();
     const auto ends = run_processes(2, [&](int rank) {
         SocketControlPlaneOptions options = options_for(name, rank, 2);

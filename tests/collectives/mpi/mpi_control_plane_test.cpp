@@ -27,7 +27,7 @@ MpiControlPlaneOptions in_time(std::chrono::milliseconds timeout, MpiFinalize fi
     return {timeout, finalize};
 }
 
-TEST_CASE("who initialises MPI finalises it", "[unit]") {
+TEST_CASE("a control plane that initialised MPI also finalises it", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
     REQUIRE(opened.is_ok());

@@ -167,7 +167,7 @@ TEST_CASE("a receive that a message is coming into cannot be taken back", "[unit
     CHECK(pair.b.mpi->requests() == 1);
 }
 
-TEST_CASE("what is still posted at the end is cancelled before the communicator goes", "[unit]") {
+TEST_CASE("receives that are posted at the end are cancelled before the communicator is freed", "[unit]") {
     const Pair pair;
     Bytes rooms(20);
     static_cast<void>(pair.b.transport().receive(0, Channel::data, std::span(rooms).first(10)).value());
@@ -177,7 +177,7 @@ TEST_CASE("what is still posted at the end is cancelled before the communicator 
     CHECK(pair.b.mpi->requests() == 0);
 }
 
-TEST_CASE("what was sent to a rank comes before the end, asked for or not", "[unit]") {
+TEST_CASE("all messages to a rank arrive before the end, even if no receive waits for them", "[unit]") {
     const Pair pair;
     Bytes room(10);
     static_cast<void>(pair.b.transport().receive(0, Channel::control, room).value());
@@ -229,7 +229,7 @@ TEST_CASE("a message that does not come makes the end a failure", "[unit]") {
     CHECK(pair.b.mpi->diary.empty());
 }
 
-TEST_CASE("what was sent leaves before the end, or the end is a failure", "[unit]") {
+TEST_CASE("sent messages leave before the end; otherwise the end is a failure", "[unit]") {
     const Pair pair;
     static_cast<void>(pair.a.transport().send(1, Channel::data, pattern(3, 1)).value());
     SECTION("it leaves") {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// Two ranks of this process. The first one watches.
+/// Two ranks, both in this process.
 struct Job {
     Members set{{.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -77,7 +77,7 @@ TEST_CASE("a batch that gets done is not reported, and the lowest rank that wait
     job.beat(1, 140 * kSecond);
     CHECK_FALSE(upper.tick(140 * kSecond));  // rank 0 responds again
     job.finish(0);
-    CHECK_FALSE(lower.tick(400 * kSecond));  // this rank has finished, so rank 0 sees nothing that it could report
+    CHECK_FALSE(lower.tick(400 * kSecond));  // this rank has finished, so rank 0 has nothing to report
     job.beat(0, 600 * kSecond);
     job.beat(1, 600 * kSecond);
     CHECK(upper.tick(600 * kSecond));

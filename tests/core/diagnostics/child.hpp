@@ -10,7 +10,7 @@
 
 namespace rueda::core::test {
 
-/// A child process that waits to be killed. It is gone after the test, whatever the test does.
+/// A child process that waits to be killed. It does not outlive the test, however the test ends.
 class Child {
 public:
     Child() : pid_(fork()) {

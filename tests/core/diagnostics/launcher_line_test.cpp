@@ -23,7 +23,7 @@ using Kind = LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// A socket like the one that ruedarun creates, with the launcher's end.
+/// A socket like the one that ruedarun creates, together with the launcher's end of it.
 struct Ends {
     explicit Ends(int type = SOCK_SEQPACKET) {
         std::array<int, 2> ends{};
@@ -31,7 +31,7 @@ struct Ends {
         launcher.reset(ends[0]);
         rank.reset(ends[1]);
     }
-    /// Returns whether all bytes were sent. It contains no assertion, because it is also called on threads of a test.
+    /// Returns whether all bytes were sent. It contains no assertion, because threads that a test starts also call it.
     [[nodiscard]] bool send(const std::string& bytes) const {
         return ::send(launcher.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
     }
@@ -56,7 +56,7 @@ std::optional<std::string> cause_of(LauncherLine& line, Standing standing = Stan
     return line.cause([standing] { return standing; }, base::monotonic_ns());
 }
 
-TEST_CASE("which deaths end the job of which ranks") {
+TEST_CASE("whether the end of another rank ends the job depends on what this rank is doing") {
     const HeardWord well{{Kind::ended_well, 1, "rank 1 ended"}, 0};
     const HeardWord failed{{Kind::failed, 2, "rank 2 was killed"}, 0};
     const auto named = [](std::vector<HeardWord> heard, Standing standing, std::int64_t now) {
@@ -66,13 +66,13 @@ TEST_CASE("which deaths end the job of which ranks") {
     const std::int64_t long_after = 5000 * kMillisecond;
 
     CHECK(named({}, Standing::running, long_after) == -1);
-    // While this rank is running, every end of another rank counts, because no rank leaves in order before this rank
+    // While this rank is running, the end of any other rank counts, because no rank leaves in order before this rank
     // shuts down.
     CHECK(named({well}, Standing::running, 0) == 1);
     CHECK(named({failed}, Standing::running, 0) == 2);
     CHECK(named({failed, well}, Standing::running, 0) == 2);
     CHECK(named({well, failed}, Standing::running, 0) == 1);
-    // During init, a message that the ended rank sent before may still arrive.
+    // During init, a message that the ended rank sent earlier may still arrive, so the end counts only after 100 ms.
     CHECK(named({well}, Standing::joining, 99 * kMillisecond) == -1);
     CHECK(named({well}, Standing::joining, 100 * kMillisecond) == 1);
     // During shutdown, the orderly end of another rank is no error. A failed rank is the cause only after a second,
@@ -143,11 +143,11 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
     CHECK(line.word_of_failure() == text);
-    CHECK(line.word_about(2) == text);  // rank numbers are those of the job
+    CHECK(line.word_about(2) == text);  // ranks are numbered as in the job, not as in the launch
     CHECK_FALSE(line.word_about(1));    // this rank itself
-    CHECK_FALSE(line.word_about(7));    // a rank that does not exist: another process overwrote the line
+    CHECK_FALSE(line.word_about(7));    // the rank does not exist, because another process overwrote the line
     CHECK_FALSE(line.word_about(-1));
-    line.set_members({});  // the next job has all ranks
+    line.set_members({});  // the next job consists of all launched ranks
     CHECK(cause_of(line) ==
           "rank 1 ended and had not finished rueda::shutdown(), while other ranks still needed it: let every rank do "
           "the same "
@@ -248,7 +248,7 @@ TEST_CASE("the descriptor is taken from the environment, and programs started la
     Ends ends;
     const int fd = ends.rank.value();
     const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", ends.address(1, 3)}}));
-    static_cast<void>(ends.rank.release());  // from now on the line owns the descriptor
+    static_cast<void>(ends.rank.release());  // from now on, the object `line` owns the descriptor
     CHECK(line->notice().empty());
     CHECK(line->is_about(1, 3));
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

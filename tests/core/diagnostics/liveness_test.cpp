@@ -46,8 +46,8 @@ private:
     Child children_[2];
 };
 
-/// Leaves the process one free descriptor. That is enough to read /proc, which gives the descriptor back, but a pidfd
-/// would keep it.
+/// Leaves the process one free descriptor. Reading /proc uses this descriptor only for a short time, but a pidfd would
+/// keep it.
 class OneDescriptor {
 public:
     OneDescriptor() {
@@ -76,7 +76,7 @@ TEST_CASE("the end of a rank that did not leave in order is known before any ran
     job.child(2).kill_without_reaping();
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     CHECK(liveness.check());
-    job.set_state(2, RankState::dead);  // as the engine does in this case
+    job.set_state(2, RankState::dead);  // the engine does the same in this case
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     job.set_state(2, RankState::left);
     CHECK(liveness.ended().empty());
@@ -126,7 +126,7 @@ TEST_CASE("a killed rank is found once, before and after its parent has asked fo
     CHECK(liveness.is_dead(2));
 }
 
-TEST_CASE("where a job has several hosts the host of a dead rank is named") {
+TEST_CASE("in a job of several hosts, the host of a dead rank is named") {
     Job job;
     Liveness liveness(job.control(), 3, 0, "b");
     REQUIRE(liveness.watch().is_ok());

@@ -34,7 +34,7 @@ TEST_CASE("a name that some have announced in full is pending, since the first o
     CHECK(pending[0].ready_mask == 0b101);
 }
 
-TEST_CASE("of a bound name, the generation that is incomplete is pending") {
+TEST_CASE("the incomplete generation of a bound name is pending") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
     for (std::uint64_t generation = 1; generation <= 3; ++generation) {
@@ -69,8 +69,8 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    CHECK(pending[0].id != before);  // it has made progress since then
-    // All members have joined. Those that have not finished earlier operations delay the others.
+    CHECK(pending[0].id != before);  // the waiting for the join has made progress since then
+    // All members have joined. The join waits for the members that have not finished earlier operations.
     set_joined(set.memory(), 0);
     set_joined(set.memory(), 1);
     REQUIRE(set.settle(0).is_ok());
@@ -117,7 +117,7 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     REQUIRE(pending.size() == 3);
     CHECK(pending[0].name == "waits");
     CHECK(pending[0].ready_mask == 0b011);
-    // All members have announced it, so its waiting time counts from the last announcement.
+    // All members have announced the tensor, so its waiting time counts from the last announcement.
     REQUIRE(set.announce_in_full(2, "waits", allreduce_of({3}), 2000).is_ok());
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 3);
@@ -125,8 +125,7 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     CHECK(pending[2].since_ns == 2000);
     CHECK(pending[2].ready_mask == 0b111);
     CHECK(pending[2].unread_mask == 0b100);
-    // All members have read it. Now the member that was the registrar last has to continue, and it may be the stopped
-    // one.
+    // All members have read it. Now the last registrar has to continue, and this member may be the stopped one.
     set.catch_up(2);
     pending = pending_tensors(set.memory());
     CHECK(pending[2].unread_mask == 0);
@@ -156,8 +155,8 @@ TEST_CASE("a member that went directly, and does not count as the others do, is 
     CHECK(pending[0].since_ns == 300);
 }
 
-/// By then, both places contain the stamps of both members.
-TEST_CASE("of two members that change places, the one that is missing is the one that is named") {
+/// The members change places, so both places soon contain stamps of both members.
+TEST_CASE("if two members change places, the missing member is named") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8});
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
     const Metadata metadata = allreduce_of({5});
@@ -189,7 +188,7 @@ TEST_CASE(
     const std::uint32_t other = set.bind("other", allreduce_of({3}));
     for (std::uint64_t generation = 1; generation <= 6; ++generation) {
         const auto at_ns = 100 * static_cast<std::int64_t>(generation);
-        if (generation % 3 == 0) {  // rank 0's arrival is counted, so those of the others are, too
+        if (generation % 3 == 0) {  // rank 0's arrival is counted, so the others' arrivals are counted, too
             set.announce_directly(0, slot, generation, at_ns);
             REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::counted);
         } else {
@@ -228,14 +227,14 @@ TEST_CASE("a directly announced tensor is pending in a slot that was retired mea
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("held", allreduce_of({3}));
     set.announce_directly(0, slot, 1, 100);
-    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so the idle slots are retired
+    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so idle slots are retired
     REQUIRE(ArrivalCount::is_retired(set.memory().arrivals(slot).count.load()));
     const auto pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 1, 1});
     CHECK(pending[0].name == "held");
     CHECK(pending[0].ready_mask == 0b01);
-    set.memory().cursor(0).direct.store(0);  // as if the announcement was withdrawn
+    set.memory().cursor(0).direct.store(0);  // as if the announcement had been withdrawn
     CHECK(pending_tensors(set.memory()).empty());
 }
 
@@ -275,7 +274,7 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("old", allreduce_of({3}));
     set.call(slot, 1);
-    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so the idle slots are retired
+    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so idle slots are retired
     CHECK(pending_tensors(set.memory()).empty());
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "newer", allreduce_of({3}), 400).is_ok());
@@ -283,7 +282,7 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 2, 0});
     CHECK(pending[0].name == "newer");
-    CHECK(pending[0].ready_mask == 0b10);  // in the first use, rank 0 had the same stamp
+    CHECK(pending[0].ready_mask == 0b10);  // in the slot's first use, rank 0 wrote the same stamp
     REQUIRE(set.announce_in_full(0, "newer", allreduce_of({3})).is_ok());
     REQUIRE(set.arrive_at(1, slot, 1, 500) == Arrival::counted);
     REQUIRE(pending_tensors(set.memory()).size() == 1);
@@ -326,7 +325,7 @@ TEST_CASE("a label's name belongs to the state that was read before, or is empty
     const auto first = label.state();
     CHECK(label.name(first) == "first");
     label.set(SlotState::bound);
-    CHECK(label.name(first) == "first");  // the label still belongs to this name
+    CHECK(label.name(first) == "first");  // the label still stands for this name
     label.open("other");
     CHECK(label.name(first).empty());
     CHECK(label.name(label.state()) == "other");

@@ -52,7 +52,7 @@ TEST_CASE("the status of real processes") {
     REQUIRE(own);
     CHECK(own->state == 'R');
     CHECK(own->threads >= 1);
-    // The time since boot, in ticks, from a second source.
+    // Returns the time since boot, in ticks, from a second source.
     double uptime = 0;
     std::ifstream("/proc/uptime") >> uptime;
     CHECK(static_cast<double>(own->start_time) <= uptime * static_cast<double>(sysconf(_SC_CLK_TCK)));
@@ -62,8 +62,7 @@ TEST_CASE("the status of real processes") {
     const std::uint64_t start = process_start_time(child.pid());
     CHECK(start >= own->start_time);
     CHECK_FALSE(process_has_ended(child.pid(), start));
-    CHECK(process_has_ended(child.pid(), start + 1));  // as if the process number had belonged to another process
-                                                       // before
+    CHECK(process_has_ended(child.pid(), start + 1));  // as if another process had used the process number before
     child.stop();
     CHECK(read_process_status(child.pid())->state == 'T');
     CHECK_FALSE(process_has_ended(child.pid(), start));

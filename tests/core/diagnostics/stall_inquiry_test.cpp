@@ -70,7 +70,7 @@ TEST_CASE("damaged messages about stalls are refused", "[unit]") {
         std::vector<std::byte> flipped = whole;
         flipped[at] ^= std::byte{0xFF};
         const Result<StallMessage> parsed = parse_stall_message(flipped, 4, 2);
-        // Texts and times may have any value. The numbers of ranks are checked.
+        // Texts and times may have any value, but the rank numbers are checked.
         if (parsed.is_ok() && parsed.value().kind == StallMessageKind::account) {
             for (const StallReport::Rank& described : parsed.value().account.ranks) {
                 CHECK((described.rank >= 0 && described.rank < 4));
@@ -114,8 +114,7 @@ TEST_CASE("accounts of all hosts make one report", "[unit]") {
     CHECK(report.missing_ranks.front().busy == "evaluating");
 }
 
-TEST_CASE("where the hosts' ranks have called a tensor from, and how many unnamed operations each has started",
-          "[unit]") {
+TEST_CASE("a report has the call sites of all hosts, and the number of unnamed operations of each rank", "[unit]") {
     std::vector<HostAccount> accounts = {
         {0, {tensor("a", 70, {0})}, false, {rank(0), rank(1)}},
         {1, {tensor("a", 71, {2, 3})}, false, {rank(2), rank(3)}},
@@ -163,7 +162,7 @@ public:
                 host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children, *transports_[host]));
         }
     }
-    /// Lets the time pass in steps of 50 ms. Returns what the root found.
+    /// Lets time pass in steps of 50 ms. Returns the findings of the root.
     std::vector<StallMonitor::Finding> pass(double seconds, const std::function<HostAccount(std::int64_t)>& of_last) {
         std::vector<StallMonitor::Finding> findings;
         for (const std::int64_t end = now_ + std::llround(seconds * 1e9); now_ < end; now_ += kSecond / 20) {

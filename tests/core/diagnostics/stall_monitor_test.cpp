@@ -97,7 +97,7 @@ TEST_CASE("nothing is reported where the check is switched off, or all arrive in
     CHECK_FALSE(on.tick(1000 * kSecond));
 }
 
-TEST_CASE("when the lowest rank does not respond, the next one goes on where it was") {
+TEST_CASE("if the lowest rank does not respond, the next rank continues its reports") {
     Job job;
     const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
     REQUIRE(job.set.arrive_at(1, slot, 1, 0) == Arrival::counted);
@@ -117,7 +117,7 @@ TEST_CASE("when the lowest rank does not respond, the next one goes on where it 
                                job.pid() + ": waits in no collective itself; has not responded for 60 s");
     CHECK_FALSE(third.tick(120 * kSecond));
     CHECK_FALSE(second.tick(239 * kSecond));
-    // The rank that is to report has left, so it does not report either.
+    // Rank 1, which would have to report now, has left. So rank 2 reports.
     job.control->ranks[1].state.store(static_cast<std::uint32_t>(RankState::left));
     job.beat(1, 240 * kSecond);
     CHECK(third.tick(240 * kSecond));
@@ -130,7 +130,7 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
     StallMonitor first(StallSettings(config), *job.control, 0, job.set.memory());
     begin_to_await_end(job.set.memory(), 0, EndCall::shutdown, 0);
     note_end_announced(job.set.memory(), 0);
-    // and its mailbox is too full to announce it
+    // Rank 1 waits for the end, too, and its mailbox is too full to announce this.
     begin_to_await_end(job.set.memory(), 1, EndCall::shutdown, 5 * kSecond);
     job.set.memory().mailbox(1).reads_awaited = 1;
     job.control->ranks[0].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
@@ -324,7 +324,7 @@ TEST_CASE("after the shutdown time every rank asks for the end of the job") {
         CHECK(finding->text ==
               "tensor 'a' has waited for ranks 0, 1 for 2 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: "
               "rank 2; the job is ended");
-        // The second report is due at the same time.
+        // Rank 0's second report is due at the same time, and comes first.
         CHECK(finding->report_before.empty() == (own != 0));
         CHECK_FALSE(monitor.tick(2 * kSecond + kSecond / 4));  // once
     }
@@ -366,7 +366,7 @@ TEST_CASE("the report gives a missing rank's host, its step, and the operation t
     };
     const std::string head = "\n  rank 1 on node7" + job.pid() + ": in step 17; ";
     CHECK(line(70 * kSecond) == head + "waits in no collective itself");
-    // This rank finished an operation after its last heartbeat, so its background thread has not seen that yet.
+    // This rank finished an operation after its last heartbeat, so its background thread has not noticed the end yet.
     cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits | (slot + 1));
     StallMonitor own(StallSettings(config), *job.control, 1, job.set.memory());
     CHECK(line(75 * kSecond) == head + "last finished tensor 'layer1.weight' 0 s ago; waits in no collective itself");
@@ -390,7 +390,7 @@ TEST_CASE("the arena is looked at four times per warning time, and at least once
         const std::int64_t start = 1000 * kSecond;
         CHECK_FALSE(monitor.tick(start));
         REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
-        CHECK_FALSE(monitor.tick(start + interval - 1));  // the tensor was stalled for long, but was not looked at
+        CHECK_FALSE(monitor.tick(start + interval - 1));  // the tensor is stalled, but the next look is not yet due
         CHECK(monitor.tick(start + interval));
     }
 }

@@ -61,7 +61,7 @@ TEST_CASE("ranks that wait for each other are reported as such") {
               "\n  tensor 'a': waiting for 61 s; ready: ranks 0, 2; missing: ranks 1, 3"
               "\n  tensor 'b': waiting for 60 s; ready: ranks 1-3; missing: rank 0"
               "\n  waiting for each other crosswise: rank 0 in tensor 'a', ranks 1, 3 in tensor 'b'");
-    // If one rank is ahead of the others for both tensors, the ranks do not wait crosswise.
+    // Rank 2 is ready for both tensors, so the ranks do not wait for each other in a cycle.
     report.tensors[1] = {"b", 0, 60, {2}, {0, 1, 3}};
     CHECK(format_stall_report(report).find("crosswise") == std::string::npos);
 }
@@ -81,7 +81,7 @@ TEST_CASE("long reports are cut, and say so") {
         "tensor 't2' (61 s), tensor 't3' (61 s) and 2 more"));
 }
 
-TEST_CASE("what other processes wrote cannot break the lines") {
+TEST_CASE("texts that other processes wrote cannot break the lines") {
     StallReport report;
     report.tensors = {{"a\nb", 0, 61, {0}, {1}}};
     report.missing_ranks = {{1, 7, "", "x\033[2Jy", {}, "", 0}};
@@ -118,7 +118,7 @@ TEST_CASE("a report says where the calls stand") {
               "\n  rank 3 (pid 7): running; waits itself in tensor 'b' (60 s, called from eval.py:8)");
 }
 
-TEST_CASE("what an operation waits for is one line") {
+TEST_CASE("the text about what an operation waits for is one line") {
     StallReport::Rank stopped;
     stopped.rank = 1;
     stopped.pid = 17;

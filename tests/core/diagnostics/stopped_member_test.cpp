@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A member is stopped in the middle of a step of the negotiation, before each of its accesses to shared atomics. These
-// tests check what the other members find pending, and which member they name.
+// A member stops in the middle of a step of the negotiation. The tests repeat this for each of its accesses to shared
+// atomics: it stops before that access. They check which operation the other members find pending, and which member
+// they name.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -26,9 +27,9 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kLater = 3600 * kSecond;
 constexpr std::uint32_t kStopped = 2;
 
-/// Atomics for a process that stops itself before one of its accesses. The code of the protocol itself runs on them.
+/// Atomics of a process that stops itself before one of its accesses. The real code of the protocol uses them.
 struct StoppingAtomics {
-    static inline int accesses_left = -1;  ///< accesses until the process stops; negative: it does not stop
+    static inline int accesses_left = -1;  ///< accesses until the process stops itself; negative: it does not stop
 
     static void access() {
         if (accesses_left >= 0 && accesses_left-- == 0) {
@@ -74,7 +75,7 @@ static_assert(sizeof(StoppingAtomics::Atomic<std::uint64_t>) == sizeof(std::atom
 static_assert(sizeof(SetHeader<StoppingAtomics>) == sizeof(SetHeader<base::StdAtomics>));
 static_assert(sizeof(MailboxRecord<StoppingAtomics>) == sizeof(MailboxRecord<base::StdAtomics>));
 
-/// Three members in memory that processes share. The third one is a child that stops itself.
+/// Three members in memory that processes share. The third member is a child process that stops itself.
 struct Job {
     Members set{{.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -90,7 +91,7 @@ struct Job {
     [[nodiscard]] NegotiationMemory<StoppingAtomics> stopping_memory() const {
         return {reinterpret_cast<std::byte*>(&set.header()), set.extent()};
     }
-    /// The stall monitor of rank 0, an hour later. Only the stopped member does not respond.
+    /// The stall monitor of rank 0, one hour later. Only the stopped member does not respond.
     [[nodiscard]] StallMonitor monitor(pid_t child, double shutdown_seconds = 0) const {
         control->ranks[kStopped].pid.store(child);
         control->ranks[kStopped].process_start.store(process_start_time(child));
@@ -104,17 +105,17 @@ struct Job {
         const auto finding = monitor(child).tick(kLater);
         return finding ? finding->text : "";
     }
-    /// The reason with which rank 0 ends the job.
+    /// Returns the reason that rank 0 gives when it ends the job.
     [[nodiscard]] std::string reason(pid_t child) const {
         const auto finding = monitor(child, 100).tick(kLater);
         return finding && finding->shut_down ? finding->text : "";
     }
-    /// The text of the Timeout of an operation of rank 0.
+    /// Returns the text of the Timeout error of an operation of rank 0.
     [[nodiscard]] std::string wait_for(std::string_view name, pid_t child) const {
         const AwaitedTensor awaited{.name = std::string(name)};
         return format_wait(monitor(child).account_of(std::span(&awaited, 1), kLater));
     }
-    /// Whether the log says how the operation ends, so that a waiting caller returns.
+    /// Returns whether the log says how the operation ends. If it does, a waiting caller returns.
     [[nodiscard]] bool is_answered(std::string_view name) const {
         const Log<Atomics> log(set.memory());
         for (std::uint64_t position = 0; log.is_published(position); ++position) {
@@ -131,7 +132,7 @@ struct Job {
     }
 };
 
-/// Announces the next generation of a bound slot as ProcessSet does.
+/// Announces the next generation of a bound slot in the same way as ProcessSet.
 template <class TheseAtomics>
 void announce_counted(const NegotiationMemory<TheseAtomics>& memory, std::uint32_t member, std::uint32_t slot,
                       std::uint64_t generation, const Metadata* changed = nullptr) {
@@ -174,7 +175,7 @@ void announce_in_full(const NegotiationMemory<TheseAtomics>& memory, std::uint32
     static_cast<void>(registrar.post());
 }
 
-/// A child that runs `step` as the third member, and stops before its `accesses`-th access.
+/// Starts a child that runs `step` as the third member, and that stops before its `accesses`-th access.
 class StoppedMember {
 public:
     StoppedMember(const Job& job, int accesses,
@@ -210,12 +211,12 @@ private:
 
 struct Seen {
     int missing = 0;     ///< stops before the announcement is visible
-    int unfinished = 0;  ///< stops after that, and before the log says what follows
+    int unfinished = 0;  ///< stops after that, but before the log says how the operation continues
     int answered = 0;
 };
 
-/// Stops the third member at each access of its `step`, with which it is the last member to announce "weight".
-/// `prepare` runs before that. `meanwhile` is what the other members do afterwards.
+/// Runs `prepare`, and then `step` as the third member, which is the last member to announce "weight". The third member
+/// stops at one access of `step`; this is repeated for each access. After the stop, the other members do `meanwhile`.
 Seen stop_everywhere(
     const std::function<void(Job&)>& prepare,
     const std::function<void(const NegotiationMemory<StoppingAtomics>&)>& step,
@@ -284,7 +285,7 @@ TEST_CASE("a last arriver that is stopped between its announcement and the call 
         },
         [](const auto& memory) { announce_counted(memory, kStopped, kSlot, 1); }, has_stamped_generation_1);
     CHECK(seen.missing > 0);
-    CHECK(seen.unfinished >= 4);  // the stop is before it counts, claims, or publishes
+    CHECK(seen.unfinished >= 4);  // it stops before it counts, claims, or publishes
     CHECK(seen.answered > 0);
 }
 
@@ -334,7 +335,7 @@ TEST_CASE("a registrar that is stopped while others announce is named, once all 
         });
     CHECK(seen.missing > 0);
     CHECK(seen.unfinished > 10);
-    CHECK(seen.answered > 0);  // stopped when it had already given up the role
+    CHECK(seen.answered > 0);  // it stopped when it had already given up the role
 }
 
 TEST_CASE("an operation that is called behind an entry of a stopped member is pending, and that member is named") {
@@ -382,7 +383,8 @@ TEST_CASE("a member that is stopped while it posts its shutdown is named, with w
             note_end_announced(job.set.memory(), other);
             REQUIRE(job.set.shut_down(other).is_ok());
         }
-        // Does what ProcessSet does. The note is written to plain atomics, at which the child does not stop.
+        // Does the same as ProcessSet, except that it writes the note with plain atomics, at which the child does not
+        // stop.
         const StoppedMember member(job, accesses, [&](const auto& memory) {
             Registrar<StoppingAtomics> registrar(memory, kStopped, {});
             begin_to_await_end(job.set.memory(), kStopped, EndCall::shutdown, 1);

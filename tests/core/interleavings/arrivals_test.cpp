@@ -6,7 +6,8 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Announcements of a bound slot: counted once, called once, and their places stand still while somebody reads them.
+/// Announcements of a bound slot: each one is counted once, each operation is called once, and no place changes while a
+/// rank reads it.
 namespace rueda::core::test {
 namespace {
 
@@ -26,7 +27,7 @@ struct Announcing : ExploredSet {
     std::array<std::uint32_t, 4> called_by_last{};
 };
 
-/// Each rank goes through the generations as fast as the calls let it.
+/// Each rank goes through the generations as fast as the calls allow.
 template <std::uint32_t members>
 Exploration announce(std::uint64_t generations, std::uint64_t parity_mask, const Options& options) {
     using State = Announcing<members>;
@@ -76,12 +77,12 @@ TEST_CASE("two ranks, three generations: one call each, and two places are enoug
     }
 }
 
-TEST_CASE("three ranks, two generations: the same", "[unit]") {
+TEST_CASE("three ranks announce two generations in the same way", "[unit]") {
     const auto result = announce<3>(2, 1, {});
     INFO(result.report);
     CHECK(result.passed());
     REQUIRE(result.exhausted);
-    CHECK(result.schedules >= 36);  // the orders of three arrivals, twice
+    CHECK(result.schedules >= 36);  // three arrivals have six orders, and they arrive twice
 }
 
 TEST_CASE("with one place, a fast rank would write what a slow one reads", "[unit]") {

@@ -6,7 +6,8 @@
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Direct announcements, which nothing counts: all members complete them, or none does, whatever else happens.
+/// Direct announcements, which are not counted. Whatever else happens, either all members complete the operation by
+/// direct announcements, or no member does.
 namespace rueda::core::test {
 namespace {
 
@@ -21,7 +22,7 @@ struct Bound : RanksOf<members> {
     }
 };
 
-/// Does what both ranks do, and then reads the log to its end.
+/// Runs `body` for one rank. Then the rank completes its operations, shuts down, and reads the log to its end.
 template <class Set, class Body>
 auto then_leave(std::uint32_t rank, Body&& body) {
     return [=](Set& s) {
@@ -71,9 +72,9 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
     }
 }
 
-/// Of two members, the third operation of a place is announced where the other member's first one was, and the fifth
-/// where the own one was again.
-TEST_CASE("all announce directly, while their places change hands", "[unit]") {
+/// Two members use the places of a slot in turn. A member's third announcement goes to the place that held the other
+/// member's first one, and its fifth announcement goes to the place of its own first one.
+TEST_CASE("all ranks announce directly while they use each other's places", "[unit]") {
     constexpr std::uint32_t kOperations = 6;
     const auto often = [](std::uint32_t rank) {
         return [=](Bound<2>& s) {
@@ -98,7 +99,7 @@ TEST_CASE("all announce directly, while their places change hands", "[unit]") {
     }
 }
 
-// Bound: two preemptions.
+// The search allows two preemptions.
 TEST_CASE("directly, counted and with changed metadata in turns, while places change hands", "[unit]") {
     bool changed_hands = false;
     const auto turns = [](std::uint32_t rank) {
@@ -112,7 +113,7 @@ TEST_CASE("directly, counted and with changed metadata in turns, while places ch
                 }
                 own.run();
             }
-            own.announce(a, vector_of(4));  // on both: the slot is given up
+            own.announce(a, vector_of(4));  // both ranks do this, so the slot is given up
             own.run();
             own.announce(a, vector_of(4));
             own.run();
@@ -180,8 +181,8 @@ TEST_CASE("one announces directly, the other with changed metadata: a mismatch, 
     REQUIRE(result.exhausted);
 }
 
-// Bound: two preemptions.
-TEST_CASE("of three, one counts: all do", "[unit]") {
+// The search allows two preemptions.
+TEST_CASE("if one of three ranks is counted, all three are", "[unit]") {
     const auto directly = [](std::uint32_t rank) {
         return [=](Bound<3>& s) {
             s.ranks[rank].announce_directly(a);
@@ -204,8 +205,8 @@ TEST_CASE("of three, one counts: all do", "[unit]") {
     CHECK(result.passed());
 }
 
-/// Numbers 20 to 23 are for names, and cannot become more. With "a" bound, three are left: the next name takes back
-/// idle ones first, and "a" is idle as far as arrivals tell.
+/// Numbers 20 to 23 are for names, and the table cannot grow. With "a" bound, three numbers are left. So the next name
+/// first takes back idle numbers, and "a" is idle according to its count of arrivals.
 template <std::uint32_t members>
 struct Reclaiming : RanksOf<members> {
     Reclaiming()
@@ -215,7 +216,7 @@ struct Reclaiming : RanksOf<members> {
     }
 };
 
-// Bound: two preemptions.
+// The search allows two preemptions.
 TEST_CASE("a slot is taken back under a direct announcement: completed by all, or announced in full by all", "[unit]") {
     bool completed = false;
     bool withdrawn = false;
@@ -244,8 +245,8 @@ TEST_CASE("a slot is taken back under a direct announcement: completed by all, o
     CHECK(withdrawn);
 }
 
-// Bound: one preemption.
-TEST_CASE("of three, one reads the retirement before it announces", "[unit]") {
+// The search allows one preemption.
+TEST_CASE("one of three ranks reads the retirement before it announces", "[unit]") {
     bool completed = false;
     bool withdrawn = false;
     const auto first_directly = [](Rank& rank) {
@@ -276,10 +277,11 @@ TEST_CASE("of three, one reads the retirement before it announces", "[unit]") {
     CHECK(withdrawn);
 }
 
-TEST_CASE("a shutdown against a direct announcement: called on both, or on none", "[unit]") {
+TEST_CASE("if a rank shuts down during a direct announcement, the operation is called on both ranks or on none",
+          "[unit]") {
     bool called = false;
     bool failed = false;
-    // The other one leaves without announcing, or while its own direct announcement is pending on another thread.
+    // The other rank leaves without announcing, or while a direct announcement of another of its threads is pending.
     for (const bool both : {false, true}) {
         const auto result = explore<Bound<2>>([](Bound<2>&) {},
                                               {[](Bound<2>& s) {
@@ -312,7 +314,7 @@ struct Leaving : Bound<3> {
     ExploredAtomics::Atomic<std::uint32_t> ended{0};
 };
 
-// Bound: two preemptions.
+// The search allows two preemptions.
 TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdown of who cannot announce any more",
           "[unit]") {
     const auto result =
@@ -356,7 +358,7 @@ struct Sleeping : ExploredSet {
         place.flags = flags;
         place.stamp.store(kGeneration + 1, std::memory_order_seq_cst);
     }
-    /// Rank 0 announces directly, and sleeps as a caller while it does not know how the operation goes on.
+    /// Rank 0 announces directly. It sleeps as a caller as long as it does not know how the operation continues.
     void announce_and_wait(std::uint64_t last_position = kNoLastPosition) {
         announce(0, Place<ExploredAtomics>::kDirect);
         const auto waiting = [&] {
@@ -368,8 +370,8 @@ struct Sleeping : ExploredSet {
     }
 };
 
-/// DirectAnnouncements::announce() and Announcer::announce(), against a caller that sleeps.
-TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[unit]") {
+/// Runs DirectAnnouncements::announce() and Announcer::announce() while a caller sleeps.
+TEST_CASE("a rank that sleeps after its direct announcement is woken by every rank that announces", "[unit]") {
     constexpr std::uint32_t kDirect = Place<ExploredAtomics>::kDirect;
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
         for (const std::uint32_t flags : {kDirect, 0U}) {
@@ -396,7 +398,7 @@ TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[
     }
 }
 
-/// LogAnswers::pass_and_tell() of an entry at position 0, against a caller that sleeps.
+/// Runs LogAnswers::pass_and_tell() for an entry at position 0 while a caller sleeps.
 Exploration end_announcements_beside_a_sleeper(const Steps& steps, Orders memory) {
     return explore<Sleeping>(
         [=](Sleeping& s) { s.steps = steps; },
@@ -411,7 +413,8 @@ Exploration end_announcements_beside_a_sleeper(const Steps& steps, Orders memory
         {.memory = memory});
 }
 
-TEST_CASE("who sleeps on a direct announcement is rung by a member that will not announce any more", "[unit]") {
+TEST_CASE("a rank that sleeps after its direct announcement is woken by a member that will not announce any more",
+          "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
         const auto result = end_announcements_beside_a_sleeper({}, memory);
         INFO(result.report);

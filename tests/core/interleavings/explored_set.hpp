@@ -43,13 +43,13 @@ inline Metadata vector_of(std::int64_t elements) {
     return metadata;
 }
 
-/// ShippedSteps as values, so that a test can set a wrong order.
+/// The same as ShippedSteps, but as variables, so that a test can choose a wrong order.
 struct Steps {
     bool called_before_append = ShippedSteps::called_before_append;
     std::memory_order end_of_announcements = ShippedSteps::end_of_announcements;
 };
 
-/// The memory of one set, fresh for every schedule.
+/// The memory of one process set. Each schedule gets a new one.
 class ExploredSet {
 public:
     explicit ExploredSet(const NegotiationExtent& extent)
@@ -69,7 +69,7 @@ public:
         }
     }
 
-    /// Everything that was appended, once all threads have ended.
+    /// Returns all entries that were appended. Only valid after all threads have ended.
     [[nodiscard]] std::vector<Entry> entries() const {
         std::vector<Entry> all;
         const std::uint64_t end = log.end(0);
@@ -99,32 +99,34 @@ private:
 
 public:
     NegotiationMemory<ExploredAtomics> memory;
-    const Log<ExploredAtomics> log;  ///< for reading; who appends has his own
-    /// What an announcement carries, where its place lies: in place of the place's plain members, which the race
-    /// detector does not see; written and read when these are.
+    const Log<ExploredAtomics> log;  ///< only for reading; a thread that appends has its own Log
+    /// Stands for the content of the announcement in this place. The race detector does not see the plain members of a
+    /// place, so the tests write and read this variable whenever the real code writes and reads these members.
     [[nodiscard]] ExploredPlain<std::uint32_t>& placed(std::uint32_t slot, std::uint32_t rank,
                                                        std::uint64_t generation) {
         return placed_[static_cast<std::size_t>(&memory.place(slot, rank, generation) - &memory.place(0, 0, 0))];
     }
-    /// The same of a full announcement, in place of its mailbox record: by name, rank, and parity of the operation.
+    /// Stands in the same way for the content of a full announcement, which is in a mailbox record. The indices are the
+    /// name, the rank, and the number of the operation modulo 2.
     std::array<std::array<std::array<ExploredPlain<std::uint32_t>, 2>, kMostMembers>, kNames.size()> mailed;
-    /// Of tests in which nobody does, the look at who has joined is left out: it would only make the search longer.
+    /// False in tests in which no rank joins. They do not look at which ranks have joined, because this would only make
+    /// the search longer.
     bool somebody_joins = false;
     Steps steps;
-    /// In place of the registrar's tables: touched whenever they grow.
+    /// Stands for the registrar's tables. It is written whenever the tables grow.
     ExploredPlain<std::uint32_t> tables;
 };
 
 /// What became of an announcement.
 enum class Ending { called, mismatch, failed, refused, exhausted };
 
-/// One rank's side, as ProcessSet has it, without the moving of bytes: announces, and reads the log. One thread.
+/// One rank. It does the same as ProcessSet, but moves no data: it announces, and reads the log. One thread uses it.
 class Rank {
 public:
     struct Event {
         Ending ending;
         std::size_t name;
-        std::uint32_t operation;  ///< 0 for the first announcement of the name
+        std::uint32_t operation;  ///< 0 for the first operation with this name
         [[nodiscard]] bool operator==(const Event&) const = default;
     };
 
@@ -137,15 +139,16 @@ public:
                          return Status();
                      }}) {}
 
-    /// False: not begun, because somebody has shut down.
+    /// Returns false if no announcement was made, because a rank has shut down.
     bool announce(std::size_t name, const Metadata& metadata = vector_of(3)) {
         return announce(name, metadata, /*directly=*/false);
     }
-    /// Directly, if the name has its slot.
+    /// Announces directly if the name has a slot.
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void join() { set_joined(set_.memory, rank_); }
-    /// After join(), of two: announces what the other has of a bound name, without giving anything. True: it did.
+    /// For a set of two ranks, after join(). If the other rank has announced a bound name, this rank announces it, too,
+    /// without contributing anything. Returns whether it announced.
     bool stand_in(std::size_t name) {
         Tensor& tensor = tensors_[name];
         if (tensor.pending || tensor.slot == kNoSlot ||
@@ -172,7 +175,7 @@ public:
         post();
     }
 
-    /// Handles the next entry, if there is one.
+    /// Handles the next entry of the log, if there is one. Returns whether the rank made progress.
     bool turn() {
         if (registrar_.holds_announcements()) {
             ++waited;
@@ -216,13 +219,13 @@ public:
 
     [[nodiscard]] std::uint32_t slot_of(std::size_t name) const { return tensors_[name].slot; }
 
-    std::vector<Event> events;  ///< in the order of the log
+    std::vector<Event> events;  ///< ordered as in the log
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
-    std::uint32_t sent_away = 0;  ///< arrivals that met a retired slot
+    std::uint32_t sent_away = 0;  ///< arrivals that found their slot retired
     std::uint32_t direct = 0;     ///< operations that needed no call
-    std::uint32_t withdrawn = 0;  ///< direct announcements that were counted after all
-    std::uint32_t waited = 0;     ///< turns with an announcement that waited for a number
+    std::uint32_t withdrawn = 0;  ///< direct announcements that were withdrawn and counted
+    std::uint32_t waited = 0;     ///< turns in which an announcement waited for a number
     bool closed = false;
 
 private:
@@ -272,8 +275,8 @@ private:
                      std::uint32_t flags = 0, std::memory_order order = std::memory_order_seq_cst) {
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
-        // As AnnouncementWriter::publish(): seq_cst where members may have announced directly, which look for it and
-        // sleep.
+        // AnnouncementWriter::publish() uses the same order: seq_cst if members may have announced directly, because
+        // such members look for the stamp and sleep.
         place.stamp.store(generation + 1, order);
     }
 
@@ -353,7 +356,7 @@ private:
 
     [[nodiscard]] MailboxRecord<ExploredAtomics>& next_record() {
         MailboxRecord<ExploredAtomics>* record = registrar_.next_record();
-        RUEDA_EXPLORER_REQUIRE(record != nullptr);  // these tests' mailboxes are large enough
+        RUEDA_EXPLORER_REQUIRE(record != nullptr);  // the mailboxes of these tests are large enough
         return *record;
     }
     void post() { finish(registrar_.post()); }
@@ -433,8 +436,9 @@ private:
             end(name, ending);
         }
     }
-    /// The members' announcements of one operation, complete and of the same operation, whoever is ahead. They are in
-    /// the places of `slot`; of a first call (kNoSlot), in the mailboxes.
+    /// Executes the call of an operation. All members' announcements must be complete and belong to this operation,
+    /// even if some members are already further. The announcements are in the places of `slot`, or in the mailboxes if
+    /// this is the first call of the name (kNoSlot).
     void call(std::size_t name, std::uint32_t slot) {
         const std::uint32_t operation = tensors_[name].operations - 1;
         for (std::uint32_t member = 0; member < set_.memory.extent().members; ++member) {
@@ -492,7 +496,7 @@ private:
     bool shut_down_posted_ = false;
 };
 
-/// Both, and one thread per rank.
+/// An ExploredSet together with its ranks. A test uses one thread for each rank.
 template <std::uint32_t members>
 struct RanksOf : ExploredSet {
     explicit RanksOf(const NegotiationExtent& extent) : ExploredSet(extent) {
@@ -501,7 +505,7 @@ struct RanksOf : ExploredSet {
             ranks.emplace_back(*this, rank);
         }
     }
-    /// In setup: the name gets its slot.
+    /// Gives the name its slot. For the setup of a test.
     void bind(std::size_t name) {
         for (Rank& rank : ranks) {
             rank.announce(name);
@@ -510,7 +514,8 @@ struct RanksOf : ExploredSet {
             rank.run();
         }
     }
-    /// In check: the registrar has nothing left to do, and every announcement has ended once.
+    /// Requires that the registrar has nothing left to do, and that every announcement has ended once. For the check of
+    /// a test.
     void require_all_ended() const {
         RUEDA_EXPLORER_REQUIRE(memory.header().requests.load() == 0);
         for (std::uint32_t rank = 0; rank < members; ++rank) {

@@ -6,7 +6,7 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// A rank joins, or is back, while another one announces.
+/// A rank joins, or comes back, while another rank announces.
 namespace rueda::core::test {
 namespace {
 
@@ -18,7 +18,7 @@ struct Joining : ExploredSet {
     bool found = false;
 };
 
-TEST_CASE("an announcement is found by who joins, or tells who has joined", "[unit]") {
+TEST_CASE("either a rank that joins finds the announcement, or the announcing rank notifies it", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         std::array<bool, 3> seen{};
         const auto result = explore<Joining>([](Joining&) {},
@@ -76,8 +76,8 @@ TEST_CASE("with weaker orders an announcement could be lost", "[unit]") {
     CHECK_FALSE(result.passed());
 }
 
-/// What the registrar writes for others is release only.
-TEST_CASE("a name that is seen first is found, or told of", "[unit]") {
+/// The registrar uses only release order when it writes what other ranks read.
+TEST_CASE("either a rank that joins finds a new name, or the announcing rank notifies it", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         const auto result =
             explore<Joining>([](Joining&) {},
@@ -104,8 +104,10 @@ struct Away : RanksOf<2> {
     }
 };
 
-// `directly`: where the announcing rank has not seen that the other one joins. Bound: three preemptions.
-TEST_CASE("who has joined stands in for what is counted and for what went directly, once, and it is called", "[unit]") {
+// With `directly`, the announcing rank announces directly until it sees that the other rank has joined. The search
+// allows three preemptions.
+TEST_CASE("a joined rank stands in once for each announcement, counted or direct, and the operation is called",
+          "[unit]") {
     const bool directly = GENERATE(false, true);
     bool withdrawn = false;
     const auto result =
@@ -124,7 +126,7 @@ TEST_CASE("who has joined stands in for what is counted and for what went direct
                            s.ranks[1].join();
                            s.ranks[1].run_until([&s] {
                                s.ranks[1].stand_in(0);
-                               return s.ranks[1].events.size() == 3;  // the one that bound it, and these
+                               return s.ranks[1].events.size() == 3;  // the one that bound the name, and these
                            });
                        }},
                       [&withdrawn](Away& s) {
@@ -155,10 +157,10 @@ struct Returning : RanksOf<2> {
         RUEDA_EXPLORER_REQUIRE(registrars[rank].post().is_ok());
     }
     std::vector<Registrar<ExploredAtomics>> registrars;
-    bool late = false;  // a look found the announcement, and that nobody is away any more
+    bool late = false;  // a look found the announcement, and that no rank is away any more
 };
 
-TEST_CASE("nobody stands in for what a rank announces that is back", "[unit]") {
+TEST_CASE("no rank stands in for a rank that has come back and announces", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         bool late = false;
         const auto result = explore<Returning>([](Returning&) {},

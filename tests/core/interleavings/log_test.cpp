@@ -7,7 +7,7 @@
 #include "core/negotiation/batch_end.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Appenders and readers of the log: all readers cut it into the same batches, whoever closes them.
+/// Appenders and readers of the log. All readers divide the log into the same batches, whichever reader closes a batch.
 namespace rueda::core::test {
 namespace {
 
@@ -20,7 +20,7 @@ using Batches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 struct Reading : ExploredSet {
     Reading() : ExploredSet(kTiny) {}
     std::array<Log<ExploredAtomics>, 2> appenders{Log<ExploredAtomics>(memory, 0), Log<ExploredAtomics>(memory, 1)};
-    std::array<ExploredPlain<std::uint32_t>, kRing> tensor;  ///< by slot: stands for the entry's plain members
+    std::array<ExploredPlain<std::uint32_t>, kRing> tensor;  ///< by slot: stands for the plain members of an entry
     std::array<Batches, 2> seen;
     std::uint64_t first = 0;
 };
@@ -33,7 +33,7 @@ void append(Reading& s, std::size_t appender, std::uint32_t slot,
     s.appenders[appender].append(allreduce_of(slot), begins_batch_at);
 }
 
-/// As BatchRunner::start_batch() does it.
+/// Returns the end of the batch, found in the same way as in BatchRunner::start_batch().
 std::uint64_t agreed_end(Reading& s, std::uint64_t begin) {
     const std::uint64_t end = s.log.end_of_batch(begin);
     return end != Log<ExploredAtomics>::kOpen ? end
@@ -64,7 +64,7 @@ void require_same_batches(Reading& s) {
     RUEDA_EXPLORER_REQUIRE(s.seen[0] == s.seen[1]);
 }
 
-/// An earlier round of the ring, cut into batches of `batch` entries, is over.
+/// Brings the ring into its second round: all entries of the first round were read, in batches of `batch` entries.
 void come_round(Reading& s, std::uint64_t batch) {
     for (std::uint64_t position = 0; position < kRing; ++position) {
         s.appenders[0].append(allreduce_of(0));
@@ -88,7 +88,8 @@ TEST_CASE("two appenders, two readers: the same batches, and no entry is lost", 
     REQUIRE(result.exhausted);
 }
 
-/// As the leader of several hosts does it: nobody closes what it appends.
+/// Returns the end that the appender wrote. The leader of a set on several hosts appends whole batches, so readers do
+/// not close them.
 std::uint64_t written_end(Reading& s, std::uint64_t begin) { return s.log.end_of_batch(begin); }
 
 TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
@@ -112,9 +113,9 @@ TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
     }
 }
 
-TEST_CASE("the ring comes round: an end of the round before is no end", "[unit]") {
-    for (const std::uint64_t batch : {1U, 8U}) {  // 8: the stale end is the very position that begins
-        // What the appender knows to begin a batch.
+TEST_CASE("an end from the previous round of the ring is not taken for the end of a batch", "[unit]") {
+    for (const std::uint64_t batch : {1U, 8U}) {  // with 8, the old end equals the position at which the batch begins
+        // The position at which a batch begins, if the appender knows it.
         const std::uint64_t known = batch == 1 ? Log<ExploredAtomics>::kNowhere : kRing;
         for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
             const auto result = explore<Reading>(

@@ -9,8 +9,8 @@
 #include "base/shared_memory/attention.hpp"
 #include "tests/support/explorer/explorer.hpp"
 
-/// A rank that writes to another's ring, and one that reads: what comes out, and that nobody sleeps for ever. Futexes
-/// have no timeout here: a lost wake-up is a deadlock.
+/// One rank writes to the ring of another rank, which reads it. The tests check what the reader gets, and that no rank
+/// sleeps forever: futexes have no timeout here, so a lost wake-up is a deadlock.
 namespace rueda::collectives {
 namespace {
 
@@ -22,10 +22,10 @@ using Orders = explorer::Memory;
 using Attention = base::Attention<ExploredAtomics>;
 
 constexpr std::uint64_t kRing = 256;
-/// Each takes two of the ring's four lines: the third has to wait for room.
+/// A record takes two of the ring's four lines, so the third record has to wait for free space.
 constexpr std::uint64_t kRecord = 64;
 
-/// What a rank must not do, or do in another order.
+/// The steps of a rank that a test can leave out.
 struct Way {
     bool says_that_it_starves = true;
     bool looks_after_starving = true;
@@ -57,7 +57,8 @@ void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t 
     }
 }
 
-/// The sleep of a caller that drives progress on a rank whose turns look at its door first.
+/// Waits as a caller that drives progress. Each of its turns looks at the rank's door first, and the caller sleeps as
+/// long as no rank has knocked.
 template <class Look>
 void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& has_done) {
     while (!has_done(/*knocked=*/door.anybody() && door.take() != 0)) {
@@ -65,11 +66,11 @@ void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& ha
     }
 }
 
-/// `records` of them, each of which says its number.
+/// Writes `records` records. Each contains its number.
 void write(Ranks& r, std::uint64_t records) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     std::uint64_t written = 0;
-    // A frame is tried at once, and then whenever somebody has knocked.
+    // The writer tries at once, and then again after each knock.
     bool first = true;
     wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
         bool has_room = knocked || std::exchange(first, false);
@@ -120,10 +121,10 @@ TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, an
     }
 }
 
-/// The same with a step left out, or at another place: each is needed.
+/// Runs a writer that finds the ring full, with the steps of `way`. The tests show that no step can be left out.
 Exploration starve(const Way& way, Orders memory) {
     return explore<Ranks>([](Ranks& r) { r.state.written.store(kRing, std::memory_order_relaxed); },
-                          {[=](Ranks& r) {  // MessageRingWriter::reserve() of a full ring, and the sleep after it
+                          {[=](Ranks& r) {  // as MessageRingWriter::reserve() with a full ring, and the sleep after it
                                if (r.state.read.load(std::memory_order_seq_cst) != 0) {
                                    return;
                                }

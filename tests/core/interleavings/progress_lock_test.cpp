@@ -8,8 +8,8 @@
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// The engine's progress lock, which decides which thread drives a rank. Its work is a set that only counts. Sleeps
-/// have no timeouts here, so a lost wake-up is a deadlock.
+/// Tests of the engine's progress lock, which decides which thread drives a rank. Here the rank has no real operations;
+/// it only counts. Sleeps have no timeouts, so a lost wake-up is a deadlock.
 namespace rueda::core::test {
 namespace {
 
@@ -24,7 +24,7 @@ enum class Turn { idle, advanced };
 /// Engine::Haste.
 enum class Haste { urgent, none };
 
-/// AllSteps as values, so that a test can leave steps out.
+/// The same as AllSteps, but as variables, so that a test can leave steps out.
 struct LeftOut {
     bool no_second_look = AllSteps::no_second_look;
     bool no_look_for_work = AllSteps::no_look_for_work;
@@ -38,7 +38,7 @@ struct LeftOut {
     bool ring_before_release = AllSteps::ring_before_release;
 };
 
-/// A rank that drives operations which are only numbers. The functions of its threads follow those of Engine.
+/// A model of a rank. Its operations are only numbers. The functions of its threads follow those of Engine.
 class Model {
 public:
     explicit Model(const LeftOut& left_out) : lock_(attention_, *this, left_out) {
@@ -57,7 +57,7 @@ public:
         }
     }
 
-    /// For the functions that ring: there is one rank.
+    /// For the functions that ring ranks: the model has only one rank.
     [[nodiscard]] auto attention_of() {
         return [this](std::uint32_t) -> auto& { return attention_; };
     }
@@ -80,7 +80,7 @@ public:
     void wait(std::uint32_t operation, bool looked = false) {
         wait_for([=, this] { return is_done(operation); }, looked);
     }
-    /// Waits as a rank in join() does. The join ends with the operation.
+    /// Waits as a rank in join() does. The join ends when the operation ends.
     void join(std::uint32_t operation) {
         wait_for([=, this] { return is_done(operation); }, /*looked=*/false, Haste::none);
     }
@@ -91,25 +91,25 @@ public:
             return before == AttentionState::asleep;
         });
     }
-    /// A caller that asks in a loop whether an operation is done.
+    /// Polls in a loop until an operation is done.
     void poll_until_done(std::uint32_t operation) {
         for (poll(); !is_done(operation); poll()) {
             ExploredAtomics::pause();
         }
     }
-    /// For a caller that relies on the others of the rank.
+    /// Waits like a caller that does not drive progress, but relies on the other threads of the rank.
     void look_on(std::uint32_t operation) {
         while (!is_done(operation)) {
             ExploredAtomics::pause();
         }
     }
-    /// A change of what the rank attends to: the next turn makes it.
+    /// Requests a change of what the rank attends to, and waits until the next turn has made the change.
     void change() {
         change_.store(1, std::memory_order_seq_cst);
         lock_.ring_for_change();
         wait_for([this] { return changed_.load(std::memory_order_seq_cst) != 0; }, /*looked=*/false);
     }
-    /// Submits a message, which the next turn sends. The caller does not wait for that.
+    /// Submits a message, which the next turn sends. The caller does not wait until it is sent.
     void send() {
         pending_.fetch_add(1, std::memory_order_seq_cst);
         message_.store(1, std::memory_order_seq_cst);
@@ -133,7 +133,7 @@ public:
 
     // ---- another rank ----
 
-    /// The last arriver of another rank, which also starts the batch.
+    /// Acts as another rank that arrives last: it publishes the call, and also starts the batch.
     void call(std::uint32_t operation) {
         while (submitted_[operation].load(std::memory_order_acquire) == 0) {
             ExploredAtomics::pause();
@@ -142,7 +142,8 @@ public:
         ring_readers_of_log(1, 1, /*own_background=*/false, attention_of());
         ring_if_sleeping(attention_);
     }
-    /// Publishes an entry that ends no operation of this rank, rings the rank, and waits until it has read the entry.
+    /// Publishes an entry that ends no operation of this rank, rings this rank, and waits until this rank has read the
+    /// entry.
     void wait_for_reader() {
         const std::uint32_t position = publish(kNoOperation);
         attention_.ring(attention_.state());
@@ -173,7 +174,7 @@ public:
         }
     }
 
-    // ---- what the lock asks: ProgressLock's Work ----
+    // ---- the functions that ProgressLock calls (its Work) ----
 
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     [[nodiscard]] bool has_work() const { return published() != 0 || message_.load(std::memory_order_seq_cst) != 0; }
@@ -266,19 +267,20 @@ private:
     Word changed_;  ///< the change was made
     Word message_;  ///< a message waits for a turn
     Word tail_;
-    Word cursor_;  ///< the same as next_, for other threads
+    Word cursor_;  ///< the same number as next_, for other threads
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;
-    ExploredPlain<std::uint32_t> next_;  ///< owned by the holder of the lock: a race means that two threads held it
+    ExploredPlain<std::uint32_t> next_;  ///< used by the holder of the lock, so a race means two holders
 
 public:
-    // A look that finds nothing in any schedule of a test would only make the search longer.
+    // False in tests without such work: to look for it would only make the search longer.
     bool makes_changes = false;
     bool sends_messages = false;
 };
 
-/// A Model without some of the steps. explore() makes one for each schedule, and passes no arguments.
+/// A Model without some of the steps. explore() creates one for each schedule and cannot pass arguments to it, so this
+/// variable says which steps are left out.
 const LeftOut* left_out_now = nullptr;
 struct Explored : Model {
     Explored() : Model(*left_out_now) {}
@@ -316,7 +318,7 @@ Scenario asynchronous() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// A caller submits one operation, and drives until another one is done.
+/// A caller submits one operation, and then drives progress until another operation is done.
 Scenario left_behind() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -328,7 +330,8 @@ Scenario left_behind() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The same, but it begins when both operations are submitted and the caller has looked. That saves two preemptions.
+/// The same, but the threads begin when both operations are submitted and the caller has seen that its operation is not
+/// done. That saves two preemptions.
 Scenario about_to_wait() {
     return {.before =
                 [](Model& model) {
@@ -343,7 +346,7 @@ Scenario about_to_wait() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// Two callers, and an operation that nobody waits for.
+/// Two callers, and an operation for which no caller waits.
 Scenario two_callers() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -370,7 +373,7 @@ TEST_CASE("an operation that nobody waits for is driven by the background thread
     }
 }
 
-// From here on the search is bounded: two preemptions with three threads, one with four.
+// From here on, the search is bounded: it allows two preemptions with three threads, and one with four.
 TEST_CASE("the same, called by another rank", "[unit]") {
     const auto result = run(asynchronous(), {.preemptions = 2});
     INFO(result.report);
@@ -395,7 +398,7 @@ TEST_CASE("two callers, one of which may find its work done by the other", "[uni
     CHECK(result.passed());
 }
 
-/// A caller looks twice and then never again.
+/// A caller polls twice and then never again.
 Scenario polled() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -407,7 +410,7 @@ Scenario polled() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The same, but it begins when the background thread alone has the operation.
+/// The same, but the threads begin when only the background thread attends to the operation.
 Scenario polled_asleep() {
     return {.before =
                 [](Model& model) {
@@ -421,7 +424,7 @@ Scenario polled_asleep() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The caller asks until one operation is done, and leaves another one pending.
+/// The caller polls until one operation is done. Another one of its operations stays pending.
 Scenario polled_until_done() {
     return {.before =
                 [](Model& model) {
@@ -446,8 +449,8 @@ TEST_CASE("a caller that only looks leaves nothing undone", "[unit]") {
     }
 }
 
-/// Another rank waits until this rank has read the log, while a caller waits for its operation and then leaves with
-/// nothing pending.
+/// Another rank waits until this rank has read the log. Meanwhile a caller waits for its operation, and then leaves
+/// with nothing pending.
 Scenario read_for_others() {
     return {.threads = {[](Model& model) {
                             model.submit_last(0, /*blocking=*/true);
@@ -459,7 +462,7 @@ Scenario read_for_others() {
                             model.stop();
                         }}};
 }
-/// The same with a second caller, which may turn the background thread away and find its own work done.
+/// The same with a second caller. It may turn the background thread away, and then find its own operation done.
 Scenario read_beside_two_callers() {
     return {.threads = {[](Model& model) {
                             model.submit_last(0, /*blocking=*/true);
@@ -475,7 +478,7 @@ Scenario read_beside_two_callers() {
                             model.stop();
                         }}};
 }
-/// A caller in join() while the background thread drives.
+/// A caller is in join() while the background thread drives progress.
 Scenario joining() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -484,7 +487,7 @@ Scenario joining() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// A change, while another caller may hold the lock and sleep.
+/// A thread requests a change while another caller may hold the lock and sleep.
 Scenario changing() {
     return {.before = [](Model& model) { model.makes_changes = true; },
             .threads = {[](Model& model) {
@@ -499,7 +502,7 @@ Scenario changing() {
                         },
                         background}};
 }
-/// A message that nobody waits for, while another caller may hold the lock and sleep.
+/// A thread sends a message for which no caller waits, while another caller may hold the lock and sleep.
 Scenario sending() {
     return {.before = [](Model& model) { model.sends_messages = true; },
             .threads = {[](Model& model) {

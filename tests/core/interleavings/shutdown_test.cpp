@@ -4,7 +4,7 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// A rank shuts down while others announce: everything ends, once.
+/// A rank shuts down while other ranks announce. Every operation ends exactly once.
 namespace rueda::core::test {
 namespace {
 
@@ -21,7 +21,7 @@ struct Ending2 : RanksOf<2> {
         RUEDA_EXPLORER_REQUIRE(count(EntryKind::closed) == 1);
         RUEDA_EXPLORER_REQUIRE(ranks[0].closed && ranks[1].closed);
     }
-    /// Of the last announcement of the name.
+    /// Returns how the last announcement of the name ended.
     [[nodiscard]] Ending ending_of(std::uint32_t rank, std::size_t name) const {
         const auto last = std::find_if(ranks[rank].events.rbegin(), ranks[rank].events.rend(),
                                        [=](const Rank::Event& event) { return event.name == name; });
@@ -84,8 +84,8 @@ TEST_CASE("a shutdown against a full announcement: it fails in its slot, or is r
     CHECK(seen[static_cast<std::size_t>(Ending::refused)]);
 }
 
-// Bound: two preemptions.
-TEST_CASE("what is complete before the shutdown is called on all, the rest on none", "[unit]") {
+// The search allows two preemptions.
+TEST_CASE("operations that are complete before the shutdown are called on all ranks, the others on no rank", "[unit]") {
     bool called = false;
     bool not_called = false;
     const auto result = explore<Ending2>(

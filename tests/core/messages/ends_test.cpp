@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How messages end that do not arrive. Either they do not fit, or their rank leaves or dies, or their process set is
-// removed, or no receive matches.
+// Tests messages that do not arrive, and how their operations end. Either the messages do not fit, or their rank leaves
+// or dies, or their process set is removed, or no receive matches them.
 #include <unistd.h>
 
 #include <array>
@@ -92,7 +92,7 @@ TEST_CASE("a receive from a rank that shuts down reports that; messages that it 
         layout);
 }
 
-TEST_CASE("what is pending on a rank that shuts down ends", "[threads]") {
+TEST_CASE("pending operations of a rank that shuts down end", "[threads]") {
     const Layout layout = GENERATE("", "ab");
     check(
         2,
@@ -105,7 +105,7 @@ TEST_CASE("what is pending on a rank that shuts down ends", "[threads]") {
                 for (StartedMessage* message : {&sent, &received}) {
                     static_cast<void>(expect_failure(message->wait(), ErrorCode::not_initialized, "pending"));
                 }
-            } else {  // not before rank 0 has begun to shut down
+            } else {  // this fails only after rank 0 has begun to shut down
                 Bytes nothing(1);
                 static_cast<void>(
                     expect_failure(receive(client, std::span(nothing), {0, 9}), ErrorCode::aborted, "until it leaves"));
@@ -114,7 +114,7 @@ TEST_CASE("what is pending on a rank that shuts down ends", "[threads]") {
         layout);
 }
 
-TEST_CASE("what is pending in a process set that is removed ends, and the world goes on", "[threads]") {
+TEST_CASE("pending operations of a removed process set end, and the world still works", "[threads]") {
     const Layout layout = GENERATE("", "ab");
     check(
         2,
@@ -161,7 +161,7 @@ TEST_CASE("a rank that is killed while others wait for its messages", "[processe
                         if (client.rank() == 2) {
                             context.report("pid", ::getpid());
                             if (waiting == Waiting::half_way) {
-                                // The rank is killed at some moment in the middle of a send or a receive.
+                                // The rank is killed at a random moment during a send or a receive.
                                 for (;;) {
                                     auto one = start_send(client, all, {0, 1});
                                     auto other = start_send(client, all, {1, 1});

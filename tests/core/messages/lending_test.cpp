@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A message in resident memory is read in place, so its send ends only when no rank reads it any more. That also holds
-// if a rank shuts down or a process set is removed in the middle. The callers of these tests overwrite their memory as
-// soon as they get it back. A receive that reports success must nevertheless have all bytes of the message.
+// A message in resident memory is read in place, so its send ends only when no rank reads the memory any more. That
+// also holds if a rank shuts down or a process set is removed during the transfer. The callers in these tests overwrite
+// their memory as soon as their operation ends. A receive that reports success must nevertheless have all bytes of the
+// message.
 #include <unistd.h>
 
 #include <atomic>
@@ -22,10 +23,10 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::uint64_t kResidentBytes = 32 * base::kMiB;
-/// More than a receiver reads in one step.
+/// The size of a message that is more than a receiver reads in one step.
 constexpr std::size_t kLarge = base::kMiB + 1000;
 
-/// A send or a receive. Its caller checks the received bytes.
+/// A send or a receive. Its caller checks the bytes that it received.
 struct Call {
     core::Completion completion;
     std::uint8_t* memory = nullptr;
@@ -38,7 +39,7 @@ struct Call {
     [[nodiscard]] bool done() const { return completion.done(); }
     [[nodiscard]] bool is_ok() const { return completion.status().is_ok(); }
 
-    /// What the caller does as soon as the operation has ended.
+    /// If the operation has ended, does once what its caller does at this moment.
     void look() {
         if (is_seen || !done()) {
             return;
@@ -52,7 +53,7 @@ struct Call {
     }
 };
 
-/// One of the two ranks of a host, with a Messenger that the test steps.
+/// One of the two ranks of a host. It has a Messenger that the test steps.
 class SteppedRank {
 public:
     SteppedRank(std::shared_ptr<collectives::Arena> arena, int rank) : arena_(std::move(arena)) {
@@ -228,7 +229,8 @@ TEST_CASE("both ranks shut down, the receiver first or last", "[unit]") {
     pair.step_both(3);
     CHECK(sent.done());
     CHECK(pair.receiver().all_done());
-    // The receiver's operation ended because the sender has shut down. The sender noticed its own shutdown first.
+    // The receiver's operation ended because the sender has shut down. The sender's own operation ended earlier,
+    // because of its own shutdown.
     CHECK(sent.completion.status().code() == ErrorCode::not_initialized);
 }
 
@@ -252,7 +254,7 @@ TEST_CASE("a process set is removed while a message in it is read", "[unit]") {
     } else {
         pair.receiver().forget(3);
         pair.step_both();
-        REQUIRE_FALSE(sent.done());  // the error gives the removal of the set on this rank as the reason
+        REQUIRE_FALSE(sent.done());  // it ends only when this rank has removed the set, too
         pair.sender().forget(3);
         CHECK(sent.done());
     }
@@ -282,7 +284,7 @@ TEST_CASE("a rank is stopped while it reads, until the others have aborted the j
     CHECK(received.completion.status().code() == ErrorCode::aborted);
 }
 
-/// Events in a random order. look() throws if a message is torn.
+/// Runs events in a random order. look() throws if a received message contains wrong bytes.
 TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
     for (std::uint32_t seed = 0; seed < 100; ++seed) {
         std::mt19937 random(seed);
@@ -304,7 +306,7 @@ TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
                     break;
                 case 2:
                     if (next < 12) {
-                        pair.ranks[1]->send(bytes, set, ++next);  // no rank may ask for it any more
+                        pair.ranks[1]->send(bytes, set, ++next);  // there may be no receive for it
                         if (random() % 2 == 0) {
                             pair.ranks[0]->receive(bytes, set, next);
                         }
@@ -344,7 +346,8 @@ TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
     }
 }
 
-/// Each rank has its own thread. ThreadSanitizer then checks that the end of the send happens after the reading.
+/// Each rank has its own thread. So ThreadSanitizer checks that all reads of the memory happen before the end of the
+/// send.
 TEST_CASE("the memory of a message is its sender's again when it has been read", "[threads]") {
     const bool shuts_down = GENERATE(true, false);
     Pair pair;

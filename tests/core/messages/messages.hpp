@@ -11,7 +11,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 
-/// Sends and receives over a Runtime.
+/// Functions that send and receive with a Runtime.
 namespace rueda::tests {
 
 inline constexpr int kAnybody = RUEDA_ANY_PEER;
@@ -80,7 +80,7 @@ template <class T, std::size_t N>
     return {client, false, from, values.data(), values.size_bytes()};
 }
 
-/// Bytes that identify their origin: they differ between messages, and between places in a message.
+/// Returns bytes that show their origin: they differ between messages, and between positions in a message.
 template <std::integral Seed>
 [[nodiscard]] std::vector<std::uint8_t> pattern(std::size_t bytes, Seed seed) {
     std::vector<std::uint8_t> values(bytes);

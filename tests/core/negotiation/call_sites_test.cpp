@@ -26,7 +26,7 @@ TEST_CASE("a call is named by file and line, of a long path the end") {
     CHECK(cut_wide.substr(0, 5) == "…ä");
 }
 
-TEST_CASE("what lies in the arena is read as it was written, and made printable") {
+TEST_CASE("call sites are read from the arena as they were written, and made printable") {
     CHECK(read_site(site_text("train.py", 7)) == "train.py:7");
     CHECK(read_site(site_text(nullptr, 7)).empty());
     const std::string path(300, 'y');

@@ -6,7 +6,7 @@
 
 #include "tests/core/negotiation/members.hpp"
 
-/// How the registrar treats announcements of members that have joined, and how joining ends.
+/// Tests how the registrar treats announcements of members that have joined, and how a join ends.
 namespace rueda::core::test {
 namespace {
 
@@ -91,7 +91,7 @@ TEST_CASE("an operation that needs every rank reports the joined ranks as missin
     REQUIRE(set.resolve(2, 1, 1).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::lacks_joined);
     CHECK(set.memory().record(1).state == static_cast<std::uint32_t>(SlotState::bound));
-    // A barrier is called even though a member has joined.
+    // A barrier is called even if a member has joined.
     Metadata barrier;
     barrier.operation = static_cast<std::uint8_t>(collectives::Operation::barrier);
     REQUIRE(set.arrive_at(0, 2, 1, 1, &barrier) == Arrival::counted);

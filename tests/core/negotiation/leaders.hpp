@@ -18,8 +18,8 @@ inline TensorKey by_id(std::uint64_t id) { return {id, "", std::nullopt}; }
 inline TensorKey by_name(std::string name) { return {0, std::move(name), std::nullopt}; }
 inline TensorKey by_call(std::uint64_t call) { return {0, "", call}; }
 
-/// The leaders of all hosts, each with `ranks_per_host` ranks, numbered host by host. Their messages are encoded to
-/// bytes and decoded again. run() delivers them at once.
+/// The leaders of all hosts. Each host has `ranks_per_host` ranks, which are numbered host by host. Messages between
+/// the leaders are encoded to bytes and decoded again, and run() delivers them at once.
 class Leaders {
 public:
     struct Setting {
@@ -49,7 +49,7 @@ public:
     [[nodiscard]] std::uint32_t ranks() const { return setting_.hosts * setting_.ranks_per_host; }
     [[nodiscard]] const TreeShape& shape() const { return shape_; }
 
-    /// A claim in which all ranks of the host have the same metadata.
+    /// Returns a claim in which all ranks of the host have the same metadata.
     [[nodiscard]] Claim claim_of(std::uint32_t host, const Metadata& metadata) const {
         const auto first = static_cast<std::int32_t>(host * setting_.ranks_per_host);
         return {metadata, {{first, first + static_cast<std::int32_t>(setting_.ranks_per_host) - 1}}};
@@ -111,7 +111,8 @@ public:
         return nodes_[to]->receive(from, parsed.value());
     }
 
-    /// The decisions that run() brought since the previous call of this function. They are the same on every host.
+    /// Returns the decisions that run() has added since the previous call of this function. They are the same on every
+    /// host.
     [[nodiscard]] std::vector<Decision> decisions() {
         for (std::uint32_t host = 1; host < hosts(); ++host) {
             REQUIRE(bytes_of_all(got_[host]) == bytes_of_all(got_[0]));

@@ -33,7 +33,7 @@ inline Metadata allreduce_of(std::initializer_list<std::int64_t> shape, DType dt
     return metadata;
 }
 
-/// All members of a process set in private memory, stepped by one thread. Each call is one step of the protocol.
+/// All members of a process set, in private memory. One thread steps them; each call is one step of the protocol.
 class Members {
 public:
     explicit Members(const NegotiationExtent& extent)
@@ -62,7 +62,7 @@ public:
     /// A hash for tests. Names of equal length have the same hash, so they collide.
     [[nodiscard]] static std::uint64_t hash_of(std::string_view name) { return name.size(); }
 
-    /// Returns the number of log entries that resulted from it.
+    /// Announces a name in full. Returns the number of log entries that this appended.
     Result<std::uint64_t> announce_in_full(std::uint32_t member, std::string_view name, const Metadata& metadata,
                                            std::int64_t at_ns = 1, std::uint32_t ticket = 7) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
@@ -75,8 +75,8 @@ public:
         write(record->place, 0, at_ns, &metadata);
         return registrar(member).post();
     }
-    /// Unnamed slots also work; their places always carry metadata. With `metadata`, a named slot is announced with
-    /// changed metadata.
+    /// Announces in a slot, and counts the arrival. Unnamed slots also work; their places always contain metadata. For
+    /// a named slot, `metadata` means that the metadata have changed.
     Arrival arrive_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns = 1,
                       const Metadata* metadata = nullptr) {
         write(memory().place(slot, member, generation), generation, at_ns, metadata);
@@ -95,7 +95,7 @@ public:
         record->counted = generation;  // these members never announce directly
         return registrar(member).post();
     }
-    /// Announces as a rank that has joined and stands in.
+    /// Announces like a rank that has joined and stands in for the others' operation.
     Result<std::uint64_t> stand_in_in_full(std::uint32_t member, std::string_view name) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);
@@ -137,7 +137,7 @@ public:
         REQUIRE(last.kind == EntryKind::first_call);
         return last.slot;
     }
-    /// One more generation of a bound slot. The last member to arrive calls it.
+    /// All members announce one more generation of a bound slot, and the last member to arrive calls the operation.
     void call(std::uint32_t slot, std::uint64_t generation) {
         for (std::uint32_t member = 0; member + 1 < extent().members; ++member) {
             REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
@@ -145,12 +145,12 @@ public:
         REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
         append_call(slot, generation);
     }
-    /// Does what the last member to arrive does.
+    /// Appends the call, as the last member to arrive does.
     void append_call(std::uint32_t slot, std::uint64_t generation) {
         Log<Atomics> log(memory());
         core::append_call(memory(), log, {EntryKind::call, slot}, generation * extent().members);
     }
-    /// After this, `member` has read and done everything in the log.
+    /// Lets `member` catch up: after this call, it has read and handled everything in the log.
     void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }
     void catch_up() {
         for (std::uint32_t member = 0; member < extent().members; ++member) {
@@ -158,7 +158,7 @@ public:
         }
     }
 
-    /// Also right if no member has read the log and the ring has wrapped around.
+    /// Returns the end of the log. This is also right if no member has read the log and the ring has wrapped around.
     [[nodiscard]] std::uint64_t log_end() const {
         const Log<Atomics> log(memory());
         std::uint64_t end = log.end(0);
@@ -168,7 +168,7 @@ public:
         return end;
     }
 
-    /// All entries that were ever appended. Only valid until the ring wraps around.
+    /// Returns all entries that were ever appended. Only valid until the ring wraps around.
     [[nodiscard]] std::vector<Entry> entries() const {
         const Log<Atomics> log(memory());
         std::vector<Entry> all;
@@ -182,7 +182,7 @@ public:
         return all;
     }
 
-    Status growth;  ///< the answer to "may the table grow?"
+    Status growth;  ///< the answer to the question whether the table may grow
     bool no_memory_to_ask = false;
     std::vector<std::uint64_t> asked_bytes;
 
@@ -204,7 +204,7 @@ private:
     }
 
     std::size_t memory_bytes_;
-    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros, and shared with a child that acts as a member
+    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros, and shared with child processes that act as members
     std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
 };
 

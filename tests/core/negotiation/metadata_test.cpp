@@ -13,7 +13,7 @@
 namespace rueda::core::test {
 namespace {
 
-/// Functions that each change one field; every field has one.
+/// Functions that each change one field. There is one function for every field.
 const std::vector<std::function<void(Metadata&)>> kChanges = {
     [](Metadata& m) { m.operation = 1; },       [](Metadata& m) { m.dtype = 0; },
     [](Metadata& m) { m.reduce_op = 1; },       [](Metadata& m) { m.ndim = 1; },
@@ -127,7 +127,7 @@ TEST_CASE("calls are counted as people do") {
     CHECK(counted == "1st 2nd 3rd 4th 10th 11th 12th 13th 20th 21st 22nd 101st 111th 1013th 1022nd 1000003rd ");
 }
 
-TEST_CASE("of several differences the first cause is named, the value of the lowest rank first") {
+TEST_CASE("an error about several differences names the first cause, and the value of the lowest rank first") {
     const auto text = [](const std::function<void(Metadata&)>& change) {
         std::vector<Metadata> by_rank(3, allreduce_of({3, 4}));
         change(by_rank[0]);

@@ -7,14 +7,15 @@
 
 #include "tests/core/negotiation/members.hpp"
 
-/// The registrar's table of names: open addressing with tombstones.
+/// Tests the registrar's table of names, which uses open addressing with tombstones.
 namespace rueda::core::test {
 namespace {
 
 TEST_CASE("names are found behind tombstones, and the table is rebuilt before those fill it") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 16, .slots = 16, .mailbox_records = 8});
     REQUIRE(set.extent().name_buckets() == 32);
-    // All these names have the same hash. One lies before the names that come and go, and one behind the first of them.
+    // All these names have the same hash. One of them lies before the names that come and go, and one lies behind the
+    // first of these names.
     REQUIRE(set.announce_in_full(0, "early-0000", allreduce_of({3})).is_ok());
     std::uint32_t most_tombstones = 0;
     bool rebuilt = false;
@@ -31,7 +32,7 @@ TEST_CASE("names are found behind tombstones, and the table is rebuilt before th
         most_tombstones = std::max(most_tombstones, set.header().tombstones);
     }
     CHECK(rebuilt);
-    CHECK(most_tombstones == 9);  // a quarter of the buckets, plus the one that triggers the cleaning
+    CHECK(most_tombstones == 9);  // a quarter of the buckets, plus the tombstone that triggers the cleaning
     CHECK(set.announce_in_full(1, "early-0000", allreduce_of({3})).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);
     CHECK(set.entries().back().slot == 4);
@@ -49,7 +50,7 @@ TEST_CASE("probing goes on at the first bucket behind the last") {
     REQUIRE(set.announce_in_full(0, same, allreduce_of({3})).value() == 1);
     CHECK(set.memory().name_bucket(31) == 4 + 1);
     CHECK(set.memory().name_bucket(0) == 5 + 1);
-    // The name is found again there: a second full announcement of a bound name is an error, and the error names the
+    // The name is found there again. A second full announcement of a bound name is an error, and this error names the
     // slot.
     CHECK(set.announce_in_full(0, same, allreduce_of({3})).status().message() ==
           "rank 0 announced '" + same + "' in full, but its slot 5 is in state 2");

@@ -8,7 +8,7 @@
 #include "core/negotiation/direct.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// Which line each place of an announcement has, generation by generation.
+/// Tests which line belongs to each place of an announcement in each generation.
 namespace rueda::core::test {
 namespace {
 
@@ -93,7 +93,7 @@ TEST_CASE("the smallest payloads lie in their place, larger ones where there is 
     }
 }
 
-/// The places of the number's earlier use contain the highest stamps of both members, each in both places.
+/// The places still contain stamps of an earlier use of the number: the highest stamp of each member, in both places.
 TEST_CASE("a number is used again: no member finds an announcement of its earlier use") {
     for (const std::uint32_t members : {2U, 3U}) {
         // Four numbers are for names. The table cannot grow.

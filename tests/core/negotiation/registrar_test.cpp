@@ -25,7 +25,7 @@ TEST_CASE("a name is called when all members have announced it in full, and then
     REQUIRE(set.entries().size() == 1);
     const Entry call = set.entries()[0];
     CHECK(call.kind == EntryKind::first_call);
-    CHECK(call.slot == 4);  // the first behind the unnamed ones
+    CHECK(call.slot == 4);  // the first slot after the unnamed ones
     CHECK(call.fusion == Fusion::allreduces);
     CHECK(call.bytes == 48);
     const SlotRecord& record = set.memory().record(4);
@@ -75,7 +75,7 @@ TEST_CASE("members that disagree at first sight get a mismatch, and the name is 
     CHECK(set.entries()[0].kind == EntryKind::mismatch);
     CHECK(set.entries()[0].slot == 4);
     CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::retired));
-    // The announced metadata stay in place, so that the error message can show them.
+    // The announced metadata are still stored, so that the error message can show them.
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 1, 0).shape[0] == 4);
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 2, 0).shape[0] == 3);
     CHECK(set.bind("weight", allreduce_of({5})) == 5);
@@ -251,7 +251,7 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
 TEST_CASE("a mailbox fills while another rank is the registrar, which then handles all of it") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
-    set.header().requests.store(1);  // rank 2 is the registrar at the moment, and is slow
+    set.header().requests.store(1);  // rank 2 is the registrar now, and is slow
     for (int i = 0; i < 4; ++i) {
         CHECK(set.announce_in_full(0, fmt::format("t{}", i), metadata).value() == 0);
     }

@@ -9,7 +9,7 @@
 #include "core/negotiation/refusals.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// How numbers for names are given out, taken back, and used again.
+/// Tests how numbers are given to names, taken back, and used again.
 namespace rueda::core::test {
 namespace {
 
@@ -32,7 +32,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(state_of(set, 4) == SlotState::retired);
     CHECK(state_of(set, 5) == SlotState::bound);
     CHECK(state_of(set, 6) == SlotState::retired);
-    // The log has the retirement before the call that took the last number.
+    // In the log, the retirement comes before the call that took the last number.
     const std::vector<Entry> entries = set.entries();
     REQUIRE(entries.size() == 6);
     CHECK(entries[3].kind == EntryKind::retire);
@@ -40,7 +40,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(entries[4].kind == EntryKind::retire);
     CHECK(entries[4].slot == 6);
     CHECK(entries[5].kind == EntryKind::first_call);
-    // An arrival that comes later finds the bit.
+    // An arrival that comes later finds the retired bit.
     CHECK(set.arrive_at(1, 4, 1) == Arrival::retired);
 
     set.catch_up(0);
@@ -48,7 +48,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     REQUIRE(set.announce_in_full(0, "e", metadata).is_ok());
     CHECK(state_of(set, 4) == SlotState::first_sight);
     CHECK(state_of(set, 6) == SlotState::retired);
-    CHECK(state_of(set, 7) == SlotState::retired);  // it was idle by then, and once more only one number was left
+    CHECK(state_of(set, 7) == SlotState::retired);  // it was idle by then, and again only one number was left
     CHECK(set.memory().arrivals(4).count.load() == 0);
     CHECK(set.memory().label(4).state().use == 2);
     set.catch_up();
@@ -105,7 +105,8 @@ TEST_CASE("a refused operation is refused on every member, also when there is a 
         REQUIRE(set.announce_in_full(1, name, metadata).value() == 1);
     }
     set.catch_up();
-    // All four slots are idle now. The second operation of member 0 on "e" comes before the first one of member 1.
+    // All four slots are idle now. Member 0 announces "e" for the second time, before member 1 announces it for the
+    // first time.
     CHECK(set.announce_in_full(0, "e", metadata, 1, 2).value() == 4);
     CHECK(set.entries().back().kind == EntryKind::retire);
     CHECK(set.registrar(0).waits_for_readers() != 0);
@@ -150,8 +151,8 @@ TEST_CASE("refusals are counted per member and name, however often one of them t
 TEST_CASE("names whose refusals collide are found, whichever goes first") {
     Members set(kFixed);
     Refusals<Atomics> refusals(set.memory());
-    // All keys belong into the last bucket or the first one. So they are pushed on, and wrap around at the end of the
-    // table.
+    // All keys belong to the last bucket or the first one. So collisions move keys to later buckets, and from the end
+    // of the table to its beginning.
     const std::uint64_t last = set.extent().refusal_buckets() - 1;
     const auto key = [&](std::uint64_t i) { return RefusalKey{i % 3 == 0 ? 0 : last, i}; };
     std::uint64_t shuffled = 1;
@@ -237,7 +238,7 @@ TEST_CASE("the next rank that posts continues with waiting requests; a shutdown 
     CHECK(set.memory().mailbox(0).taken.load() == set.memory().mailbox(0).posted.load());
 }
 
-/// The log has room for one mailbox of answers for each member, and an unread entry must not be overwritten.
+/// The log can hold one mailbox of answers for each member. An unread entry must not be overwritten.
 TEST_CASE("a mailbox record that was answered is free when all members have read the answer") {
     Members set(kFixed);
     fill_up(set);
@@ -320,14 +321,14 @@ TEST_CASE("a name can come back after its number was given to another one") {
             const SlotRecord& record = set.memory().record(slot);
             REQUIRE(std::string_view(record.name, record.name_bytes) == name);
             set.catch_up();
-            // The other slots hold other names.
+            // The other slots must not hold this name.
             for (std::uint32_t other = 4; other < 8; ++other) {
                 const SlotRecord& page = set.memory().record(other);
                 REQUIRE((other == slot || state_of(set, other) != SlotState::bound ||
                          std::string_view(page.name, page.name_bytes) != name));
             }
         }
-        // A bound name must not be announced in full again, so this releases all of them.
+        // A bound name must not be announced in full again. So the names are released before the next round.
         for (std::uint32_t slot = 4; slot < 8; ++slot) {
             if (state_of(set, slot) == SlotState::bound) {
                 const Metadata changed = allreduce_of({7});

@@ -28,7 +28,7 @@ std::vector<std::uint64_t> ids_of(const std::vector<Decision>& decisions) {
     return ids;
 }
 
-/// The lengths of the batches into which the calls in `decisions` are divided.
+/// Returns the lengths of the batches into which the calls in `decisions` are divided.
 std::vector<int> batches_of(const std::vector<Decision>& decisions) {
     std::vector<int> batches;
     int calls = 0;
@@ -91,7 +91,7 @@ TEST_CASE("the tree: every host is the child of its parent, and no host is left 
     CHECK(depth_of({9, 8}) == 1);
     CHECK(depth_of({64, 8}) == 2);
     CHECK(depth_of({512, 8}) == 3);
-    // Host numbers near the end of their type.
+    // Tests host numbers that are near the maximum of their type.
     CHECK(TreeShape{0xffffffff, 8}.children(0xfffffff0).empty());
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("changed metadata are called, and are what an announcement by id means
     leaders.announce_everywhere(by_id(1));
     leaders.run();
     CHECK(leaders.only_decision().bytes == 16);
-    // One host announces by id, another one in full; both mean the same.
+    // One host announces by id, another one in full; both announce the same operation.
     leaders[0].announce({by_id(1), {}, {}});
     leaders[1].announce({by_id(1), {{std::nullopt, {{2, 2}}}, {allreduce_of({4}), {{3, 3}}}}, {}});
     leaders.announce(2, by_id(1), allreduce_of({4}));
@@ -232,8 +232,8 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
           "allreduce");
 }
 
-/// The ranks of one host, and of several hosts together, have more different metadata than fit into a message. Those of
-/// groups are not dropped.
+/// The ranks of one host, and of several hosts together, have more different metadata than fit into a message. The
+/// metadata of groups are never dropped.
 TEST_CASE("the numbers of groups are sent, however many different metadata the ranks announce") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
@@ -350,7 +350,7 @@ TEST_CASE("an id is kept while some host has announced the name again, and all h
         leaders.run();
     }
     CHECK(leaders.only_decision().id == 1);
-    // The count starts again: after one release, the others still hold the id.
+    // The releases are counted from zero again: after one release, the other hosts still hold the id.
     leaders[2].release(1);
     leaders.run();
     CHECK(leaders.decisions().empty());
@@ -375,7 +375,7 @@ TEST_CASE("after a disagreement about a name whose id no host holds any more, th
 TEST_CASE("operations without names are matched by their numbers") {
     Leaders leaders({.hosts = 3});
     for (std::uint32_t host = 0; host < 3; ++host) {
-        // Each host announces in another order.
+        // The hosts announce in different orders.
         for (const std::uint64_t call : {host % 3, (host + 1) % 3, (host + 2) % 3}) {
             leaders.announce(host, by_call(call), allreduce_of({static_cast<std::int64_t>(call) + 1}));
         }
@@ -471,7 +471,7 @@ TEST_CASE("while two batches are not executed, ready tensors wait and are added,
     CHECK(announce(3).empty());
     CHECK(announce(4).empty());
     CHECK(leaders[0].pending().size() == 2);
-    leaders[0].executed(2 + 1);  // the two calls of give_ids, and one more
+    leaders[0].executed(2 + 1);  // the two calls that give_ids() made, and one more
     leaders.run();
     const std::vector<Decision> joined = leaders.decisions();
     CHECK(ids_of(joined) == Ids{3, 4});
@@ -526,7 +526,8 @@ TEST_CASE("one message up is under way, and what comes meanwhile goes with the n
 }
 
 TEST_CASE("messages that would be too long go in parts, and nothing is lost or out of order") {
-    // 600 names of 500 bytes, up and down the tree: five times the longest message.
+    // 600 names of 500 bytes each travel up and down the tree. Together they are five times as long as the longest
+    // message.
     Leaders leaders({.hosts = 4, .radix = 1});
     std::vector<std::string> names;
     for (int i = 0; i < 600; ++i) {
@@ -665,8 +666,8 @@ UpMessage numbered(std::uint64_t number) {
     return message;
 }
 
-/// What node `to` answers to a message. There are 7 hosts with two ranks each in a tree of radix 2, and "a" was called
-/// once.
+/// Returns the answer of node `to` to a message. There are 7 hosts with two ranks each in a tree of radix 2, and "a"
+/// was called once.
 Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& message) {
     Leaders leaders({.hosts = 7, .ranks_per_host = 2, .radix = 2});
     leaders.announce_everywhere(by_name("a"), allreduce_of({3}));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Random jobs: tensors whose metadata change and differ, ids that are released, messages with random delays (in order
-// on each edge), a root that executes slowly, and ranks that join, round after round. Whatever happens, all hosts get
-// the same decisions in the same order. Each time that all ranks have announced a tensor, there is exactly one
-// decision, and it is the right one. A host is only asked for the next operation on a tensor.
+// Runs random jobs. The metadata of tensors change and differ; ids are released; messages have random delays, but keep
+// their order on each edge; the root executes slowly; and ranks join, round after round. Whatever happens, all hosts
+// must get the same decisions in the same order. Each time that all ranks have announced a tensor, there must be
+// exactly one decision, the right one. A host may be asked only for the next operation on a tensor.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -28,10 +28,9 @@ bool chance(Random& random, std::uint32_t percent) { return below(random, 100) <
 /// The metadata of all ranks when a tensor is announced for the n-th time.
 struct Round {
     std::vector<Metadata> by_rank;
-    std::vector<std::int64_t> rows;  ///< by rank; for an operation of variable size
+    std::vector<std::int64_t> rows;  ///< by rank; only for an operation of variable size
     std::size_t epoch = 0;           ///< between joins
-    std::vector<bool> active;        ///< by rank: whether it takes part; the other ranks have joined by then, or will
-                                     ///< join
+    std::vector<bool> active;        ///< by rank: whether it takes part; if not, it has joined by then, or will join
 
     [[nodiscard]] const Metadata& first() const {
         const auto first = std::find(active.begin(), active.end(), true);
@@ -57,21 +56,21 @@ struct Round {
 
 /// A tensor that all hosts announce.
 struct Tensor {
-    std::string name;  ///< "": every round is an operation without a name
+    std::string name;  ///< if empty, every round is an unnamed operation
     std::vector<Round> rounds;
 };
 
-/// What a host knows about a tensor.
+/// What a host knows about one tensor.
 struct State {
     std::size_t rounds = 0;      ///< decided
     bool pending = false;        ///< the host has announced it
-    std::size_t wanted = 0;      ///< the host was asked for the rounds before this one
-    std::set<std::size_t> asks;  ///< the rounds in which the host was asked for it
+    std::size_t wanted = 0;      ///< the host was asked for all rounds before this one
+    std::set<std::size_t> asks;  ///< the rounds for which the host was asked
     std::uint64_t id = 0;        ///< 0: not held
     Metadata last_called;
 };
 
-/// How far a host has come with its joins.
+/// The progress of a host with its joins.
 struct Away {
     std::size_t epoch = 0;
     std::vector<std::int32_t> joined;  ///< in the order in which they joined
@@ -113,7 +112,7 @@ public:
         check();
     }
 
-    /// Stops with a shutdown after a random number of steps.
+    /// Stops the job with a shutdown after a random number of steps.
     void run_until_a_shutdown() {
         for (auto steps = below(random_, 3000); steps > 0 && !all_done(); --steps) {
             step();
@@ -121,13 +120,13 @@ public:
         shut_down();
     }
 
-    /// How often a host was asked for something.
+    /// The number of times that a host was asked for an operation.
     [[nodiscard]] std::size_t asks() const { return asks_; }
 
 private:
     static constexpr std::uint32_t kSteps = 4;
-    static constexpr int kPatience = 100'000;  ///< the longest sequence of steps without any effect; by then each kind
-                                               ///< of step was tried thousands of times
+    static constexpr int kPatience = 100'000;  ///< the longest sequence of steps without any effect; it is so long that
+                                               ///< each kind of step was tried thousands of times
 
     // ---- the ranks ------------------------------------------------------------------------------------------------
 
@@ -153,8 +152,8 @@ private:
         return tensor;
     }
 
-    /// Draws how many steps each rank makes before it joins, in each epoch. Without joins, all ranks make the same
-    /// number.
+    /// For each epoch, draws how many steps each rank makes before it joins. Without joins, all ranks make the same
+    /// number of steps.
     void draw_steps() {
         const std::uint32_t epochs = joins_ ? 1 + below(random_, 3) : 1;
         const bool by_host = chance(random_, 50);  // whole hosts join early
@@ -175,7 +174,7 @@ private:
         std::size_t epoch;
         std::uint32_t step;
     };
-    /// Draws the times of a tensor's rounds. In every step some rank is active.
+    /// Draws when the rounds of a tensor take place. In every step at least one rank is active.
     std::vector<Time> draw_times() {
         std::vector<Time> times;
         for (std::size_t epoch = 0; epoch < steps_.size(); ++epoch) {
@@ -201,7 +200,8 @@ private:
         return metadata;
     }
 
-    /// The next round of the tensor on the host. Null if that round does not belong to the host's current epoch.
+    /// Returns the next round of the tensor on the host, or null if that round does not belong to the host's current
+    /// epoch.
     [[nodiscard]] const Round* next_round(std::uint32_t host, std::uint32_t tensor) const {
         const std::vector<Round>& rounds = tensors_[tensor].rounds;
         const std::size_t number = states_[host][tensor].rounds;
@@ -236,7 +236,7 @@ private:
         return true;
     }
 
-    /// All ranks of the host have announced the tensor.
+    /// If all ranks of the host have announced the tensor, the host announces it to its parent.
     bool announce(std::uint32_t host, std::uint32_t tensor_number) {
         const Tensor& tensor = tensors_[tensor_number];
         State& state = states_[host][tensor_number];
@@ -269,7 +269,7 @@ private:
         return true;
     }
 
-    /// Releases a tensor that no rank of the host has announced.
+    /// Releases the id of a tensor that no rank of the host has announced.
     bool release(std::uint32_t host, std::uint32_t tensor) {
         State& state = states_[host][tensor];
         for (const std::int32_t rank : ranks_of(host)) {
@@ -327,7 +327,7 @@ private:
         return true;
     }
 
-    /// One claim for each rank with new metadata. Sometimes a claim repeats what is known.
+    /// Makes one claim for each rank with new metadata. Some claims repeat metadata that are already known.
     std::vector<Claim> claims_of(std::uint32_t host, const Round& round, const State& state) {
         std::vector<Claim> claims;
         bool anything_new = false;
@@ -401,7 +401,7 @@ private:
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        if (idle_steps_ == kPatience) {  // checked without a macro, because the macros are slow
+        if (idle_steps_ == kPatience) {  // no macro of the test framework, because these macros are slow
             FAIL("nothing goes on");
         }
     }
@@ -429,7 +429,7 @@ private:
         if (edge->second.empty()) {
             return false;
         }
-        // A parent has room for one message from each child.
+        // A parent can store one message from each child.
         REQUIRE((edge->first < host || edge->second.size() == 1));
         const Status status = leaders_.deliver(edge->first, host, edge->second.front());
         INFO(status.message());
@@ -473,7 +473,7 @@ private:
     void take_wanted(std::uint32_t host, const Decision& wanted) {
         CHECK(away_[host].said);
         CHECK((wanted.call.has_value() || !wanted.name.empty()));
-        // Nothing else comes between the calls of a batch.
+        // No other decision comes between the calls of a batch.
         CHECK((decisions_[host].empty() || decisions_[host].back().kind != DecisionKind::call ||
                decisions_[host].back().ends_batch));
         const std::uint32_t tensor = tensor_of(host, wanted);
@@ -630,7 +630,7 @@ private:
         int calls = 0;
         for (const Decision& decision : decisions_[0]) {
             if (decision.kind != DecisionKind::call) {
-                CHECK(calls == 0);  // nothing else comes between the calls of a batch
+                CHECK(calls == 0);  // no other decision comes between the calls of a batch
                 continue;
             }
             bytes += decision.bytes;

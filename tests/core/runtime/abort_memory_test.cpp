@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// An abort while no memory is left: every wait and every shutdown ends, whichever allocation fails.
+// Tests an abort while no memory is left: every wait and every shutdown must end, whichever allocation fails.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <optional>
@@ -29,15 +29,15 @@ core::Request sum_of(float* value) {
     return request;
 }
 
-/// The text may lack parts for which there was no memory.
+/// Some parts of the text may be missing, because there was no memory for them.
 void expect_aborted(const Status& status) {
     RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
     RUEDA_RANK_CHECK(status.message().find(kReason) != std::string::npos);
 }
 
 /// Three threads of rank 0 wait: for a named operation, an unnamed operation, and a receive. Rank 1 ends the job. One
-/// allocation of one of the three threads fails. The failure meets the thread that drives progress, so in some run each
-/// of the three drives it.
+/// allocation of one of the three threads fails, in the thread that drives progress. Each of the three threads drives
+/// progress in some run.
 void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint64_t successes) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "pending");

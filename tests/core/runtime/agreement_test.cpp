@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How the ranks agree whether all of them continue, and what happens if a rank sends something that no working rank
-// sends.
+// Tests how the ranks agree whether all of them continue, and what happens if a rank sends something that no working
+// rank would send.
 #include "core/setup/agreement.hpp"
 
 #include <catch2/catch.hpp>

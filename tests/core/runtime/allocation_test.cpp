@@ -33,7 +33,7 @@ void on_one_rank(const base::Config& config, const std::function<void(RuntimeCli
 
 TEST_CASE("resident memory: sizes, alignment, zeros", "[threads]") {
     on_one_rank(test_config(), [](RuntimeClient& client) {
-        for (int round = 0; round < 2; ++round) {  // the first round uses new memory, the second one used memory
+        for (int round = 0; round < 2; ++round) {  // the first round uses new memory, the second round reuses it
             std::vector<std::pair<void*, std::size_t>> blocks;
             for (std::size_t bytes = 1; bytes <= std::size_t{8} << 20; bytes = bytes * 3 + 1) {
                 void* const memory = expect_value(client.allocate(bytes), "allocate");
@@ -85,7 +85,7 @@ TEST_CASE("resident memory: many blocks in any order", "[threads]") {
         while (!blocks.empty()) {
             release(blocks.size() - 1);
         }
-        // All the memory is one free range again.
+        // At the end, all the memory is one free range again.
         expect_ok(client.deallocate(expect_value(client.allocate(48 << 20), "48 MiB")), "deallocate");
     });
 }

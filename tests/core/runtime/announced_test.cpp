@@ -15,7 +15,7 @@ using core::Announced;
 using core::SetView;
 using Flags = core::Place<base::StdAtomics>::Flags;
 
-/// What member 0 reads of the announcement of member 1.
+/// Returns what member 0 reads from the announcement of member 1.
 Result<collectives::Location> read_by_0(const TwoMembers& set, const core::TensorEntry& own) {
     collectives::Location found;
     if (const Status read = Announced(set.view(0)).locate(own, own.slot, 1, found); !read.is_ok()) {
@@ -65,7 +65,7 @@ TEST_CASE("an input in resident memory is found through the reader's mapping", "
     *written = std::byte{42};
     CHECK(*found.value().input == std::byte{42});
 
-    set.place(1, own.entry).input = (1U << 16U) - 16384 + 1;  // ends one byte beyond the memory
+    set.place(1, own.entry).input = (1U << 16U) - 16384 + 1;  // ends one byte beyond the end of the memory
     CHECK(refused_by_0(set, own.entry) == "tensor 'pending': rank 5 announced memory outside its resident region");
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("rows that all agreed on are compared, and a scatter's come from its r
           "tensor 'pending': rank 5 has rows for others, and is not the root");
 }
 
-TEST_CASE("where ranks have called it, those that stand in have not", "[threads]") {
+TEST_CASE("the list of call sites leaves out ranks that stand in", "[threads]") {
     const TwoMembers set;
     Pending own;
     Pending other;

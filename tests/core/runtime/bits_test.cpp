@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Results depend only on the inputs, the number of ranks, and where the ranks are (hosts, NUMA nodes). They do not
-// depend on batches, chunks, residency, order or timing, or on whether a thread waits in the call (DESIGN: fixed order
-// of reduction).
+// Tests that results depend only on the inputs, on the number of ranks, and on where the ranks are (hosts, NUMA nodes).
+// They must not depend on batches, chunks, residency, order or timing, or on whether a thread waits in the call
+// (DESIGN: fixed order of reduction).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace rueda::tests {
 namespace {
 
 constexpr int kTensors = 30;
-constexpr int kLargeTensor = 17;  ///< goes through many chunks; between hosts, each host combines a part of it
+constexpr int kLargeTensor = 17;  ///< takes many chunks; between hosts, each host combines a part of it
 
 std::size_t length_of(int tensor) {
     return tensor == kLargeTensor ? 60'001 : 1 + static_cast<std::size_t>(tensor * 7919 % 3000);
@@ -58,8 +58,8 @@ std::vector<float> inputs_of(int rank, int tensor) {
     return values;
 }
 
-/// The definition: host by host, and in rank order within each, rounded at each step. The ranks are on `hosts` hosts of
-/// equal size, one host after the other.
+/// Computes the sum by its definition: host by host, in rank order within each host, rounded at each step. The ranks
+/// are on `hosts` hosts of equal size. The ranks of a host have consecutive numbers.
 std::vector<float> sum_of(int size, int hosts, int tensor) {
     std::vector<float> sum;
     std::vector<float> partial;
@@ -86,7 +86,7 @@ std::uint64_t digest(const void* memory, std::size_t bytes, std::uint64_t seed) 
     return seed;
 }
 
-/// One third of the tensors are averages of 16-bit numbers, one third are averages, the others are sums.
+/// One third of the tensors are float32 sums, one third are float32 averages, and one third are bfloat16 averages.
 struct Kind {
     DType dtype;
     ReduceOp op;
@@ -137,7 +137,7 @@ std::vector<std::unique_ptr<Buffer>> reduce_in_background(RuntimeClient& client,
     return buffers;
 }
 
-/// Reduces some of the tensors again, one at a time. The caller waits in the call.
+/// Reduces some of the tensors again, one at a time, by blocking calls.
 void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
                              const std::vector<std::unique_ptr<Buffer>>& background) {
     for (int tensor = 0; tensor < kTensors; tensor += 4) {
@@ -150,7 +150,7 @@ void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
     }
 }
 
-/// `hosts` is the number of equal hosts of sum_of(), or 0 if that is not the order of these ranks.
+/// `hosts` is the number of equal hosts for sum_of(). It is 0 if these ranks are not reduced in the order of sum_of().
 void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int hosts) {
     std::mt19937 random(circumstances.seed * 64 + static_cast<unsigned>(client.rank()));
     const std::vector<std::unique_ptr<Buffer>> buffers = reduce_in_background(client, random);
@@ -172,8 +172,8 @@ struct Place {
     int size = 1;
     Layout layout;  ///< of hosts; "" means one host
 
-    /// The number of equal hosts of sum_of(). Three hosts have no such order: their partial sums are combined in the
-    /// order of the exchange, and the size of the tensor decides which exchange that is.
+    /// Returns the number of equal hosts for sum_of(). Three hosts do not reduce in that order: their partial sums are
+    /// combined in the order of the exchange, and the size of the tensor decides which exchange is used.
     [[nodiscard]] int equal_hosts() const { return layout.empty() ? 1 : layout == "ab" || layout == "aabb" ? 2 : 0; }
 };
 

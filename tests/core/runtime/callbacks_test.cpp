@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Completion callbacks: each one is called exactly once, in every order of events, with the final status of its
+// Tests that each completion callback is called exactly once, in every order of events, with the final status of its
 // operation.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// Counts down, for a test that waits for callbacks. Threads: any.
+/// Counts the callbacks for which a test still waits. Any thread may use it.
 class Countdown {
 public:
     explicit Countdown(int from) : left_(from) {}
@@ -56,7 +56,7 @@ private:
     int left_;
 };
 
-/// The part of a handle that the Runtime uses. It does not use the C interface, so that ranks can be threads.
+/// The part of a handle that the Runtime uses. It does not use the C interface, so ranks can be threads.
 struct Operation final : core::Completion, core::CompletionCall {
     explicit Operation(CallbackThread& thread) : Completion(1, &end), calls(thread) {}
     static void end(Completion& completion) {
@@ -64,7 +64,7 @@ struct Operation final : core::Completion, core::CompletionCall {
         if (operation.take_at_end()) {
             operation.calls.hand_over(operation);
         }
-        operation.ended.store(true, std::memory_order_release);  // partner: the test, before it frees this object
+        operation.ended.store(true, std::memory_order_release);  // pairs with the load before the test frees this
     }
     void call() noexcept override { called.fetch_add(1, std::memory_order_relaxed); }
 
@@ -140,8 +140,7 @@ TEST_CASE("calls come in the order in which they were handed over, and none is l
             calls[static_cast<std::size_t>(i)].order = &order;
             calls[static_cast<std::size_t>(i)].number = i;
             if (i == 99) {
-                thread.stop();  // the last call is handed over after the stop, so the thread that hands it over calls
-                                // it
+                thread.stop();  // after the stop, the thread that hands over a call calls it itself
             }
             thread.hand_over(calls[static_cast<std::size_t>(i)]);
         }
@@ -191,7 +190,7 @@ std::string text_of(const std::exception_ptr& failure) {
     }
 }
 
-/// The final status of an operation as its callback received it, and the thread that called the callback.
+/// The status with which a callback was called, and the thread that called it.
 struct Told {
     std::string text;
     std::thread::id thread;
@@ -210,7 +209,7 @@ void success_and_failure(RankContext& context) {
     const auto self = std::this_thread::get_id();
     std::vector<float> values(1000, 1);
     if (context.rank() == 0) {
-        // Registered before the other ranks start the operation: called on a thread of Rueda.
+        // Registered before the other ranks start the operation, so a thread of Rueda calls it.
         const Handle late = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
         auto told = told_of(late);
         context.phase("asked");
@@ -223,7 +222,7 @@ void success_and_failure(RankContext& context) {
         context.wait_for_phase(0, "asked");
         const Handle handle = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
         handle.wait();
-        // Registered after the operation has ended: called at once on this thread.
+        // Registered after the operation has ended, so this thread calls it at once.
         RUEDA_RANK_CHECK(told_of(handle).get().thread == self);
         bool refused = false;
         try {
@@ -243,7 +242,7 @@ TEST_CASE("a callback receives the final status of its operation", "[processes]"
     check_passed(run_public_ranks(2, success_and_failure));
 }
 
-/// A callback may start operations, whose callbacks start further ones. It must not wait.
+/// A callback may start operations, and their callbacks may start further operations. A callback must not wait.
 void chain_and_wait(RankContext& context) {
     rueda::init();
     float value = 1;
@@ -282,12 +281,12 @@ void chain_and_wait(RankContext& context) {
     done.wait();
     RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused refused refused "));
     RUEDA_RANK_EQUAL(value, 2048.0F);  // 2 to the power of the number of sums
-    // the refused operations left nothing behind
+    // no refused operation is left pending
     rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});
     rueda::shutdown();
 }
 
-/// What a callback still reads after it has released its own handle.
+/// What a callback reads before and after it releases its own handle.
 struct Released {
     rueda_handle* handle = nullptr;
     std::string before;
@@ -299,7 +298,7 @@ void release_and_read(int /*status*/, const char* message, void* data) {
     ++released.called;
     released.before = message;
     rueda_handle_release(released.handle);
-    // Allocates the freed memory again and overwrites it.
+    // Allocates the freed memory once more, and overwrites it.
     std::vector<std::unique_ptr<char[]>> others;
     for (std::size_t bytes = 16; bytes <= 1024; bytes += 16) {
         for (int i = 0; i < 4; ++i) {
@@ -330,7 +329,7 @@ TEST_CASE("a callback that comes at once may release its handle, and read on, an
         RUEDA_RANK_CHECK(rueda_wait(thrown, -1) == RUEDA_MISMATCH);
         const auto release_and_throw = [](int, const char*, void* data) {
             rueda_handle_release(static_cast<rueda_handle*>(data));
-            throw std::runtime_error("of the test");  // the Runtime that the handle belongs to logs this
+            throw std::runtime_error("of the test");  // the Runtime to which the handle belongs logs this
         };
         RUEDA_RANK_CHECK(rueda_handle_on_completion(thrown, release_and_throw, thrown) == RUEDA_OK);
         rueda::shutdown();

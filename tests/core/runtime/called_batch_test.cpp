@@ -18,7 +18,7 @@ namespace {
 using collectives::Operation;
 using core::EntryKind;
 
-/// The batch as member 0 executes it.
+/// The batch in the form in which member 0 executes it.
 struct Batch {
     explicit Batch(const TwoMembers& set)
         : announced(set.view(0)), outputs(set.identity(), 0), called(set.view(0), announced, outputs) {}
@@ -139,7 +139,8 @@ TEST_CASE("ranks that have joined announce no number of members", "[threads]") {
     CHECK(batch.called.rows_of(1) == std::nullopt);
 }
 
-/// For a set with a third member on another host: writes the three first dimensions into the first attachment.
+/// For a set with a third member on another host. Writes the first dimensions of the three members into the first
+/// attachment.
 void attach(const TwoMembers& set, std::array<std::int64_t, 3> rows) {
     std::memcpy(set.memory().attachment(0), rows.data(), sizeof(rows));
 }
@@ -155,7 +156,7 @@ TEST_CASE("on several hosts the call contains the number of rows of each rank", 
     batch.called.begin(9, 10);
     REQUIRE(batch.add(own.entry, 9, 1).is_ok());
     const collectives::Batch made = batch.called.for_communicator();
-    // The output of this rank has the shape that the caller gave.
+    // The output of this rank has the shape that the caller passed.
     CHECK(std::vector<std::int64_t>(made.rows.begin(), made.rows.end()) == std::vector<std::int64_t>{3, 2, 4});
     CHECK(own.completion.output().shape == std::vector<std::int64_t>{9, 4});
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The engine runs on the caller's thread. The caller may have changed the floating-point environment of its thread, and
-// results must not depend on that.
+// Tests that results do not depend on the floating-point environment of the caller's thread. The engine runs on this
+// thread, and the caller may have changed the environment.
 #include <catch2/catch.hpp>
 #include <cstring>
 

@@ -7,7 +7,7 @@
 namespace rueda::tests {
 
 /// While this object lives, one allocation of this thread by operator new fails: the one that follows `successes`
-/// successful ones. Threads: only the thread that created it. A thread has at most one.
+/// successful ones. Only the thread that created the object may use it. A thread has at most one such object.
 class FailingAllocation {
 public:
     explicit FailingAllocation(std::uint64_t successes);
@@ -16,7 +16,7 @@ public:
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 
     [[nodiscard]] bool has_failed() const;
-    /// The number of allocations so far. Only meaningful if none has failed.
+    /// The number of allocations so far. It is only meaningful if no allocation has failed.
     [[nodiscard]] std::uint64_t allocations() const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Process sets that are created at the start of a job, and their numbers from one job to the next.
+// Tests process sets that are created at the start of a job, and their numbers in consecutive jobs.
 #include "core/setup/first_sets.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool is_new(const std::vector<std::int32_t>& used, ProcessSet set) {
     return std::find(used.begin(), used.end(), set.id) == used.end();
 }
 
-/// Creates sets in all ways, in four jobs. Sets that were kept from the previous job are refused.
+/// Creates sets in all ways, in four jobs. Each job refuses sets that the program kept from the previous job.
 void use_jobs(RankContext& context) {
     std::vector<std::int32_t> used;
     std::vector<ProcessSet> old;
@@ -58,13 +58,13 @@ void use_jobs(RankContext& context) {
                                  ": it was removed, or is of an earlier job, or add_process_set has not returned it");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { static_cast<void>(set.ranks()); }) != "accepted");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { rueda::leave_process_set(set); }) != "accepted");
-            const TensorSlot slot("kept", set);  // a slot that is used after the job has ended
+            const TensorSlot slot("kept", set);  // a slot that is used after its job has ended
             float value = 1;
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] {
                                  rueda::allreduce(slot, std::span(&value, 1), {.process_set = set});
                              }) != "accepted");
         }
-        // The set has other ranks than in the previous job.
+        // The set has other ranks than the set of the previous job.
         const ProcessSet pair = rueda::add_process_set({job % 3, (job + 1) % 3});
         RUEDA_RANK_CHECK(is_new(used, pair));
         if (pair.included()) {
@@ -88,7 +88,7 @@ TEST_CASE("no process set has a number that a set of an earlier job had", "[proc
     check_passed(run_public_ranks(3, use_jobs));
 }
 
-/// Ranks 0 and 1 had a job of their own before, with more sets than the other ranks know.
+/// Before this, ranks 0 and 1 had a job of their own, with more sets than the other ranks know.
 TEST_CASE("numbers of process sets are new to all ranks of a job, whatever jobs those were in", "[processes]") {
     check_passed(run_public_ranks(4, [](RankContext& context) {
         std::int32_t last = 0;
@@ -121,7 +121,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_EQUAL(sets[2].included(), context.rank() != 3);
             const ProcessSet mine = sets[context.rank() % 2 == 0 ? 0 : 1];
             RUEDA_RANK_EQUAL(sum_in(mine), context.rank() % 2 == 0 ? 4.0F : 6.0F);
-            // The second init finds the sets that exist, in any order. It does not create sets that do not exist.
+            // The second init() finds the existing sets, in any order. It fails if one of its sets does not exist.
             const std::vector<ProcessSet> found = rueda::init_with({.process_sets = {{2, 1, 0}, {0, 2}}});
             RUEDA_RANK_EQUAL(found[0].id, sets[2].id);
             RUEDA_RANK_EQUAL(found[1].id, sets[0].id);
@@ -134,7 +134,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_CHECK(rueda::init_with({}).empty());
             rueda::shutdown();
         }
-        // In a job of some ranks, the numbers are ranks of that job.
+        // If a job has only some of the launched ranks, the numbers in its sets are ranks of this job.
         if (context.rank() != 0) {
             const std::vector<ProcessSet> sets = rueda::init_with({.ranks = {3, 1, 2}, .process_sets = {{0, 2}}});
             RUEDA_RANK_EQUAL(sets[0].included(), context.rank() != 2);
@@ -153,7 +153,8 @@ TEST_CASE("ranks that give different process sets learn which rank gives which, 
                          std::string("init: the ranks give different process sets: rank 0: [0, 1]; rank 1: [0, 1], "
                                      "[2]; rank 2: none; expected the same on all"));
         RUEDA_RANK_CHECK(!rueda::initialized());
-        // Another order of the sets makes a different list. The order within a set does not matter.
+        // If the sets are listed in another order, the list is a different one. The order of the ranks within a set
+        // does not matter.
         const RankLists turned = context.rank() == 1 ? RankLists{{2}, {0, 1}} : RankLists{{0, 1}, {2}};
         RUEDA_RANK_CHECK(refused<Mismatch>([&] { rueda::init_with({.process_sets = turned}); }).starts_with("init: "));
         // One rank calls init without sets, the others with sets.
@@ -218,7 +219,7 @@ TEST_CASE("announcements of other ranks about their process sets are checked", "
     CHECK(agree_with({1, 3, 0, 1}).status().message() == damaged);
 }
 
-TEST_CASE("what rueda_init_with is given is checked", "[processes]") {
+TEST_CASE("the arguments of rueda_init_with are checked", "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext& context) {
         const auto told = [](const rueda_init_options& options) {
             RUEDA_RANK_EQUAL(rueda_init_with(&options), RUEDA_INVALID_ARGUMENT);
@@ -247,7 +248,8 @@ TEST_CASE("what rueda_init_with is given is checked", "[processes]") {
 
         RUEDA_RANK_EQUAL(rueda_init_with(nullptr), static_cast<int>(RUEDA_OK));
         RUEDA_RANK_EQUAL(rueda_shutdown(), static_cast<int>(RUEDA_OK));
-        // A later version of the interface has a longer struct. The numbers of the sets are optional.
+        // A later version of the interface may have a longer struct. The memory for the numbers of the sets is
+        // optional.
         struct {
             rueda_init_options known = RUEDA_INIT_OPTIONS_INIT;
             char more[32] = {};

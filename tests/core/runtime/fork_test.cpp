@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A forked child has neither the arena nor the engine. It cannot use Rueda, and it cannot damage its parent's tensors.
+// Tests forked children. A child has neither the arena nor the engine: it cannot use Rueda, and it cannot damage its
+// parent's tensors.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@
 namespace rueda::tests {
 namespace {
 
-/// Runs `body` in a child. Returns the exit status of the child, or 128 + the signal that killed it.
+/// Runs `body` in a child. Returns the exit status of the child, or 128 plus the number of the signal that killed it.
 template <class Body>
 int end_of_child(Body&& body) {
     const pid_t child = ::fork();
@@ -99,7 +100,7 @@ TEST_CASE("a forked child", "[processes]") {
     CHECK(result.passed());
 }
 
-/// The state of a thread of this process, for example 'S' while it sleeps (proc(5)).
+/// Returns the state of a thread of this process, for example 'S' while the thread sleeps (proc(5)).
 char state_of_thread(pid_t thread) {
     std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
     std::string text;
@@ -136,8 +137,8 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
     CHECK(result.passed());
 }
 
-/// An exit handler in a child. The destructors of the thread's variables have already run; nothing else of Rueda has
-/// ended.
+/// Runs as an exit handler in a child. At this time, the destructors of the thread's variables have already run;
+/// nothing else of Rueda has ended.
 void fail_at_exit() {
     int rank = 0;
     const bool failed = rueda_rank(&rank) == RUEDA_NOT_INITIALIZED;
@@ -149,7 +150,7 @@ TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
         rueda::init();
         RUEDA_RANK_EQUAL(end_of_child([]() -> int {
                              int rank = 0;
-                             static_cast<void>(rueda_rank(&rank));  // fails, and so makes the error text of this thread
+                             static_cast<void>(rueda_rank(&rank));  // fails, and so creates this thread's error text
                              std::atexit(fail_at_exit);
                              std::exit(1);
                          }),

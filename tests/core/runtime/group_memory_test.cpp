@@ -14,7 +14,7 @@ namespace {
 
 std::array<float, 64> memory;
 
-/// A list of tensors. add() appends a tensor of `count` floats that begins at float `place`.
+/// A list of tensors. add() appends a tensor of `count` floats, which begins at float number `place` of the memory.
 struct Tensors {
     void add(std::size_t place, std::int64_t count) {
         counts.push_back(count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A group's name is in use until its last member has ended, even if some members have already been called.
+// Tests that a group's name is in use until its last member has ended, even if some members have already been called.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
@@ -22,7 +22,8 @@ Result<PendingPointer> start_group(RuntimeClient& client, const std::string& nam
     return client.start_group(name, tensors, {ReduceOp::sum});
 }
 
-/// Repeats the start until it succeeds. By then the group has its results, although no thread waited for them.
+/// Repeats the start of a group until the start succeeds. By then the previous group has its results, although no
+/// thread waited for them.
 PendingPointer start_after(const std::vector<float>& group, float sum, const std::string& text,
                            const std::function<Result<PendingPointer>()>& start) {
     std::uint64_t refused = 0;
@@ -75,7 +76,8 @@ TEST_CASE("the name of a group is taken until its last member has ended", "[thre
     CHECK(result.passed());
 }
 
-/// A program's own operation may have the name of a group's member. It is not part of the group.
+/// An operation of the program may have the same name as a member of a group. Such an operation does not belong to the
+/// group.
 TEST_CASE("an operation that is called like a member takes only its own name", "[threads]") {
     const bool is_of_its_tensor = GENERATE(false, true);
     const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {

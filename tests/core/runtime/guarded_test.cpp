@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// An exception inside a function of the C interface becomes an error code and a text.
+// Tests that an exception inside a function of the C interface becomes an error code and a text.
 #include "core/c_interface/guarded.hpp"
 
 #include <catch2/catch.hpp>

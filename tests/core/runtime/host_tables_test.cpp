@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of the host appends a log entry that no working rank appends. The other ranks read it and report it, and each
-// of their pending operations ends exactly once. Both ranks are in one thread; the test steps each of them.
+// A rank of the host appends a log entry that no working rank would append. The other ranks must report it when they
+// read it, and each of their pending operations must end exactly once. Both ranks are in one thread; the test steps
+// each of them.
 #include <unistd.h>
 
 #include <array>
@@ -36,7 +37,7 @@ core::NegotiationExtent extent_of_host() {
     return extent;
 }
 
-/// An allreduce of four floats, or an allgather of four floats.
+/// Submits an allreduce or an allgather of four floats.
 struct Operation {
     explicit Operation(bool gathers = false) {
         const std::array<std::int64_t, 1> shape = {4};
@@ -93,7 +94,7 @@ public:
         REQUIRE(second.completion.done());
         REQUIRE(first.completion.status().is_ok());
     }
-    /// Rank 0 reads the entry, and ends everything that it has pending.
+    /// Rank 0 reads the entry, and ends all its pending operations.
     std::string ended_by_reading() {
         for (int turn = 0; turn < 4 && !arenas_[0]->blocks().abort().raised(); ++turn) {
             sets_[0]->step(true);

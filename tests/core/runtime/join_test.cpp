@@ -27,7 +27,7 @@ void check(int size, const std::function<void(RankContext&, RuntimeClient&)>& bo
     CHECK(result.passed());
 }
 
-/// The values of a tensor repeat after this many elements, so that the checks do not dominate the time of a test.
+/// The values of a tensor repeat after this many elements, so that the checks do not take most of the test's time.
 constexpr std::size_t kPeriod = 4;
 
 /// Small whole numbers. All their sums and products in this test are exact in a double.
@@ -35,8 +35,7 @@ double value_of(int rank, int step, std::size_t element) {
     return 1 + (rank * 5 + step * 3 + static_cast<int>(element % kPeriod)) % 7;
 }
 
-/// The expected result over `ranks`, element by element. It is computed in another way than in the library, which goes
-/// rank by rank.
+/// Computes the expected result over `ranks`, element by element. The library computes it in another way, rank by rank.
 double expected(ReduceOp op, const std::vector<int>& ranks, int step, std::size_t element, double divisor) {
     std::vector<double> values;
     for (const int rank : ranks) {
@@ -71,8 +70,8 @@ struct Batches {
     }
 };
 
-/// One tensor of a step, checked against the ranks that are active in the step. The last bit of an average may differ,
-/// because the library multiplies by the reciprocal and the test divides.
+/// One tensor of a step. Its result is checked against the ranks that are active in the step. The last bit of an
+/// average may differ, because the library multiplies by the reciprocal and the test divides.
 class Gradient {
 public:
     Gradient(Client& client, const Batches& batches, int step, std::string name, std::size_t count, ReduceOp op,
@@ -131,8 +130,8 @@ private:
 
 constexpr std::array kOps{ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-/// The sizes: one travels with its announcement, one has room beside the announcement, one is staged, one has several
-/// chunks.
+/// The sizes of the tensors: the first one travels with its announcement, the second one fits into the memory beside
+/// the announcement, the third one is staged, and the last one has several chunks.
 constexpr std::array<std::size_t, 4> kCounts{1, 200, 5'000, 150'000};
 
 void train(Client& client, const Batches& batches, int round, std::mt19937& random, double* resident,
@@ -142,7 +141,7 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         if (random() % 4 == 0) {
             std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
         }
-        // These are the same on all ranks, because they depend only on the round and the step.
+        // These choices are the same on all ranks, because they depend only on the round and the step.
         const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
         const std::size_t count = kCounts[static_cast<std::size_t>(step * 7 + round) % kCounts.size()];
         // The name contains the size, because a bound name keeps its shape. Every second round uses a new name.
@@ -157,7 +156,7 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         for (Gradient& gradient : several) {
             gradient.finish();
         }
-        // Shapes that change while some ranks have joined, and an operation without a name.
+        // Tensors whose shapes change while some ranks have joined, and an operation without a name.
         Gradient(client, batches, step, "changing", static_cast<std::size_t>(step % 3 + 1), op).reduce();
         Gradient(client, batches, step, "", 3, op).reduce();
         expect_ok(client.barrier(), "a barrier");
@@ -170,23 +169,23 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
     const auto size = static_cast<int>(layout.size());
     const unsigned seed = GENERATE(1U, 2U, 3U);
     if ((seed == 2 && layout.find('b') != Layout::npos && layout != "aab") || (seed == 3 && layout == "abab")) {
-        return;  // skipped, because the ranks mostly wait for each other and the test takes very long
+        return;  // skipped, because it takes very long: the ranks mostly wait for each other
     }
-    // The usual settings; then many chunks and little memory; then so few slots that names lose their slots all the
-    // time.
+    // The settings of the rounds: first the usual ones; then many chunks and little memory; then so few slots that
+    // names lose their slots all the time.
     base::Config config = seed == 2 ? tiny_config() : test_config();
     if (seed == 3) {
         config.slots = 10;
         config.slots_max = 10;
     }
-    // If another process computes on all cores, each wait lasts one time slice of that process, and there are thousands
+    // If another process computes on all cores, each wait takes one time slice of that process, and there are thousands
     // of waits.
     const RanksOptions patient{.deadline = std::chrono::minutes(4)};
     const auto body = [&](RankContext&, RuntimeClient& client) {
         constexpr std::size_t kResident = 3'000;
         auto memory = client.allocate(kResident * sizeof(double));
         memory.status().throw_if_failed();
-        std::mt19937 same(seed);                                              // the same numbers on all ranks
+        std::mt19937 same(seed);                                              // all ranks draw the same numbers
         std::mt19937 own(seed * 100 + static_cast<unsigned>(client.rank()));  // different numbers on each rank
         for (int round = 0; round < 4; ++round) {
             Batches batches;
@@ -196,7 +195,7 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
             batches.counted = round % 2 == 0;
             train(client, batches, round, own, static_cast<double*>(memory.value()), kResident);
             const int last = expect_value(client.join(batches.counted), "join");
-            // The rank with the most batches is the last one to join.
+            // The rank with the most batches must be the last one to join.
             RUEDA_RANK_EQUAL(batches.of_rank[static_cast<std::size_t>(last)],
                              *std::max_element(batches.of_rank.begin(), batches.of_rank.end()));
             double low = last;
@@ -219,7 +218,7 @@ std::uint64_t resident_batches(RuntimeClient& client) {
 
 constexpr std::ptrdiff_t kElements = 12'000;  // elements of a tensor: too many to travel with the announcement
 
-/// Computes between the tensors and after the last one. Only the rank in join() is blocked.
+/// Computes between the tensors and after the last one. Meanwhile only the rank in join() is blocked.
 void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
     std::vector<PendingPointer> pending;
     for (int i = 0; i < tensors; ++i) {
@@ -241,7 +240,7 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
     constexpr int kTensors = 161;
     constexpr int kSteps = 4;
     base::Config config = test_config();
-    // Longer than it takes to announce all tensors of a step, even on a busy machine.
+    // Longer than the announcements of all tensors of a step take, even on a busy machine.
     config.hold_seconds = 0.1;
     const auto body = [&](RankContext&, RuntimeClient& client) {
         auto memory = client.allocate(kTensors * kElements * sizeof(float));
@@ -268,7 +267,7 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
 }
 
 /// Each rank starts a group that no other rank starts, and then joins. The members are announced when their number has
-/// been called. They do not prevent the rank from joining, and they get the rank's own values.
+/// been called. The pending members do not prevent the rank from joining, and the result is the rank's own values.
 TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
     for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
         const int size = static_cast<int>(std::string(layout).size());
@@ -314,8 +313,7 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
             std::vector<float> scaled(5, 3.0F);
             const Tensor factors{scaled.data(), DType::float32, {5}};
             expect_ok(client.allreduce("scaled", factors, factors, {ReduceOp::min, -2.0, 0.5}), "factors");
-            RUEDA_RANK_EQUAL(scaled[4], -3.0F);  // an infinity in the place of a joined rank would become the smallest
-                                                 // value
+            RUEDA_RANK_EQUAL(scaled[4], -3.0F);  // an infinity in place of a joined rank would become the minimum
             scaled.assign(5, 3.0F);
             expect_ok(client.allreduce("scaled.product", factors, factors, {ReduceOp::product, 2.0}), "factors");
             RUEDA_RANK_EQUAL(scaled[0], 36.0F);
@@ -381,7 +379,7 @@ TEST_CASE("an operation that needs every rank is refused on all ranks while one 
     check(4, body, layout);
 }
 
-TEST_CASE("what a rank has started before it joins gets its values", "[threads]") {
+TEST_CASE("operations that a rank has started before it joins get its values", "[threads]") {
     const Layout layout = GENERATE("aaa", "abb", "aba");
     const auto body = [](RankContext&, RuntimeClient& client) {
         std::vector<double> values(100, client.rank() + 1);
@@ -437,7 +435,8 @@ TEST_CASE("a rank that has joined starts nothing, and joins once", "[threads]") 
     check(2, body, layout);
 }
 
-/// A sleeping caller looks again after 100 ms in any case. If that alone woke the callers, this test would take 20 s.
+/// A sleeping caller looks again after 100 ms in any case. If the callers woke up only in this way, the test would take
+/// 20 s.
 TEST_CASE("a joined rank that sleeps is woken when the others announce something", "[threads]") {
     const Layout layout = GENERATE("aa", "ab");
     const auto body = [](RankContext& context, RuntimeClient& client) {
@@ -558,8 +557,8 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         size,
         [&](RankContext&, RuntimeClient& client) {
             for (int round = 0; round < 3; ++round) {
-                // The ranks that join early: first the first host; then the last host; then all ranks of host 'a'
-                // except the last rank.
+                // The ranks that join early are the ranks of the first host in the first round, and of the last host in
+                // the second round. In the third round they are the ranks of the last host, except the last rank.
                 const char away = round == 0 ? 'a' : layout.back();
                 Batches batches{{}, round != 1};
                 for (int rank = 0; rank < size; ++rank) {
@@ -599,7 +598,7 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         layout);
 }
 
-/// Many operations at once. A host that has joined is asked for them in the order in which they arrive.
+/// There are many operations at once. A host that has joined is asked for them in the order of their arrival.
 TEST_CASE("a host that has joined keeps up with many operations of the others", "[threads]") {
     const Layout layout = GENERATE("aab", "aabb");
     check(
@@ -625,7 +624,7 @@ TEST_CASE("a host that has joined keeps up with many operations of the others", 
         layout);
 }
 
-/// Rank r has r + 1 batches, so the last rank is the last one to join. The other ranks wait by a handle, in several
+/// Rank r has r + 1 batches, so the last rank is the last one to join. The other ranks wait with a handle, in several
 /// ways.
 void join_by_handle(RankContext& context, JoinAverage average) {
     const int size = rueda::size();
@@ -638,7 +637,7 @@ void join_by_handle(RankContext& context, JoinAverage average) {
     }
     const std::string refused = average == JoinAverage::all ? "refused" : "refused again";
     if (rueda::rank() > 0) {
-        context.wait_for_phase(0, refused);  // keeps rank 0 in the join until then
+        context.wait_for_phase(0, refused);  // keeps rank 0 in join() until then
     }
     const Handle joined = rueda::join_async(average);
     if (rueda::rank() == 0 && size > 1) {

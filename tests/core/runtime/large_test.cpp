@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Outputs that are larger than the caches. They are written with stores that bypass the caches.
+// Tests outputs that are larger than the caches. Rueda writes them with stores that bypass the caches.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -18,7 +18,7 @@ constexpr std::int64_t kElements = 13 * 1024 * 1024 + 7;
 
 void broadcast_large(Client& client, Residency residency) {
     constexpr std::int64_t kBytes = 33 * 1024 * 1024 + 7;
-    constexpr std::size_t kStride = 61;  // covers every place in a cache line, one after the other
+    constexpr std::size_t kStride = 61;  // covers all positions in a cache line, one after the other
     const int root = client.size() - 1;
     const Buffer buffer(client, DType::int8, {kBytes}, is_resident(residency, client.rank(), 0));
     if (client.rank() == root) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The memory into which a leader receives must stay allocated after the leader was destroyed.
+// Tests that the memory into which a leader receives stays allocated after the leader was destroyed.
 #include "core/hosts/leader.hpp"
 
 #include <algorithm>
@@ -136,11 +136,11 @@ struct RootsHost {
     std::optional<Leader> leader;
 };
 
-/// Data for a posted receive is written to the memory of that receive. If that memory was freed, the address sanitizer
-/// reports it. A build without the sanitizer finds it here, because freed memory is allocated again.
+/// Delivers data for the posted receives, which writes to their memory. If that memory was freed, AddressSanitizer
+/// reports it. In a build without AddressSanitizer, the test detects it because the freed memory is allocated again.
 void check_that_rooms_are_still_held(const StandIn& transport) {
     const std::vector<std::span<std::byte>> rooms = transport.rooms();
-    REQUIRE(rooms.size() == 3);  // for control messages, end notifications, and diagnostics
+    REQUIRE(rooms.size() == 3);  // for control messages, notifications of the end, and diagnostics
     for (const std::span<std::byte> room : rooms) {
         std::fill(room.begin(), room.end(), std::byte{0x5A});
     }
@@ -167,8 +167,7 @@ TEST_CASE("the memory of posted receives outlives a leader after an orderly end 
     RootsHost host;
     host.turn();
     host.shut_down_everywhere();
-    host.leader.reset();  // as if the job is aborted after that and before the end of MPI: no thread cancels the
-                          // receives
+    host.leader.reset();  // an abort before the end of MPI has the same effect: no receive is cancelled
     check_that_rooms_are_still_held(host.transport);
 }
 

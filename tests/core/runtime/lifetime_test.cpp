@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The end of a job, and what may follow it.
+// Tests the end of a job, and what may follow it.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ void pending_at_shutdown(RankContext&, RuntimeClient& client) {
                                                 tensor, tensor, {}),
                          "an operation that nobody else starts"));
     }
-    // The unnamed operations match each other. Only the named ones differ.
+    // The ranks start the same unnamed operations, but different named ones.
     expect_ok(pending.back()->wait(), "the unnamed operation");
     expect_ok(client.shutdown(), "shutdown");
     for (std::size_t i = 0; i < 2; ++i) {
@@ -59,7 +59,7 @@ TEST_CASE("shutdown of processes with operations pending, twice", "[processes]")
     check_passed(run_clients(GENERATE(2, 4), test_config(), pending_at_shutdown, {.as = RanksAs::processes}));
 }
 
-/// Rank 1 leaves. The operations that the other ranks have pending, start now, or start later all fail.
+/// Rank 1 leaves. On the other ranks, pending operations must fail, and so must operations that start now or later.
 void one_leaves_early(RankContext& context, RuntimeClient& client) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
@@ -78,7 +78,7 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         // The operation is either refused at once or fails later, depending on the timing.
         const Status status = pending.is_ok() ? pending.value()->wait() : pending.status();
         const std::string text = expect_failure(status, ErrorCode::aborted, "after rank 1 has left");
-        if (*name == '\0') {  // an operation that fails later also reports which ranks have started how many
+        if (*name == '\0') {  // an operation that fails later also reports how many operations each rank has started
             RUEDA_RANK_CHECK(text.starts_with("the 1st unnamed operation of this process set"));
             RUEDA_RANK_CHECK(text.ends_with(": " + reason));
         } else {
@@ -93,7 +93,7 @@ TEST_CASE("one rank shuts down early", "[threads]") {
     }
 }
 
-/// Waits until a caller of that rank sleeps in an operation. The operation is announced by then.
+/// Waits until a caller of that rank sleeps in an operation. By then the operation is announced.
 void wait_until_blocked(core::Runtime& runtime, int rank) {
     const auto& attention = runtime.control().ranks[rank].attention;
     while (attention.state() != base::AttentionState::blocked) {
@@ -124,7 +124,8 @@ TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
     }
 }
 
-/// Several threads of a rank shut down at once. One of them does it, the others wait for it.
+/// Several threads of a rank call shutdown() at the same time. One of them shuts down, and the others wait until it has
+/// finished.
 TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     check_passed(run_clients(3, test_config(), [](RankContext&, RuntimeClient& client) {
         std::vector<std::future<void>> ends;
@@ -137,7 +138,8 @@ TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     }));
 }
 
-/// One thread gives memory back while another thread is in shutdown(). The shutdown ends only after that.
+/// One thread gives memory back while another thread is in shutdown(). The shutdown ends only after the memory was
+/// given back.
 TEST_CASE("memory is given back during a shutdown", "[processes]") {
     check_passed(run_public_ranks(2,
                                   [](RankContext& context) {
@@ -174,7 +176,8 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             rueda::init();  // does nothing
             PublicClient client;
             run_scenarios(client, error_scenarios());
-            if (kept != nullptr) {  // memory of the previous job: still there, and usable like any other memory
+            if (kept != nullptr) {  // the memory of the previous job still exists, and can be used like any other
+                                    // memory
                 RUEDA_RANK_EQUAL(kept[999], static_cast<float>(client.size()));
                 kept[0] = 1;
                 rueda::allreduce("kept", std::span(kept, 1), {.op = ReduceOp::sum});
@@ -276,7 +279,7 @@ TEST_CASE("slots and handles across jobs", "[processes]") {
     }));
 }
 
-/// Releasing a handle neither waits nor cancels.
+/// Releasing a handle neither waits for the operation nor cancels it.
 TEST_CASE("handles that no thread waits for", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext&) {
         rueda::init();
@@ -285,7 +288,8 @@ TEST_CASE("handles that no thread waits for", "[processes]") {
             static_cast<void>(
                 rueda::allreduce_async("forgotten." + std::to_string(i), values[i], {.op = ReduceOp::sum}));
         }
-        // A pending name refuses a second operation. So the operations are done when their names are accepted again.
+        // A second operation with a pending name is refused. So when the names are accepted again, the first operations
+        // are done.
         for (std::size_t i = 0; i < values.size(); ++i) {
             for (;;) {
                 try {

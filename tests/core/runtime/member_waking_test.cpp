@@ -12,8 +12,8 @@ using base::AttentionState;
 using core::Urgency;
 using core::Waking;
 
-/// Counts how often each of a member's wake-up calls was used. Reading a count also arms it again, so that the next
-/// call counts.
+/// Counts how often the caller and the background thread of a member were woken. Reading the counts also sets the
+/// member's state, so that the next ring counts.
 struct Rings {
     explicit Rings(const TwoMembers& set, std::uint32_t member)
         : attention(set.arena(0).blocks().of(member).attention) {}

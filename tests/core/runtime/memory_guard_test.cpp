@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Memory that disappears during a job: an error names the memory that a program freed too early, and no process can
-// take the arena away.
+// Tests what happens to memory that disappears during a job. If a program frees memory too early, an error names this
+// memory. No process can take the arena away.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 constexpr std::int64_t kCount = kBytes / sizeof(float);
 
-/// Pages of its own, as a large vector has them.
+/// Memory that has pages of its own, like the memory of a large vector.
 float* own_pages() {
     void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     RUEDA_RANK_CHECK(memory != MAP_FAILED);
@@ -45,7 +45,7 @@ std::string error_of(const std::function<void()>& call) {
     return "no error";
 }
 
-/// Rank 1 takes the memory of its pending operation away with `lose`. Returns what the other ranks report.
+/// Rank 1 calls `lose`, which takes the memory of its pending operation away. Returns what the other ranks report.
 RanksResult lose_memory(const std::function<void(float*)>& lose, bool is_input = false) {
     return run_public_ranks(3, [&](RankContext& context) {
         ::setenv("RUEDA_VERIFY", "1", 1);
@@ -110,7 +110,7 @@ void open_page(int /*signal*/, siginfo_t* info, void* /*context*/) {
     mprotect(page_to_open, 4096, PROT_READ | PROT_WRITE);
 }
 
-/// Programs have their own handlers of SIGSEGV, for example garbage collectors, checkers and faulthandler.
+/// Some programs have their own handlers of SIGSEGV, for example garbage collectors, checkers and faulthandler.
 TEST_CASE("a program's own handler of SIGSEGV is called, and is back after shutdown", "[processes]") {
     const RanksResult result = run_public_ranks(2, [](RankContext&) {
         ::setenv("RUEDA_VERIFY", "1", 1);
@@ -180,7 +180,7 @@ TEST_CASE("resident memory of a pending operation is not given back", "[processe
     CHECK(result.passed());
 }
 
-/// The descriptor of this process' arena; -1 if it has none.
+/// Returns the descriptor of this process's arena, or -1 if it has none.
 int arena_descriptor() {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
         std::error_code ignored;
@@ -191,7 +191,7 @@ int arena_descriptor() {
     return -1;
 }
 
-/// A kernel or a sandbox may not support seals. Then there is nothing to test.
+/// If the kernel or the sandbox does not support seals, there is nothing to test.
 bool kernel_seals() {
     const int file = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     const bool sealed = file >= 0 && fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) == 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// NULL where the C interface needs a pointer: the call returns an error that says so, and starts nothing.
+// Passes NULL where the C interface needs a pointer. The call must return an error that says so, and must start
+// nothing.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
@@ -171,7 +172,7 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
     CHECK(result.passed());
 }
 
-/// "InvalidArgument: …", or how else the call ended.
+/// Returns "InvalidArgument: …", or a text that says how else the call ended.
 std::string refusal(const std::function<void()>& call) {
     try {
         call();
@@ -214,7 +215,7 @@ TEST_CASE("an empty handle refuses to be waited for, and can be destroyed and as
         Handle taken = std::move(one);
         check_empty(one);  // NOLINT(bugprone-use-after-move): that is what is tested
         other.wait();
-        other = std::move(taken);  // the old value is released, and `taken` does not receive it
+        other = std::move(taken);  // the old handle is released, and `taken` does not receive it
         check_empty(taken);        // NOLINT(bugprone-use-after-move)
         Handle& self = other;
         other = std::move(self);
@@ -301,7 +302,7 @@ TEST_CASE("a rank's wrong arguments are its own error, also after another rank h
             RUEDA_RANK_CHECK(ended.find("rank 0 has shut down") != std::string::npos);
         }
         mistakes();
-        if (context.rank() != 0) {  // if the arguments are right, the error is the end of the job
+        if (context.rank() != 0) {  // the arguments are right, so the error is that the job has ended
             RUEDA_RANK_CHECK(refusal([&] { allreduce("values", values); }).starts_with("Aborted: "));
         }
         shutdown();

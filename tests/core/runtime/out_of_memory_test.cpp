@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// An operation that finds no memory at its start starts nothing, and can be tried again.
+// Tests that an operation that finds no memory at its start starts nothing, and that the start can be repeated.
 #include <catch2/catch.hpp>
 
 #include "core/operations/requests.hpp"
@@ -24,8 +24,8 @@ core::Request allreduce_of(float* value, std::int64_t elements) {
     return request;
 }
 
-/// Repeats the start: each time a later allocation of it fails, and the last time none fails. Returns the number of
-/// failures.
+/// Repeats the start until it succeeds. In each attempt, a later allocation fails; in the last attempt none fails.
+/// Returns the number of failed attempts.
 template <class Start>
 std::uint64_t start_at_last(Start&& start) {
     for (std::uint64_t successes = 0;; ++successes) {
@@ -45,7 +45,7 @@ std::uint64_t start_at_last(Start&& start) {
     }
 }
 
-/// Too long for the buffer inside a string object, so each copy allocates.
+/// The name is too long for the buffer inside a string object, so each copy allocates.
 std::string name_of(int i) { return fmt::format("the gradient of the weights of layer {}", i); }
 
 void named(RankContext&, RuntimeClient& client) {
@@ -88,7 +88,7 @@ void unnamed(RankContext& context, RuntimeClient& client) {
     }
 }
 
-/// The splits are copied to the announcement. Operations that have to wait copy them again later.
+/// The splits are copied into the announcement. If an operation has to wait, its splits are copied a second time later.
 void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
     constexpr int kOperations = 100;
     std::vector<std::int32_t> values(static_cast<std::size_t>(kOperations) * 2);
@@ -112,7 +112,7 @@ void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
             [&] { return client.runtime().start(client.runtime().world(), "", request, *completions.back()); });
     }
     context.phase("waiting");
-    RUEDA_RANK_CHECK(failures >= 64);  // once for each of the unnamed slots
+    RUEDA_RANK_CHECK(failures >= 64);  // at least one failure for each of the unnamed slots
     for (std::size_t i = 0; i < kOperations; ++i) {
         expect_ok(client.runtime().wait(*completions[i], -1), "the operation");
         const auto from_first = static_cast<std::int32_t>(10 * i) + 1000 * client.rank();
@@ -148,8 +148,8 @@ void check_passed(void (*body)(RankContext&, RuntimeClient&)) {
     CHECK(result.passed());
 }
 
-/// The first rank starts a job with a process set, and one allocation after `successes` others fails. Then all ranks
-/// start a job without such a failure.
+/// The first rank starts a job with a process set. In this start, the allocation that follows `successes` successful
+/// ones fails. Then all ranks start a job without such a failure.
 void init_with_a_set(RankContext& context, std::uint64_t successes) {
     const std::int32_t members[] = {0, 1};
     const rueda_rank_list list{members, 2};
@@ -168,17 +168,17 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
             has_failed = failing.has_failed();
             allocations = has_failed ? 0 : failing.allocations();
         }
-        RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);  // a failed line of the log does not fail the call
+        RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);  // if only a line of the log fails, the call succeeds
         context.report("allocations", std::to_string(allocations));
     } else {
         status = rueda_init_with(&options);
     }
     context.report("status", std::to_string(status));
     RUEDA_RANK_EQUAL(rueda_initialized(), status == RUEDA_OK ? 1 : 0);
-    // The other rank may have finished its init before the first rank gave up. Then its job is aborted, and shutdown()
-    // is the call that reports it if no other call did.
+    // The other rank may have finished its init before the first rank gave up. Then the job of the other rank is
+    // aborted. If no other call has reported this abort, shutdown() reports it.
     const int left = rueda_shutdown();
-    const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;  // its code is that of the cause
+    const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;  // with the code of the cause
     RUEDA_RANK_CHECK(left == RUEDA_OK || (is_aborted && status == RUEDA_OK && context.rank() != 0));
     const int again = rueda_init();
     context.report("again", std::to_string(again));

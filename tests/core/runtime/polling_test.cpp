@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A caller that asks again and again whether an operation is done.
+// Tests a caller that asks again and again whether an operation is done.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -13,20 +13,20 @@
 namespace rueda::tests {
 namespace {
 
-/// How often the background thread of `rank` was woken. Each time was a system call of some thread.
+/// Returns how often the background thread of `rank` was woken. Each time, some thread made a system call.
 std::uint32_t rings_of(RuntimeClient& client, int rank) {
     return client.runtime().control().ranks[rank].attention.background_rings();
 }
 
-/// How often the background thread may have looked by itself since then: once per liveness interval. It may find
-/// another thread driving progress.
+/// Returns how often the background thread may have woken up by itself since then: once per liveness interval. Another
+/// thread may be driving progress at such a time.
 std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
     return static_cast<std::uint32_t>(static_cast<double>(base::monotonic_ns() - since_ns) / 1e9 /
                                       config.liveness_seconds);
 }
 
-/// A call to poll() may make progress, but does not make a system call for that alone. The bound allows for the
-/// wake-ups that are needed.
+/// A call to poll() may make progress, but must not make a system call only for that. The bound allows for the wake-ups
+/// that are really needed.
 constexpr std::uint32_t kPolls = 20'000;
 constexpr std::uint32_t kFewRings = 100;
 
@@ -70,8 +70,8 @@ private:
     const int rank_;
 };
 
-/// Rank 1 has announced and is stopped before the batch. The batch is held back until a thread waits, so rank 0's part
-/// of it stays in progress.
+/// Rank 1 has announced, and is stopped before the batch begins. The batch is held back until a thread waits, so rank
+/// 0's part of it stays in progress.
 TEST_CASE("polling while another rank does not come on rings hardly anybody", "[processes]") {
     base::Config config = test_config();
     config.hold_seconds = 3600;

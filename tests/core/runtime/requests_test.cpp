@@ -29,7 +29,7 @@ TEST_CASE("a broadcast without an input is refused on the root, and nowhere else
     }
 }
 
-/// What each operation with a reduction announces.
+/// Returns the request of each operation with a reduction.
 std::array<Request, 3> reductions(std::int32_t dtype, const rueda_options& options) {
     static std::array<std::byte, 64> memory{};
     const std::int64_t extent = 4;
@@ -65,7 +65,7 @@ TEST_CASE("reductions that there are not are announced, and move nothing", "[thr
     CHECK(adasums[2].is_refused);
 }
 
-TEST_CASE("what is no reduction, compression or dtype at all is refused at once", "[threads]") {
+TEST_CASE("an unknown reduction, compression or dtype is refused at once", "[threads]") {
     std::array<float, 4> values{};
     const std::int64_t extent = 4;
     const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};
@@ -129,7 +129,7 @@ TEST_CASE("a root that is not in the set is announced as it was given", "[thread
     CHECK(request.metadata.root_is_foreign == 0);
 }
 
-TEST_CASE("what a rank refuses at once names the tensor", "[threads]") {
+TEST_CASE("the error of a call that is refused at once names the tensor", "[threads]") {
     const Status made(ErrorCode::invalid_argument, "the output is too small");
     CHECK(naming_tensor("mask", made).message() == "tensor 'mask': the output is too small");
     CHECK(naming_tensor("mask", made).code() == ErrorCode::invalid_argument);
@@ -214,8 +214,8 @@ TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
 }
 
 TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however large the others are", "[threads]") {
-    constexpr std::int64_t kLarge = std::int64_t{1} << 33;  // two such dimensions have more elements than fit into 64
-                                                            // bits
+    constexpr std::int64_t kLarge = std::int64_t{1} << 33;  // a shape with two such dimensions has more elements than
+                                                            // 64 bits can count
     const rueda_options options = RUEDA_OPTIONS_INIT;
     for (const std::array<std::int64_t, 3>& shape :
          {std::array<std::int64_t, 3>{0, kLarge, kLarge}, {kLarge, 0, kLarge}, {kLarge, kLarge, 0}}) {
@@ -229,7 +229,7 @@ TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however l
         Request copied;
         CHECK(make_broadcast(tensor, tensor, 0, std::array{0, 1}, 0, options, copied).is_ok());
         CHECK(check_message(&tensor, "input", 1, false, std::array{0, 1}, options).value().bytes == 0);
-        // The size of a row must be valid even if this rank has no rows, because other ranks may have some.
+        // The size of a row must be valid even if this rank has no rows, because other ranks may have rows.
         Request gathered;
         const Status made = make_allgather(tensor, nullptr, options, gathered);
         CHECK(made.is_ok() == (shape[0] != 0));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Hundreds of jobs, one after another, in one process: what each job leaves behind, and what outlives it.
+// Runs hundreds of jobs, one after another, in one process. Tests what each job leaves behind, and which objects
+// outlive it.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ bool throws(Body&& body) {
     return false;
 }
 
-/// The number after `key` in a file of this process under /proc, in KiB.
+/// Returns the number after `key` in a file of this process under /proc, in KiB.
 std::int64_t kib_of(const char* file, const std::string& key) {
     std::ifstream lines(std::string("/proc/self/") + file);
     for (std::string line; std::getline(lines, line);) {
@@ -73,11 +74,11 @@ std::int64_t count_mappings() {
     return count;
 }
 
-/// The resources that the system has given to this process.
+/// The resources that this process has from the system.
 struct Footprint {
     std::int64_t addresses_kib = kib_of("status", "VmSize");
     std::int64_t shared_kib = kib_of("status", "RssShmem");
-    /// Memory of the program itself. The private pages of its code depend on which rank ended first, so they are not
+    /// The program's own memory. The private pages of its code depend on which rank ended first, so they are not
     /// counted.
     std::int64_t anonymous_kib = kib_of("smaps_rollup", "Anonymous");
     std::int64_t page_tables_kib = kib_of("status", "VmPTE");
@@ -89,7 +90,8 @@ bool is_mapped(const void* memory) {
     return msync(reinterpret_cast<void*>(page), 4096, MS_ASYNC) == 0;  // ENOMEM: not
 }
 
-/// A job of two ranks with names, a process set, and resident memory. Some of the memory is given back after the end.
+/// A job of two ranks with names, a process set, and resident memory. Some of the memory is given back only after the
+/// job has ended.
 void one_round(RankContext& context, rueda::TensorSlot& slot, int round) {
     rueda::init();
     const auto first_alone = rueda::add_process_set({0});  // and the shutdown removes it
@@ -116,13 +118,13 @@ void one_round(RankContext& context, rueda::TensorSlot& slot, int round) {
     }
 }
 
-/// Each job takes 8 TiB of addresses. A process has 128 TiB.
+/// Each job uses 8 TiB of addresses. A process has 128 TiB.
 TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]") {
     check_rounds(run_public_ranks(
         2,
         [](RankContext& context) {
             constexpr int kRounds = kSanitized ? 40 : 300;
-            constexpr int kFirst = 50;  // by then the libraries have allocated what they keep
+            constexpr int kFirst = 50;  // after these jobs, the libraries have allocated all memory that they keep
             ::setenv("RUEDA_RESIDENT_LIMIT", kSanitized ? "16G" : "4096G", 1);
             rueda::TensorSlot slot("slot");
             std::optional<Footprint> before;
@@ -131,7 +133,8 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
                 if (round == kFirst) {
                     before.emplace();
                 }
-                // A mapping that the program creates between two jobs and keeps. It may lie where an arena was.
+                // A mapping that the program creates between two jobs and keeps. Its address may be one where an arena
+                // was before.
                 RUEDA_RANK_CHECK(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
             }
             if (kSanitized) {
@@ -168,7 +171,7 @@ bool is_refused(T* memory) {
     return rueda_deallocate(memory) == RUEDA_INVALID_ARGUMENT;
 }
 
-/// Objects that a program holds at shutdown stay valid until the program releases them, whatever later jobs do.
+/// Objects that a program holds at shutdown stay valid until the program releases them. Later jobs do not change this.
 TEST_CASE("resident tensors, handles and slots across the end of a job", "[processes]") {
     check_rounds(run_public_ranks(3, [](RankContext& context) {
         constexpr std::size_t kCount = 1'000'000;
@@ -262,7 +265,7 @@ TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
     }));
 }
 
-/// Calls everything in a loop that a thread may be doing when another rank ends the job.
+/// Calls in a loop everything that a thread may call while another rank ends the job.
 void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std::string& prefix) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
@@ -284,7 +287,7 @@ void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std:
         expect_ok(runtime.end_busy(), "end_busy");
         static_cast<void>(runtime.process_sets().leave(99));
         static_cast<void>(runtime.aborted());
-        if (i > 50) {  // limits the calls, so that many such threads on few cores reach the end
+        if (i > 50) {  // limits the calls, so that many such threads finish even on few cores
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
     }

@@ -72,7 +72,7 @@ TEST_CASE("a share has the rows of its member: the first ones get one more", "[t
     }
 }
 
-TEST_CASE("of a gather the root hears who gave how many rows, and others have no output", "[threads]") {
+TEST_CASE("the root of a gather learns each rank's number of rows, and the other ranks have no output", "[threads]") {
     Pending root(1, 3);
     Pending other(1, 2);
     root.gather(1);

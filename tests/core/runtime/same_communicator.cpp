@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Calls init again, in C, while a job is running: with the same communicator, with another one of the same processes in
-// the same order, and with different ones. Runs under mpirun. The exit status is 0, or 1 with the failure on standard
-// error.
+// Calls init again, in C, while a job is running: with the same communicator, with another communicator of the same
+// processes in the same order, and with communicators of other processes or another order. Runs under mpirun. The exit
+// status is 0 if all checks pass. Otherwise it is 1, and the failure is on standard error.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -61,13 +61,14 @@ int main(int argc, char** argv) {
     expect(rueda_barrier(nullptr) == RUEDA_OK, "the job goes on");
     expect(rueda_shutdown() == RUEDA_OK, "shutdown");
 
-    // A job whose ranks have another order than the launch is recognized only by its communicator.
+    // If the ranks of a job have another order than those of the launch, Rueda recognizes the job only by its
+    // communicator.
     expect(init(turned) == RUEDA_OK, "in another order");
     expect(init(turned) == RUEDA_OK, "in another order again");
     expect_refused(MPI_COMM_WORLD, "the order of the launch");
     expect(rueda_shutdown() == RUEDA_OK, "the second shutdown");
 
-    // The ranks of the process sets are those of the communicator.
+    // The numbers in a process set are ranks of the communicator.
     std::vector<std::int32_t> members(static_cast<std::size_t>(size - 1));
     std::iota(members.begin(), members.end(), 0);
     const rueda_rank_list list{members.data(), members.size()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Parts of a process set by themselves: direct announcements, joins, and the comparison of what the ranks have. Two
-// members in one thread, each with the parts that it needs.
+// Tests parts of a process set separately: direct announcements, joins, and the comparison of results between ranks.
+// The two members are in one thread. Each has only the parts that it needs.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -22,7 +22,7 @@ using core::DirectState;
 using core::Urgency;
 using Flags = core::Place<base::StdAtomics>::Flags;
 
-/// The objects that one member has in its process.
+/// The objects that belong to one member.
 struct Member {
     explicit Member(const TwoMembers& set, std::uint32_t rank, const base::Config& config = {})
         : view(set.view(rank)), inspection(config, view) {}
@@ -77,7 +77,8 @@ TEST_CASE("an operation that both have announced directly ends at once", "[threa
     CHECK_FALSE(own.entry.pending);
 }
 
-TEST_CASE("what the other has not announced directly stays pending, and ends in a turn or is withdrawn", "[threads]") {
+TEST_CASE("a direct announcement stays pending until the other member announces, and then completes or is withdrawn",
+          "[threads]") {
     const TwoMembers set;
     Member first(set, 0);
     Member second(set, 1);
@@ -141,7 +142,8 @@ TEST_CASE("a rank that has joined stands in for a name that the other announces"
     core::TensorEntry* const entry = joining.announcer.table().find("weights");
     REQUIRE(entry != nullptr);
     CHECK(entry->stands_in);
-    // The registrar has both announcements, so it has called the operation in the first slot for names.
+    // The registrar has the announcements of both members, so it has called the operation. The operation has the first
+    // slot for names.
     CHECK(set.memory().place(TwoMembers::kSlot, 1, 0).flags == (Flags::kJoined | Flags::kUncounted | Flags::kMetadata));
     REQUIRE(joining.join.take_called(*entry, TwoMembers::kSlot, 0).is_ok());
     CHECK(entry->request.count == 4);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Every operation runs, all of them at once, in the job and in process sets. The bits of the results must equal those
+// Runs every operation, all of them at once, in the job and in process sets. The bits of the results must equal those
 // of an undisturbed run with the same inputs, ranks and hosts. Everything else varies: the order of submission
 // (different on every rank), pauses, threads, thresholds, residency, whether the caller or Rueda allocates the output,
-// and which thread drives progress. The values must also agree, within the bounds of rounding, with a computation in
-// other and wider arithmetic.
+// and which thread drives progress. The values must also agree, apart from rounding, with values that were computed in
+// wider arithmetic and in another way.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint32_t kUndisturbed = 0;
 
-/// The number of disturbed runs for each place. The long rounds (scripts/long.d/bits) ask for more.
+/// The number of disturbed runs for each place. The long tests (scripts/long.d/bits) run more.
 std::uint32_t shakes() {
     const char* const given = std::getenv("RUEDA_TEST_SHAKES");
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 2;
@@ -32,7 +32,8 @@ std::uint32_t first_shake() {
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
 }
 
-/// Settings on which no result may depend. They are the same on all ranks, as settings have to be.
+/// Settings that must not change any result. All ranks have the same values, because these settings must not differ
+/// between ranks.
 base::Config shaken_config(std::uint32_t seed) {
     base::Config config = test_config();
     if (seed == kUndisturbed) {
@@ -53,7 +54,7 @@ base::Config shaken_config(std::uint32_t seed) {
     return config;
 }
 
-/// The variations of one rank: its order, its pauses, and its choices.
+/// The random choices of one rank: the order of its calls, its pauses, and its variants.
 class Shaker {
 public:
     Shaker(std::uint32_t seed, int rank) : seed_(seed), random_(seed * 64 + static_cast<std::uint32_t>(rank)) {}
@@ -71,7 +72,7 @@ public:
             std::this_thread::sleep_for(std::chrono::microseconds(random_() % 400));
         }
     }
-    /// Blocking callers use one order on all ranks, so this choice is the same on all ranks.
+    /// Blocking calls are made in one order on all ranks, so this choice is the same on all ranks.
     [[nodiscard]] bool blocks(const Work& work) const {
         return is_shaken() && (static_cast<std::uint32_t>(work.number) * 2654435761U + seed_ * 40503U) >> 8U & 1U;
     }
@@ -119,7 +120,7 @@ std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts) {
     return members;
 }
 
-using Results = std::map<int, Bytes>;  // by the number of the work
+using Results = std::map<int, Bytes>;  // indexed by the number of the work
 
 /// Starts the asynchronous operations in an order of this thread's own, and waits for them in another order.
 Results do_in_background(const std::vector<Member>& members, std::vector<const Work*> works, Shaker shaker) {
@@ -222,8 +223,8 @@ RanksResult run(const std::string& hosts, RanksAs as, std::uint32_t seed) {
                     continue;
                 }
                 const Bytes& result = results.at(work.number);
-                // If all members have the same result, one of them checks its values; the members take turns. That the
-                // results are the same is checked outside.
+                // If all members get the same result, only one of them checks its values; the members take turns.
+                // Another check compares the results of the members.
                 const int me = member.client->rank();
                 const bool is_mine = !work.is_the_same_for_all() || work.number % member.place.size() == me;
                 if (seed == kUndisturbed && is_mine) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The expected results of shaken_work.hpp, computed from the definitions: integers in 128 bits; floats in long double,
-// with bounds for their rounding errors.
+// Computes the expected results for shaken_work.hpp from the definitions. Integers are computed in 128 bits, and floats
+// in long double, with bounds for their rounding errors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -50,7 +50,7 @@ Int128 whole_of(DType dtype, const Bytes& bytes, std::size_t i) {
     }
 }
 
-/// The low bits of `value`, as many as the dtype has.
+/// Returns the low bits of `value`, as many as the dtype has.
 std::uint64_t last_bits(DType dtype, Int128 value) {
     const std::size_t bits = 8 * size_of(dtype);
     const auto all = static_cast<std::uint64_t>(value);
@@ -62,8 +62,8 @@ struct Bounded {
     long double off = 0;  ///< at most
 };
 
-/// The relative rounding error, which is half a unit in the last place; and the absolute one, which is half of the
-/// smallest number.
+/// Returns the relative rounding error, which is half a unit in the last place, and the absolute one, which is half of
+/// the smallest number.
 struct Rounding {
     long double relative = 0;
     long double least = 0;
@@ -81,7 +81,7 @@ Rounding rounding_of(DType dtype) {
     }
 }
 
-/// Elements [first, first + count) of one tensor that was reduced.
+/// The elements [first, first + count) of the result for one tensor.
 class Reduction {
 public:
     Reduction(const Work& work, const Place& place, std::vector<Bytes> inputs)
@@ -142,7 +142,7 @@ private:
         }
     }
 
-    /// Computed modulo 2^64 or more, because sums and products wrap.
+    /// The result is computed modulo 2^64 or more, because sums and products wrap.
     [[nodiscard]] Int128 expected_whole(std::size_t i) const {
         Int128 all = whole_of(work_.dtype, inputs_.front(), i);
         for (std::size_t member = 1; member < inputs_.size(); ++member) {
@@ -202,7 +202,8 @@ private:
                 return {product, std::fabs(product) * 1.1L * (n * step + roundings * narrow.relative) +
                                      roundings * narrow.least * 8};
             default:
-                // See docs/compression.md. The magnitudes of the parts are no larger than those of the inputs.
+                // See docs/compression.md for this bound. The magnitudes of the parts are no larger than those of the
+                // inputs.
                 return {
                     sum * scale,
                     std::fabs(scale) * magnitudes * (roundings > 0 ? 2.1L * narrow.relative : 0) +

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kGroup = 3;
 
-/// The sizes: with the announcement, in one chunk, in some chunks, in many. Between hosts: the whole tensor at once, or
-/// one part for each host.
+/// Sizes that travel with the announcement, that need one chunk, a few chunks, and many chunks. Between hosts, some of
+/// these tensors are exchanged as a whole, and others in one part for each host.
 constexpr std::array<std::int64_t, 11> kElements = {1, 40, 900, 300, 2500, 40, 300, 9001, 1, 900, 20'001};
 
 bool is_float(DType dtype) {
@@ -32,7 +32,7 @@ void append(Bytes& bytes, T value) {
     std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-/// Sums of such numbers depend on their order.
+/// The sum of such numbers depends on their order.
 double float_value(std::mt19937_64& random, ReduceOp op) {
     const double mantissa = std::uniform_real_distribution<double>(0.7, 1.4)(random);
     const double sign = random() % 2 == 0 ? 1 : -1;
@@ -83,7 +83,7 @@ class Works {
 public:
     explicit Works(int sets) : sets_(sets) {}
 
-    /// Each work is used in the first place, and every third one in another place as well.
+    /// Each work is used in the first place. Every third work is also used in another place.
     void add(Work work) {
         work.number = next_++;
         if (work.rows == 0) {
@@ -246,7 +246,7 @@ RunningWork::RunningWork(RuntimeClient& client, const Work& work, const Circumst
     }
 }
 
-/// `content` is null for the tensor of a result.
+/// `content` is null if the tensor is for a result.
 Tensor RunningWork::tensor_for(std::size_t index, std::int64_t rows, const Bytes* content) {
     const bool resident = circumstances_.resident != (index % 2 == 1);
     buffers_.emplace_back(client_, work_.dtype, std::vector<std::int64_t>{rows, work_.columns}, resident);

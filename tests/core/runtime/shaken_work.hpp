@@ -30,12 +30,12 @@ enum class WorkKind : std::uint8_t {
     grouped_allreduce,
     grouped_allgather,
     grouped_reducescatter,
-    message,  ///< sent to the next member of the set, and received from the previous one
+    message,  ///< sent to the next member of the set, and received from the previous member
 };
 
-/// Where an operation runs: the job or a process set, on one host or several.
+/// The place where an operation runs: the job or a process set, on one host or on several hosts.
 struct Place {
-    std::string hosts;  ///< by member: "aab" are two members on one host and one on another
+    std::string hosts;  ///< by member: with "aab", two members are on one host and one is on another
 
     [[nodiscard]] int size() const { return static_cast<int>(hosts.size()); }
     /// The members of each host. Hosts are in the order of their lowest members.
@@ -47,26 +47,26 @@ struct Work {
     WorkKind kind = WorkKind::allreduce;
     DType dtype = DType::float32;
     Reduce reduce{};
-    std::int64_t rows = 0;  ///< the approximate number of rows of a member; the kind defines the exact number
+    std::int64_t rows = 0;  ///< the approximate number of rows of a member; `kind` defines the exact number
     std::int64_t columns = 1;
     int set = 0;  ///< the index of its place
 
     [[nodiscard]] std::string name() const;
-    /// The root, which is a member; the same on every rank.
+    /// The root, a member of the set. It is the same on every rank.
     [[nodiscard]] int root(int members) const { return number % members; }
     /// The number of rows of the input of `member`.
     [[nodiscard]] std::int64_t rows_of(int member, int members) const;
-    /// The number of rows that `from` has for `to`, in an alltoall or, with `from` = root, in a scatter.
+    /// The number of rows that `from` sends to `to` in an alltoall. In a scatter, `from` is the root.
     [[nodiscard]] std::int64_t split(int from, int to) const;
-    /// The input tensors of a member, bit for bit. A group has several.
+    /// The input tensors of a member, with their exact bits. A group has several tensors.
     [[nodiscard]] std::vector<Bytes> inputs(int member, int members) const;
     [[nodiscard]] std::size_t tensors() const;
     /// Whether every member gets the same result.
     [[nodiscard]] bool is_the_same_for_all() const;
 };
 
-/// Works of all kinds, each with dtypes, reductions and sizes. `sets` is the number of places; the first one has all
-/// works.
+/// Returns works of all kinds, each with dtypes, reductions and sizes. `sets` is the number of places; all works run in
+/// the first place.
 [[nodiscard]] std::vector<Work> all_works(int sets);
 
 /// A work in progress on this rank, with its memory.
@@ -78,7 +78,8 @@ public:
         bool blocks = false;
     };
     RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances);
-    /// Waits. Returns this rank's result: the tensors one after another, or nothing if this rank has no result.
+    /// Waits for the work. Returns this rank's result: the tensors one after another, or nothing if this rank has no
+    /// result.
     [[nodiscard]] Bytes finish();
     [[nodiscard]] bool poll();
 
@@ -99,8 +100,8 @@ private:
     std::unique_ptr<core::Completion> received_;
 };
 
-/// Computes the result from the inputs in other and wider arithmetic. Throws RankCheckFailed if `result` of `member`
-/// differs from it by more than rounding explains.
+/// Computes the result from the inputs in another way and in wider arithmetic. Throws RankCheckFailed if `result` of
+/// `member` differs from it by more than rounding explains.
 void check_values(const Work& work, const Place& place, int member, const Bytes& result);
 
 }  // namespace rueda::tests

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Settings that differ between ranks. For some of them rank 0's value is used, for some the smallest value; for the
-// others no rank starts.
+// Tests settings that differ between ranks. For some settings, rank 0's value is used; for some, the smallest value. If
+// any other setting differs, no rank starts.
 #include "core/setup/shared_settings.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using base::Setting;
 using base::SettingScope;
 
-/// The usual settings of every rank, changed for rank `r` by `changes[r]`.
+/// Returns the settings of every rank: the usual settings, changed by `changes[r]` for rank r.
 using Change = std::function<void(base::Config&)>;
 std::vector<base::Config> settings_of(const std::vector<Change>& changes) {
     std::vector<base::Config> configs(changes.size(), test_config());
@@ -31,8 +31,8 @@ std::vector<base::Config> settings_of(const std::vector<Change>& changes) {
     return configs;
 }
 
-/// Ranks that exchange their settings and nothing else. Returns what share_settings() reports and every shared setting
-/// afterwards, for each rank.
+/// Runs ranks that exchange their settings and nothing else. For each rank, returns what share_settings() reports, and
+/// the value of every shared setting afterwards.
 RanksResult share(const std::vector<base::Config>& configs, RanksAs as = RanksAs::threads) {
     return run_ranks(static_cast<int>(configs.size()),
                      [&](RankContext& context) {
@@ -123,7 +123,7 @@ TEST_CASE("one warning for all that rank 0 decides", "[threads]") {
           "RUEDA_SLOTS=VALUE does");
 }
 
-TEST_CASE("what decides results is refused on all ranks where it differs, with one line", "[threads]") {
+TEST_CASE("if a setting that decides results differs, all ranks refuse it with one line", "[threads]") {
     const auto bf16 = [](base::Config& config) { config.compression = Compression::bf16; };
     const RanksResult result = share(settings_of({nullptr, nullptr, bf16, nullptr, bf16}));
     INFO(result.text());
@@ -152,7 +152,7 @@ TEST_CASE("the line stays readable where every rank has another value", "[thread
 
 namespace {
 
-/// Sends, instead of rank 0, what the test wants.
+/// In place of rank 0's announcement, sends a text that the test chooses.
 class OtherWords final : public collectives::ControlPlane {
 public:
     OtherWords(std::unique_ptr<collectives::ControlPlane> plane, std::string broadcast)
@@ -201,7 +201,7 @@ std::string announcement(std::string_view name = "", std::string_view value = ""
 
 }  // namespace
 
-TEST_CASE("what rank 0 announces is checked before it is used", "[threads]") {
+TEST_CASE("the settings that rank 0 announces are checked before they are used", "[threads]") {
     const auto said = [](const std::string& words) {
         const RanksResult result = hear(words);
         INFO(result.text());
@@ -225,7 +225,8 @@ TEST_CASE("what rank 0 announces is checked before it is used", "[threads]") {
 
 namespace {
 
-/// Runs a whole job whose ranks differ in every setting that may differ. All sums are right, and no rank waits forever.
+/// Runs a whole job in which every setting that may differ differs between ranks. All sums must be right, and no rank
+/// may wait forever.
 void train(RankContext& context, const std::vector<base::Config>& configs) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
@@ -284,7 +285,7 @@ TEST_CASE("a job whose ranks have different settings, in processes", "[processes
     CHECK(result.passed());
 }
 
-TEST_CASE("what differs is refused in processes too", "[processes]") {
+TEST_CASE("settings that differ are also refused if ranks are processes", "[processes]") {
     const RanksResult result =
         share(settings_of({nullptr, [](base::Config& config) { config.compression = Compression::fp16; }, nullptr}),
               RanksAs::processes);

@@ -33,8 +33,8 @@ TEST_CASE("slots are taken back", "[threads]") {
     CHECK(result.passed());
 }
 
-/// Many more new names than there are slots, but only a few are pending at a time. The numbers are free again in time,
-/// whichever rank is slow.
+/// There are many more new names than slots, but only a few names are pending at a time. Slots must become free in
+/// time, whichever rank is slow.
 void bursts(RankContext&, RuntimeClient& client) {
     constexpr std::size_t kPending = 14;
     for (int step = 0; step < 60; ++step) {
@@ -55,8 +55,8 @@ void bursts(RankContext&, RuntimeClient& client) {
     }
 }
 
-/// First a group with as many members as there are slots, minus the slot of the group's number. Then a group with one
-/// more, and then one that fits again.
+/// First starts a group that fits: it has one member less than there are slots, because the group's number of members
+/// also takes a slot. Then starts a group with one member more, and then one that fits again.
 void largest_group(RankContext& context, RuntimeClient& client) {
     const int size = client.size();
     const std::size_t most = size > 1 ? 31 : 32;
@@ -103,7 +103,7 @@ TEST_CASE("a group of more members than there are slots is refused on every rank
     }
 }
 
-/// The members of one rank's group fail because no slots are left. This happens before the ranks can find out that they
+/// The members of one rank's group fail because no slots are left. They fail before the ranks can find out that they
 /// disagree.
 void groups_that_differ(RankContext&, RuntimeClient& client) {
     const auto group_of = [&client](std::vector<float>& values) {
@@ -144,11 +144,11 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
     CHECK(result.passed());
 }
 
-/// The same, beside threads that each block on one small name, again and again. The announcements of these names are
+/// The same, while other threads each block on one small name, again and again. The announcements of these names are
 /// not counted, so their slots look idle and are taken back. These threads must not prevent the rank from reading that
 /// other ranks need numbers.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
-    std::array<std::string, 2> failures;  // one thread drives progress while the other one announces
+    std::array<std::string, 2> failures;  // one thread drives progress while the other thread announces
     std::vector<std::jthread> loops;
     for (std::string& failure : failures) {
         loops.emplace_back([&] {
@@ -185,10 +185,10 @@ TEST_CASE("bursts of new names beside a loop of small allreduces, in processes",
     CHECK(result.passed());
 }
 
-/// Every rank starts the same names, its own names first. More names are pending at a time than there are slots. Each
-/// name ends in the same way on all ranks.
+/// Every rank starts the same names, but begins with its own ones. More names are pending at a time than there are
+/// slots. Each name must end in the same way on all ranks.
 void exhaust(RankContext& context, RuntimeClient& client) {
-    constexpr int kNames = 80;  // names of each rank, more than fit into a mailbox
+    constexpr int kNames = 80;  // the names of each rank are more than fit into a mailbox
     std::string endings;
     for (int round = 0; round < 2; ++round) {
         std::vector<float> values(static_cast<std::size_t>(kNames * client.size()), 1);
@@ -241,8 +241,8 @@ TEST_CASE("no slot is left, in processes", "[processes]") {
     check_exhausted(run_clients(3, few_slots(), exhaust, {.as = RanksAs::processes}));
 }
 
-/// A single rank starts more new names than there are slots. They are refused at once, and not only when other ranks
-/// would come.
+/// A single rank starts more new names than there are slots. Rueda refuses the surplus operations at once, and does not
+/// wait for the other ranks.
 void alone(RankContext& context, RuntimeClient& client) {
     constexpr int kNames = 100;
     std::vector<float> values(kNames, 1);
@@ -272,7 +272,8 @@ TEST_CASE("one rank takes all slots", "[threads]") {
 }
 
 /// The first rank's group finds no slot. The groups of the other ranks have other numbers of members, for which there
-/// would be slots. But then no rank could report that the ranks disagree. So the other ranks start nothing either.
+/// would be slots. But if they started, no rank could report that the ranks disagree. So the other ranks start nothing
+/// either.
 void group_without_a_slot(RankContext& context, RuntimeClient& client) {
     constexpr std::size_t kNames = 32;
     std::vector<float> values(kNames, 1);
@@ -325,8 +326,8 @@ TEST_CASE("a group that finds no slot on one rank ends on all", "[threads]") {
     CHECK(result.passed());
 }
 
-/// The same on several hosts, where the job ends. All ranks receive the error, on all hosts and whatever they are
-/// doing, and the pending operations end.
+/// The same on several hosts, where the job ends. All ranks on all hosts receive the error, whatever they are doing.
+/// The pending operations end.
 void exhaust_a_host(RankContext& context, RuntimeClient& client) {
     const int names = client.rank() == client.size() - 1 ? 100 : 10;  // out of 32 slots on each host
     std::vector<float> values(100, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Jobs of some of the launched ranks, with a rendezvous over a socket. some_ranks_program.cpp does the same over MPI.
+// Tests jobs of some of the launched ranks, with a rendezvous over a socket. some_ranks_program.cpp tests the same over
+// MPI.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -20,7 +21,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// Compares the sum over the launch ranks of this job's members, computed by Rueda and by hand.
+/// Reduces the launch ranks of this job's members, and compares the sum with the expected one.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {
@@ -41,7 +42,8 @@ void check_numbers(int position, int size) {
     RUEDA_RANK_EQUAL(rueda::cross_size(), 1);
 }
 
-/// Six ranks: three jobs at once, without one of the ranks; then other jobs; then one job of all ranks.
+/// There are six ranks. First they form three jobs at once, and one rank is in none of these jobs. Then they form other
+/// jobs, and then one job of all ranks.
 TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]") {
     check_passed(run_public_ranks(6, [](RankContext& context) {
         const int launched = context.rank();
@@ -130,7 +132,7 @@ TEST_CASE("lists that cannot be are refused, and the next one works", "[processe
     }));
 }
 
-/// Ranks 0 and 3 call init with different lists, while ranks 1 and 2 are another job.
+/// Ranks 0 and 3 call init with different lists, while ranks 1 and 2 form another job.
 void meet_with(RankContext& context, const Ranks& list_of_0, const Ranks& list_of_3, const std::string& told_to_0,
                const std::string& told_to_3) {
     ::setenv("RUEDA_START_TIMEOUT", "1", 1);

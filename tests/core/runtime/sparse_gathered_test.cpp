@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A sparse allreduce receives gathered data that working ranks never send.
+// Tests a sparse allreduce that receives gathered data which working ranks never send.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// What two ranks gathered: one row of each, at a place of a tensor of shape (4,).
+/// The data that two ranks gathered: each has one row, for a place in a tensor of shape (4,).
 struct Gathered {
     Gathered() {
         const rueda_tensor indices{&index, &one, 1, RUEDA_INT64};
@@ -31,7 +31,7 @@ struct Gathered {
         put(1, {2}, {10, 20});
         put(2, {2, 4}, {1, unit, unit, 4, 1, unit, unit, 4});
     }
-    /// Fills the output as an allgather does.
+    /// Fills the output in the same way as an allgather.
     void put(std::uint32_t member, Numbers shape, const Numbers& numbers) {
         Completion::Output& output = completion.output(member);
         output.memory.reset(static_cast<std::byte*>(std::malloc(numbers.size() * sizeof(std::int64_t))));

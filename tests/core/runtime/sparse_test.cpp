@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Sparse allreduces, compared with dense sums that this test computes.
+// Tests sparse allreduces. Compares them with dense sums that this test computes.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <future>
@@ -20,7 +20,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// What a rank has of a tensor of shape (5, 4, 3). Some places occur twice; rank 0 has none.
+/// The rows of a tensor of shape (5, 4, 3) that a rank has. Some places occur twice; rank 0 has no rows.
 struct Part {
     std::vector<std::int32_t> indices;
     std::vector<double> values;
@@ -42,7 +42,7 @@ Part part_of(int rank, int round, std::int64_t along) {
     return part;
 }
 
-/// For each place, the sum of all ranks' rows.
+/// Returns, for each place, the sum of the rows of all ranks.
 std::map<std::vector<std::int64_t>, std::vector<double>> dense_sums(int size, int round, std::int64_t along) {
     std::map<std::vector<std::int64_t>, std::vector<double>> sums;
     const std::size_t row = along == 2 ? 3 : 12;
@@ -109,7 +109,7 @@ TEST_CASE("sparse tensors are those of dense sums", "[processes]") {
     }));
 }
 
-/// Reduces one place that all ranks have.
+/// Reduces one row at a place that occurs on all ranks.
 template <class T>
 T reduced(T mine, DType dtype, ReduceOp op, const std::string& name) {
     const std::uint8_t place = 3;
@@ -185,7 +185,7 @@ TEST_CASE("ranks that disagree about a sparse allreduce are all told so, and the
     }));
 }
 
-TEST_CASE("what no rank can do is an error of a sparse allreduce on all ranks", "[processes]") {
+TEST_CASE("a sparse allreduce that no rank can execute fails on all ranks", "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext& context) {
         rueda::init();
         const std::vector<std::int64_t> places = {0, 4};
@@ -250,7 +250,7 @@ TEST_CASE("a sparse allreduce in a set of some ranks, and of nothing at all", "[
     }));
 }
 
-TEST_CASE("what cannot be a sparse allreduce is refused at once", "[processes]") {
+TEST_CASE("invalid arguments of a sparse allreduce are refused at once", "[processes]") {
     check_passed(run_public_ranks(1, [](RankContext&) {
         rueda::init();
         const std::vector<std::int64_t> places = {0, 4};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Two ranks under mpirun. Rank 1 is killed. Rank 0 computes, or waits for rank 1, until mpirun ends it. Usage:
-// terminated_rank silent|handler|waiting
+// A job of two ranks under mpirun, in which rank 1 is killed. Rank 0 computes, or waits for rank 1, until mpirun ends
+// it. Usage: terminated_rank silent|handler|waiting
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What Rueda does with the process' SIGTERM. termination_test.py tests what it prints under mpirun.
+// Tests what Rueda does when its process receives SIGTERM. termination_test.py tests what it prints under mpirun.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ TEST_CASE("SIGTERM reaches the program's handler, as often as it comes", "[proce
             rueda::init();
             ::raise(SIGTERM);
             RUEDA_RANK_EQUAL(static_cast<int>(handled), 2 * job - 1);
-            rueda::barrier();  // no rank took the signal for the end of the job
+            rueda::barrier();  // the signal did not end the job on any rank
             rueda::shutdown();
             RUEDA_RANK_CHECK(disposition().sa_handler == own.sa_handler);
             RUEDA_RANK_EQUAL(disposition().sa_flags & SA_SIGINFO, own.sa_flags);
@@ -83,8 +83,8 @@ TEST_CASE("SIGTERM that is ignored stays so", "[processes]") {
     }));
 }
 
-/// A child like a data loader's worker, which is ended by SIGTERM after every epoch. It ends as if Rueda were not
-/// there, and no other rank notices.
+/// Starts a child like a worker of a data loader, which SIGTERM ends after every epoch. The child must end as if Rueda
+/// were not there, and no other rank may notice.
 TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext&) {
         rueda::init();

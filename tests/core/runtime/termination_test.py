@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed under plain mpirun, which then ends the other ranks by SIGTERM. Rueda prints its line nevertheless.
+"""Kills a rank under plain mpirun, which then ends the other ranks by SIGTERM. The other ranks must print Rueda's line
+nevertheless.
 
 Usage: termination_test.py PROGRAM MPIRUN [flags of mpirun ...]
 """
@@ -43,7 +44,7 @@ class Termination(unittest.TestCase):
         self.assertEqual(len(re.findall(line, errors)), 1, errors)
 
     def test_a_rank_that_computes(self):
-        # mpirun sends SIGTERM after milliseconds, mostly before the background thread looks after the other rank.
+        # mpirun sends SIGTERM within milliseconds, mostly before the background thread checks the other rank.
         for _ in range(3):
             errors, pid = run("silent")
             self.expect_line(errors, pid)

@@ -16,14 +16,14 @@
 
 namespace rueda::tests {
 
-/// Two members of a process set on one host, as its parts see them. They are ranks 3 and 5 of the job, and both are in
-/// this thread.
+/// Two members of a process set on one host, with what the parts of a process set need. They are ranks 3 and 5 of the
+/// job, and both are in this thread.
 class TwoMembers {
 public:
     using Memory = core::NegotiationMemory<base::StdAtomics>;
     static constexpr std::uint32_t kSlot = 2;  ///< a slot for a name
 
-    /// `attachments` is for a set on several hosts. Its third member, rank 8, is on another host.
+    /// If `attachments` is not 0, the set is on several hosts: its third member, rank 8, is on another host.
     explicit TwoMembers(std::uint32_t attachments = 0) {
         extent_.members = 2;
         extent_.unnamed_slots = kSlot;
@@ -82,7 +82,7 @@ private:
     std::array<std::unique_ptr<Memory>, 2> memories_;
 };
 
-/// What one member has pending in a slot: `rows` rows of four floats, or four floats.
+/// The pending operation of one member in a slot. Its tensor has `rows` rows of four floats, or just four floats.
 struct Pending {
     explicit Pending(float first = 1, std::int64_t rows = 1) : values(static_cast<std::size_t>(4 * rows)) {
         for (std::size_t i = 0; i < values.size(); ++i) {

@@ -92,8 +92,7 @@ TEST_CASE("operations that compare are named after the tensor, within what a nam
         wide += "ä";
     }
     const std::string named = name_of_check(wide);
-    CHECK(named.find("\xc3\xe2") == std::string::npos);  // the first byte of a two-byte letter, followed by another
-                                                         // text
+    CHECK(named.find("\xc3\xe2") == std::string::npos);  // half of a two-byte character, and then another text
 }
 
 TEST_CASE("the ranks are judged by what is worst, and named by what they found", "[threads]") {

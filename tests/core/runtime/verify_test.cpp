@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// RUEDA_VERIFY and RUEDA_CHECK_NAN: what they find, which ranks get the error, and what continues.
+// Tests RUEDA_VERIFY and RUEDA_CHECK_NAN: what they find, which ranks get the error, and which operations continue.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,8 +15,8 @@
 namespace rueda::tests {
 namespace {
 
-/// Memory whose two halves are the same pages: a write to one half also changes the other. A result with different
-/// halves is therefore never right.
+/// Memory whose two halves are the same pages: a write to one half also changes the other half. So it can never hold a
+/// right result whose halves differ.
 class FoldedMemory {
 public:
     static constexpr std::size_t kHalf = 65536;  // whole pages on every machine
@@ -43,7 +43,7 @@ private:
     std::byte* memory_ = nullptr;
 };
 
-/// Only the output of rank 1 is folded.
+/// Only rank 1 has its output in folded memory.
 struct Outputs {
     explicit Outputs(const Client& client) : flat(FoldedMemory::kFloats), odd(client.rank() == 1) {}
     [[nodiscard]] Tensor one() {
@@ -88,8 +88,8 @@ void expect_difference(const Status& status, const std::string& tensor, const st
     RUEDA_RANK_CHECK(text.find_first_not_of(kDigits, odd + 10) > odd + 20);
 }
 
-/// An allreduce or a broadcast whose result differs in rank 1's memory fails on all ranks. The next operation with the
-/// same name gives the right result, and so does every other operation.
+/// If the result of an allreduce or a broadcast differs in rank 1's memory, the operation fails on all ranks. The next
+/// operation with the same name gives the right result, and so does every other operation.
 void difference(Client& client) {
     const std::string others = client.size() == 2 ? "rank 0" : "ranks 0, 2";
     Outputs outputs(client);
@@ -150,7 +150,7 @@ TEST_CASE("every third allreduce is compared, in the order in which they are cal
         {}, layout);
 }
 
-/// One tensor travels with its announcement, one does not; in place and not in place.
+/// One tensor travels with its announcement, and one does not. Each is reduced in place and not in place.
 TEST_CASE("an input that is changed under way is found", "[threads]") {
     const Layout layout = GENERATE("", "aab");
     check(
@@ -248,7 +248,7 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                if (call % 3 == 0) {  // the world's second call, and the fourth call of its own kind
+                if (call % 3 == 0) {  // it is the second call in the world, and the fourth call of its own kind
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }
             }
@@ -256,8 +256,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
         {}, layout);
 }
 
-/// Results that were rounded on the way, or that are weighted by dot products over all ranks, are nevertheless the same
-/// on all ranks.
+/// The result must be the same on all ranks even if it was rounded on the way, or weighted by dot products over all
+/// ranks.
 TEST_CASE("compressed allreduces and Adasum have the same results on all ranks", "[threads]") {
     const Layout layout = GENERATE("", "aab", "abb", "abc");
     base::Config config = verifying();
@@ -275,7 +275,8 @@ TEST_CASE("compressed allreduces and Adasum have the same results on all ranks",
     check(3, config, body, {}, layout);
 }
 
-/// A joined rank has nothing to compare. The other ranks compare, even if all ranks of a host have joined.
+/// A joined rank has no result to compare. The other ranks still compare theirs, even if all ranks of a host have
+/// joined.
 TEST_CASE("checks go on without those who have joined", "[threads]") {
     const Layout layout = GENERATE("", "aab", "abb", "abc");
     const auto body = [](RankContext&, RuntimeClient& client) {
@@ -304,7 +305,8 @@ TEST_CASE("checks go on without those who have joined", "[threads]") {
     check(3, verifying(), body, {}, layout);
 }
 
-/// One rank leaves without waiting for what it started. The ranks that have the result return it.
+/// One rank leaves without waiting for the operations that it started. On ranks that have the result, the call
+/// succeeds.
 TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check(3, verifying(), [](RankContext& context, RuntimeClient& client) {
@@ -324,7 +326,7 @@ TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     }
 }
 
-/// One rank makes one call more than the others, which then shut down.
+/// One rank makes one call more than the others. The others shut down instead.
 TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threads]") {
     check(3, test_config(), [](RankContext& context, RuntimeClient& client) {
         float value = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank that announces wakes the callers that sleep until then. In these tests sleeping threads look again only after
-// an hour, so a lost wake-up makes a test hang.
+// Tests that a rank that announces wakes the callers that wait for this. In these tests sleeping threads look again
+// only after an hour, so a lost wake-up makes a test hang.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 constexpr int kRounds = 40;
 constexpr auto kLate = 5ms;  // long enough for the other rank to fall asleep
 
-/// Rank 0 announces directly and sleeps. Rank 1 counts: its input does not travel with the announcement, or its caller
-/// does not wait.
+/// Rank 0 announces directly and sleeps. Rank 1's announcement is counted, because its input does not travel with the
+/// announcement or because its caller does not wait.
 void other_ways_of_a_late_rank(RankContext& /*context*/, RuntimeClient& client) {
     const bool late = client.rank() == 1;
     const Buffer buffer(client, DType::float32, {1024}, /*resident=*/late);
@@ -46,7 +46,7 @@ TEST_CASE("a late rank that counts its announcement wakes who announced directly
     CHECK(result.passed());
 }
 
-/// Rank 1 shuts down in the middle of blocking calls. What is pending on rank 0 fails at once.
+/// Rank 1 shuts down in the middle of blocking calls. All pending operations of rank 0 must fail at once.
 void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& client) {
     const auto reduce_until_failure = [&] {
         for (int round = 0;; ++round) {
@@ -68,7 +68,7 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         return;
     }
     if (client.rank() == 1) {
-        // The operation of rank 1's other thread is pending in the next round, or is refused.
+        // The operation of rank 1's other thread is either pending in the next round or refused.
         Status other;
         std::jthread loop([&] { other = reduce_until_failure(); });
         context.wait_for_phase(1, "looping");
@@ -90,7 +90,7 @@ TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[wakeups]
     }
 }
 
-/// The places have room for the payloads of eight ranks.
+/// The places have memory for the payloads of eight ranks.
 TEST_CASE("more ranks than small inputs travel between", "[wakeups]") {
     const RanksResult result = run_clients(9, patient_config(), [](RankContext&, RuntimeClient& client) {
         for (int round = 0; round < 5; ++round) {

@@ -107,7 +107,7 @@ TEST_CASE("loops that count their turns go on without a change where pause() doe
     CHECK(explore<Pair>(name_both, {look}, accept_all, {.pause_waits = false}).passed());
 }
 
-TEST_CASE("what a thread throws or refuses is the failure, also below noexcept", "[unit][explorer]") {
+TEST_CASE("an exception or a failed check of a thread is the failure, also below noexcept", "[unit][explorer]") {
     const auto thrown = explore<Pair>(name_both, {[](Pair&) { throw std::runtime_error("no arena"); }}, accept_all);
     CHECK(thrown.failure == Failure::exception);
     CHECK_THAT(thrown.report, Contains("thread 0 threw: no arena"));

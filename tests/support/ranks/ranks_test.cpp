@@ -262,7 +262,8 @@ TEST_CASE("threads cannot be signalled", "[threads][ranks]") {
     CHECK(result.ranks[0].text == "signal 15 to rank 1, which is a thread");
 }
 
-TEST_CASE("what fails in the meantime ends the processes and reaches the test", "[processes][ranks]") {
+TEST_CASE("a failure of the function that runs meanwhile ends the processes and reaches the test",
+          "[processes][ranks]") {
     const auto start = std::chrono::steady_clock::now();
     CHECK_THROWS_WITH(run_ranks(2, [](RankContext&) { sleep_forever(); },
                                 {.as = RanksAs::processes,
@@ -326,7 +327,7 @@ TEST_CASE("the watchdog of threads names the phases and ends the test", "[proces
                Contains("rank 1 is in phase 'long " + std::string(90, 'x') + "' since 0.") && Contains("(running)"));
 }
 
-TEST_CASE("what a run leaves behind is found", "[processes][ranks]") {
+TEST_CASE("files, objects and processes that a run leaves behind are found", "[processes][ranks]") {
     const std::string name = fmt::format("/rueda-left-by-test-{}", ::getpid());
     const auto result = run_ranks(1,
                                   [&](RankContext&) {
