@@ -117,9 +117,8 @@ TEST_CASE("one warning for all that rank 0 decides", "[threads]") {
     INFO(result.text());
     REQUIRE(result.passed());
     CHECK(result.ranks[0].value("said") ==
-          "RUEDA_NETWORK_CHUNK is '0' on ranks 0, 1 and '65536' on rank 2; RUEDA_SLOTS is '1024' on rank 0 and '800' "
-          "on rank 2 and "
-          "'900' on rank 1: rank 0's counts; pass it to all, as ruedarun -x RUEDA_NETWORK_CHUNK=VALUE -x "
+          "RUEDA_NETWORK_CHUNK is '0' on ranks 0, 1 and '64K' on rank 2; RUEDA_SLOTS is '1024' on rank 0 and '800' on "
+          "rank 2 and '900' on rank 1: rank 0's counts; pass it to all, as ruedarun -x RUEDA_NETWORK_CHUNK=VALUE -x "
           "RUEDA_SLOTS=VALUE does");
 }
 

@@ -453,8 +453,8 @@ class Works(unittest.TestCase):
         if RANK > 0:
             dist.barrier(
                 group=GLOO
-            # Waits until rank 0 has added its callback, because a callback that is added later runs at once, on this
-            # thread.
+                # Waits until rank 0 has added its callback, because a callback that is added later runs at once, on this
+                # thread.
             )
         first = dist.all_reduce(torch.ones(3), async_op=True).get_future()
         come = threading.Event()
