@@ -29,7 +29,7 @@ inline int report(const Status& status) noexcept {
     return status.is_ok() ? RUEDA_OK : report_failure(status.code(), status.message());
 }
 
-/// Checks the pointer to which a call writes what it finds or starts.
+/// Checks the output pointer of a call, through which the call returns its result or its handle.
 inline Status check_place(const void* place, const char* what) {
     return place != nullptr ? Status()
                             : failure(ErrorCode::invalid_argument,

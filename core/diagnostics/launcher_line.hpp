@@ -35,8 +35,8 @@ struct HeardWord {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Returns the first end of another rank that must end the job of a rank with this standing; empty if there is none.
-/// Pure.
+/// Returns the first notification about another rank's end because of which the job ends for a rank with this
+/// standing; nullptr if there is none. Pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
 /// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is

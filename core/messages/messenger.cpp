@@ -298,9 +298,9 @@ void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& r
     }
 }
 
-/// Ends a send of resident memory. The caller gets its memory back when the receiver has answered that it does not read
-/// it. That answer wakes the thread that waits for the send. If the receiver dies, the end of the job wakes this
-/// thread.
+/// Ends a send of resident memory. The caller gets its memory back when the receiver has answered that it will not read
+/// this memory any more. That answer wakes the thread that waits for the send. If the receiver dies, the end of the job
+/// wakes this thread.
 void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason) {
     MessageOperation& operation = *peer.sending.at(id).operation;
     if (operation.ends_with.is_ok()) {

@@ -110,8 +110,8 @@ void blocking(Client& client) {
     for (const Residency residency : kResidencies) {
         for (int round = 0; round < 3; ++round) {
             // Sizes just below and just above each limit for inputs that travel with an announcement: the limit of the
-            // announcement's own lines, the limit for resident tensors and for more than two ranks, and the limit for
-            // two ranks.
+            // announcement's own lines; the limit for two ranks; and the limit for more than two ranks, which also
+            // holds for resident tensors.
             for (const std::size_t elements :
                  {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 8191U, 8192U, 8193U, 16385U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// large_rank runs every operation with more than 2^31 elements. If the operation moves enough data, it has more than 4
-/// GiB.
+/// large_rank runs every operation with more than 2^31 elements. Where an operation can move that
+/// much, the data is larger than 4 GiB.
 #include <fmt/format.h>
 
 #include <cstdint>

@@ -48,7 +48,7 @@ class Drawn:
 
 def shapes():
     few = st.lists(st.integers(0, 7), max_size=3).map(tuple)
-    # The sizes are about a page, and more elements than fit into a cell.
+    # There are two kinds of sizes: about one page, and larger than a cell.
     return st.one_of(few, st.integers(500, 1100).map(lambda n: (n,)), st.sampled_from([(20_000,), (301, 97)]))
 
 

@@ -23,8 +23,9 @@ void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Ur
         // read by this thread, or published when another thread takes the progress lock
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
-        // This comes before the stamp. The thread that drives progress may sleep as a blocked caller; it sees this when
-        // it is woken below. seq_cst, because that thread first says that it sleeps and then reads this.
+        // This store comes before the stamp. The thread that drives progress may be asleep in a blocking call; it reads
+        // direct_ after the wake-up below. seq_cst, because that thread first marks itself as asleep and then reads
+        // direct_.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);

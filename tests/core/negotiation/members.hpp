@@ -95,7 +95,7 @@ public:
         record->counted = generation;  // these members never announce directly
         return registrar(member).post();
     }
-    /// Announces like a rank that has joined and stands in for the others' operation.
+    /// Announces as a joined rank does, which takes part in an operation of the other ranks without an input.
     Result<std::uint64_t> stand_in_in_full(std::uint32_t member, std::string_view name) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);

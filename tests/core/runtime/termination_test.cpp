@@ -83,8 +83,8 @@ TEST_CASE("SIGTERM that is ignored stays so", "[processes]") {
     }));
 }
 
-/// Starts a child like a worker of a data loader, which SIGTERM ends after every epoch. The child must end as if Rueda
-/// were not there, and no other rank may notice.
+/// Starts a child like a data loader's worker. Such a worker is ended by SIGTERM after every epoch. The child must end
+/// as if Rueda were not there, and no other rank may notice.
 TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext&) {
         rueda::init();

@@ -85,7 +85,10 @@ def hear(rank):
 
 
 def started_late(start):
-    """Starts an operation on every rank; on the others after rank 0 has called the function that is returned. It waits for nothing."""
+    """Starts an operation on every rank, without waiting for it, and returns a function.
+
+    The other ranks start theirs only after rank 0 has called this function.
+    """
     if RANK == 0:
         work = start()
         return work, lambda: [rueda.send_async(b"\1", rank) for rank in range(1, SIZE)]
