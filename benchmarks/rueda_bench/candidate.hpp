@@ -34,7 +34,7 @@ enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall,
     return "";
 }
 
-/// What a row of the table measures: an operation with its options. `bytes` is the size of one rank's input.
+/// A row of the table measures this: an operation with its options. `bytes` is the size of one rank's input.
 struct Case {
     Operation operation = Operation::allreduce;
     DType dtype = DType::float32;

@@ -13,7 +13,7 @@
 
 namespace rueda::collectives {
 
-/// What a set on several hosts needs to communicate with the other hosts.
+/// The objects with which a set on several hosts communicates with the other hosts.
 struct OtherHosts {
     const LocalGroup& group;
     Transport& transport;

@@ -13,7 +13,7 @@
 /// How this process joins a job, and what it prepares for its own end.
 namespace rueda::core::c_interface {
 
-/// What the caller of init gives in addition to the ranks of the job.
+/// The arguments of init besides the ranks of the job.
 struct SetsToMake {
     FirstSets first;
     std::int32_t* ids = nullptr;  // null: the caller does not need the numbers

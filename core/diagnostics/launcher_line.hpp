@@ -22,7 +22,7 @@
 
 namespace rueda::core {
 
-/// What a rank is doing at the time when it learns that another rank has ended.
+/// The state of a rank at the time when it learns that another rank has ended.
 enum class Standing : std::uint8_t {
     joining,        ///< it is in init and waits for the others
     running,        ///< it has not announced its shutdown

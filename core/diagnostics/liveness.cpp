@@ -157,7 +157,7 @@ void Liveness::look_at_proc() {
 void Liveness::found_ended(std::uint32_t index) {
     watched_[index].pidfd.reset();
     watched_[index].watch = Watch::none;
-    // What the rank wrote before its end is visible here, because the kernel reported the end.
+    // This thread sees everything that the rank wrote before its end, because the kernel reported the end.
     const auto state = static_cast<base::RankState>(control_.ranks[index].state.load(std::memory_order_acquire));
     if (state == base::RankState::running || state == base::RankState::shutting_down) {
         watched_[index].watch = Watch::dead;

@@ -20,7 +20,7 @@
 
 namespace rueda::core {
 
-/// What one host knows about pending tensors, and what the ranks of this host are doing.
+/// The knowledge of one host about pending tensors, and about what the ranks of this host are doing.
 struct HostAccount {
     std::uint32_t host = 0;
     std::vector<StallReport::Tensor> tensors;  ///< `ready`: the host's ranks that have announced it; `missing`: empty

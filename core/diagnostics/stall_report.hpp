@@ -31,7 +31,7 @@ struct StallReport {
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// What a missing rank is doing. If a value is unknown, it is empty and is not printed.
+    /// The activity of a missing rank. If a value is unknown, it is empty and is not printed.
     struct Rank {
         std::int32_t rank = 0;
         std::int32_t pid = 0;

@@ -57,7 +57,7 @@ public:
     using Memory = NegotiationMemory<Atomics>;
     using Record = MailboxRecord<Atomics>;
 
-    /// What the registrar needs to know from outside the arena.
+    /// The facts from outside the arena that the registrar needs.
     struct Environment {
         /// Whether the table may grow by this many bytes. Called before the memory is touched.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };

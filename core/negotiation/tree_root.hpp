@@ -13,7 +13,7 @@
 
 namespace rueda::core {
 
-/// What the root of the tree does in addition to gathering announcements: it compares what the ranks mean, assigns ids,
+/// The part of the tree's root. Besides gathering announcements, it compares what the ranks mean, assigns ids,
 /// forms batches, and puts all decisions in one order. Pure. See docs/design/0002-several-hosts.md.
 ///
 /// Threads: one at a time.

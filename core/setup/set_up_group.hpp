@@ -9,7 +9,7 @@
 
 namespace rueda::core {
 
-/// What a group of ranks must know before its first operation: the ranks of a job, or of a process set.
+/// The facts that a group of ranks must have before its first operation: the ranks of a job, or of a process set.
 struct RankGroup {
     collectives::LocalGroup group;
     AttachedArena attached;

@@ -40,7 +40,7 @@ std::optional<ObjectId> id_of(int fd) {
     return ::fstat(fd, &facts) == 0 ? std::optional(id_of(facts)) : std::nullopt;
 }
 
-/// What a leader tells the other ranks of its host. Ranks that are not leaders send an empty offer.
+/// The message of a leader to the other ranks of its host. Ranks that are not leaders send an empty offer.
 struct Offer {
     std::int32_t fd = -1;  ///< in the leader's process
     ObjectId object;

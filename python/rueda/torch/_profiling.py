@@ -37,14 +37,19 @@ profilers: Any = profiler if hasattr(profiler, "_is_profiler_enabled") else _Not
 #: Whether a profiler of PyTorch records this thread.
 is_active: Callable[[], bool] = torch.autograd._profiler_enabled
 
-_enter: Callable[..., Any] = torch.autograd._record_function_with_args_enter
 _leave: Callable[[Any], None] = torch.autograd._record_function_with_args_exit
+
+
+def _enter(name: str, inputs: Sequence[Any]) -> Any:
+    """Begins a range. Only tensors among the inputs are passed on, because they have shapes."""
+    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+    return torch.autograd._record_function_with_args_enter(name, *tensors)
 
 
 @contextlib.contextmanager
 def region(name: str, inputs: Sequence[Any] = ()) -> Iterator[None]:
     """Records the time that this thread spends in its scope. The inputs give the shapes of a profile with ``record_shapes=True``."""
-    record = _enter(name, *[one for one in inputs if isinstance(one, torch.Tensor)])
+    record = _enter(name, inputs)
     try:
         yield
     finally:
@@ -83,7 +88,7 @@ class _Pending:
         with self._changing:
             if self._stopping > 0:
                 return None
-            record = _enter(name, *[one for one in inputs if isinstance(one, torch.Tensor)])
+            record = _enter(name, inputs)
             end: Any = torch.futures.Future()
             # PyTorch ends the range for the profiler of this thread, whatever thread completes the future.
             torch.ops.profiler._call_end_callbacks_on_jit_fut(record, end)

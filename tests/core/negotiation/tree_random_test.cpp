@@ -60,7 +60,7 @@ struct Tensor {
     std::vector<Round> rounds;
 };
 
-/// What a host knows about one tensor.
+/// The knowledge of a host about one tensor.
 struct State {
     std::size_t rounds = 0;      ///< decided
     bool pending = false;        ///< the host has announced it
