@@ -116,7 +116,7 @@ const LocalGroup& group() {
 class Exchange {
 public:
     explicit Exchange(Input& input)
-        : input_(input), arena_(make_arena()), communicator_(arena_, group(), transport_, {0, false, 64}) {}
+        : input_(input), arena_(make_arena()), communicator_(arena_, group(), transport_, {0, 64}) {}
 
     void run() {
         choice_ = input_.take<std::uint8_t>();
