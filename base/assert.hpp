@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// For defects in Rueda itself only, never for mistakes of a caller, of a peer or in a file. It stays on in releases,
-/// because a broken invariant in shared memory would reach every rank.
+/// Checks for defects in Rueda itself. Mistakes of a caller, of a peer or in a file are errors instead, not assertions.
+/// Releases contain the checks too, because a broken invariant in shared memory would reach every rank.
 #define RUEDA_ASSERT(condition)                                                                              \
     do {                                                                                                     \
         if (!(condition)) [[unlikely]] {                                                                     \

@@ -12,10 +12,10 @@ namespace rueda::base {
 
 namespace {
 
-// On a machine with thousands of containers, mountinfo has about 1 MiB.
+// The largest file that is read: on a machine with thousands of containers, /proc/self/mountinfo has about 1 MiB.
 constexpr std::size_t kLargestFile = std::size_t{4} * 1024 * 1024;
 
-/// Returns false if the file cannot be read to its end or is too large.
+/// Appends the rest of the file to `text`. Returns false if the file cannot be read to its end or is too large.
 bool append_all(int descriptor, std::string& text) {
     std::array<char, 16384> part{};
     for (;;) {

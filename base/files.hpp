@@ -8,10 +8,12 @@
 
 namespace rueda::base {
 
-/// Returns the content of a file, or nothing if the file cannot be read. Tests pass in their own function.
+/// A function that returns the content of a file, or nothing if the file cannot be read. Tests pass in their own
+/// function.
 using FileReader = std::function<std::optional<std::string>(const std::string& path)>;
 
-/// For the small files of /proc and /sys. Returns nothing if the file cannot be read or has more than 4 MiB.
+/// Reads a file. It is meant for the small files of /proc and /sys. Returns nothing if the file cannot be read or has
+/// more than 4 MiB.
 [[nodiscard]] std::optional<std::string> read_small_file(const std::string& path);
 
 }  // namespace rueda::base

@@ -11,8 +11,8 @@
 namespace rueda::base {
 
 /// Sets the default floating-point environment (round to nearest, denormals kept, no traps) for the lifetime of the
-/// object, and then restores the caller's environment. The engine may run on a thread of the trainer that flushes
-/// denormals, and the bits of results must not depend on that.
+/// object. The destructor restores the caller's environment. This matters because the engine may run on a thread of the
+/// training program that flushes denormals, and the bits of results must not depend on that.
 class DefaultFloatingPoint {
 public:
 #if defined(__x86_64__)
@@ -38,8 +38,9 @@ public:
 
 private:
 #if defined(__x86_64__)
-    static constexpr unsigned kDefault = 0x1F80;  // Intel SDM vol. 1, 10.2.3: all exceptions masked, nothing else
-    static constexpr unsigned kFlags = 0x3F;      // sticky flags, which do not influence results
+    static constexpr unsigned kDefault = 0x1F80;  // all exceptions are masked, and nothing else is set (Intel SDM vol.
+                                                  // 1, 10.2.3)
+    static constexpr unsigned kFlags = 0x3F;      // the sticky flags, which do not influence results
     unsigned saved_;
 #else
     std::fenv_t saved_{};

@@ -46,17 +46,18 @@ std::string encode(const LauncherNotification& word) {
 Result<LauncherNotification> parse_launcher_notification(std::string_view bytes) {
     Header header;
     if (bytes.size() < sizeof header || bytes.size() > kMostLauncherNotification) {
-        return failure(ErrorCode::internal, "a word of the launcher has {} bytes; expected {} to {}", bytes.size(),
-                       kLauncherHeaderBytes, kMostLauncherNotification);
+        return failure(ErrorCode::internal, "a notification of the launcher has {} bytes; expected {} to {}",
+                       bytes.size(), kLauncherHeaderBytes, kMostLauncherNotification);
     }
     std::memcpy(&header, bytes.data(), sizeof header);
     const std::string_view text = bytes.substr(sizeof header);
     if (header.magic != kMagic || !is_known(header.kind) || header.rank < 0 || header.bytes != text.size() ||
         std::any_of(text.begin(), text.end(), is_control)) {
-        return failure(ErrorCode::internal,
-                       "a word of the launcher is damaged: magic {:#x}, kind {}, rank {}, {} bytes of text that are "
-                       "said to be {}",
-                       header.magic, header.kind, header.rank, text.size(), header.bytes);
+        return failure(
+            ErrorCode::internal,
+            "a notification of the launcher is damaged: magic {:#x}, kind {}, rank {}, {} bytes of text that are "
+            "said to be {}",
+            header.magic, header.kind, header.rank, text.size(), header.bytes);
     }
     return LauncherNotification{static_cast<LauncherNotification::Kind>(header.kind), header.rank, std::string(text)};
 }

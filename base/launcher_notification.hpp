@@ -11,37 +11,41 @@
 
 namespace rueda::base {
 
-/// The notifications that ruedarun and the ranks that it started send to each other, one per message. Both directions
-/// use one socket, which a rank inherits (docs/design/failure.md, "Notifications from the launcher").
+/// A message between ruedarun and a rank that it started. Each message carries one notification. Both directions use
+/// one socket, which the rank inherits (docs/design/failure.md, "Notifications from the launcher").
 struct LauncherNotification {
     enum class Kind : std::uint32_t {
-        ended_well = 1,  ///< to a rank: another rank has ended, with exit status 0
+        ended_well = 1,  ///< to a rank: another rank has ended with exit status 0
         failed = 2,      ///< to a rank: another rank has ended in any other way
-        aborted = 3,     ///< from a rank: why the job ended; if the rank ends now, this is the reason
-        steps = 4,       ///< to a rank: carries the file in which to count steps (base/shared_memory/step_page.hpp)
+        aborted = 3,     ///< from a rank: why the job ended; if the rank ends after this, the launcher reports this
+                         ///< reason
+        steps = 4,       ///< to a rank: carries the file in which the rank counts its steps
+                         ///< (base/shared_memory/step_page.hpp)
     };
 
     Kind kind = Kind::failed;
     std::int32_t rank = 0;  ///< the rank that the notification is about
-    std::string text;       ///< "rank 3 on b (pid 4711) was killed by signal 9 (Killed)"
+    std::string text;       ///< for example "rank 3 on b (pid 4711) was killed by signal 9 (Killed)"
 };
 
-/// The text is a line for people, and an error's text may be 704 bytes long.
+/// The longest text of a notification. The text is one line for people to read; the text of an error has at most 704
+/// bytes.
 inline constexpr std::size_t kMostLauncherText = 704;
 inline constexpr std::size_t kLauncherHeaderBytes = 16;
 inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + kMostLauncherText;
 
-/// Texts that are too long are cut, and control characters become '?'.
+/// Encodes a notification. A text that is too long is cut, and control characters become '?'.
 [[nodiscard]] std::string encode(const LauncherNotification& word);
-/// Reads bytes of another process. Internal if they are not a notification.
+/// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
-/// The environment variable that describes the socket.
+/// The name of the environment variable that tells a rank about the socket.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 
-/// The value of this variable. A descriptor's number alone proves nothing: a program in between may have closed the
-/// descriptor, and the number may belong to another file now. So the inode identifies the socket; rank and number of
-/// ranks identify the process that it is for.
+/// The value of that variable. The number of a descriptor alone proves nothing: a program that was started in between
+/// may have closed the descriptor, and the number may now belong to another file. So the value contains the inode,
+/// which identifies the socket. It also contains the rank and the number of ranks, which identify the process that the
+/// socket is for.
 struct LauncherAddress {
     int fd = -1;
     std::uint64_t inode = 0;

@@ -12,7 +12,7 @@
 namespace rueda::base {
 
 /// Reads numbers from outside the program (environment, files, command line). All functions are strict: the whole text
-/// must be the number, without spaces, and it must fit the type. They do not depend on the locale.
+/// must be the number, without spaces, and it must fit the type. The functions do not depend on the locale.
 
 template <std::integral T>
 [[nodiscard]] std::optional<T> parse_integer(std::string_view text) noexcept {
@@ -25,14 +25,14 @@ template <std::integral T>
     return value;
 }
 
-/// A finite decimal number such as 60, 0.25, -1 or 2e-4.
+/// Reads a finite decimal number such as 60, 0.25, -1 or 2e-4.
 [[nodiscard]] std::optional<double> parse_real(std::string_view text) noexcept;
 
-/// 0, 1, true, false, yes, no, on, off, in any case.
+/// Reads one of 0, 1, true, false, yes, no, on, off, in upper or lower case.
 [[nodiscard]] std::optional<bool> parse_switch(std::string_view text) noexcept;
 
-/// Reads a number of bytes with an optional binary suffix in any case: 65536, 64K, 64M, 2G, 1T, also 64KiB. "KB" is
-/// refused, because some readers take it as 1000 and some as 1024.
+/// Reads a number of bytes with an optional binary suffix in upper or lower case: 65536, 64K, 64M, 2G, 1T, 64KiB. "KB"
+/// is refused, because some readers take it as 1000 and some as 1024.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept;
 
 }  // namespace rueda::base

@@ -19,8 +19,8 @@
 
 namespace rueda {
 
-/// Success, or an error code with one line of text. A success is cheap to pass: it is one null pointer.
-/// Threads: a value; copies are independent.
+/// Success, or an error code with one line of text. A success is one null pointer, so it is cheap to pass. Threads: a
+/// value; copies are independent.
 class [[nodiscard]] Status {
 public:
     Status() = default;
@@ -34,7 +34,8 @@ public:
         static const std::string empty;
         return failure_ ? failure_->message : empty;
     }
-    /// Throws the exception for this status. It is for the edges of the library, where errors become exceptions.
+    /// Throws the exception that corresponds to this status. Called at the public interfaces of the library, where
+    /// errors become exceptions.
     void throw_if_failed() const {
         if (!is_ok()) {
             throw_error(code(), message());
@@ -52,23 +53,24 @@ private:
 };
 
 /// A failure whose memory is allocated in advance, so that it can be reported when no memory is left. Threads: one at a
-/// time; the Status is an ordinary value.
+/// time; the Status that it returns is an ordinary value.
 class PreparedFailure {
 public:
-    /// `most_bytes` is the length of the longest text. Throws std::bad_alloc.
+    /// `most_bytes` is the maximum length of the text. Throws std::bad_alloc.
     explicit PreparedFailure(std::size_t most_bytes)
         : failure_(std::make_shared<Status::Failure>(ErrorCode::internal, std::string(most_bytes, '\0'))) {
         failure_->message.clear();
     }
-    /// Returns the failure with the parts as its text, cut at `most_bytes`. It works once: later calls return a
-    /// success.
+    /// Returns the failure. Its text consists of the parts, cut at `most_bytes`. Only the first call does this; later
+    /// calls return a success.
     [[nodiscard]] Status make(ErrorCode code, std::initializer_list<std::string_view> parts) noexcept {
         Status made;
         if (failure_ != nullptr) {
             failure_->code = code;
             for (const std::string_view part : parts) {
                 const std::size_t room = failure_->message.capacity() - failure_->message.size();
-                failure_->message.append(part.substr(0, room));  // within the capacity, so it needs no memory
+                failure_->message.append(part.substr(0, room));  // the text fits the capacity, so no memory is
+                                                                 // allocated
             }
             made.failure_ = std::move(failure_);
         }
@@ -85,13 +87,13 @@ template <class... Args>
     return {code, fmt::format(text, std::forward<Args>(args)...)};
 }
 
-/// A failed system call, with its name and its errno: "memfd_create failed: Operation not permitted (errno 1)". errno
-/// must be read before anything else can change it; the default argument does this.
+/// Makes a failure for a system call that failed, with its name and its errno: "memfd_create failed: Operation not
+/// permitted (errno 1)". errno must be read before another call changes it; the default argument does this.
 [[nodiscard]] inline Status system_failure(ErrorCode code, const std::string& what, int error = errno) {
     return failure(code, "{} failed: {} (errno {})", what, std::generic_category().message(error), error);
 }
 
-/// A value, or the Status that says why there is no value.
+/// A value, or a Status that says why there is no value.
 template <class T>
 class [[nodiscard]] Result {
 public:
@@ -111,7 +113,7 @@ private:
 
 }  // namespace rueda
 
-/// If `expression` is a failure, returns it from the function.
+/// If `expression` is a failure, the enclosing function returns it.
 #define RUEDA_RETURN_IF_FAILED(expression)                                        \
     do {                                                                          \
         if (::rueda::Status rueda_status = (expression); !rueda_status.is_ok()) { \

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# The target `docs` builds the reference of the public headers, <build>/docs/html/index.html. It fails if doxygen warns.
+# The target `docs` builds the reference of the public headers, <build>/docs/html/index.html. The target fails if
+# doxygen prints a warning.
 find_program(RUEDA_DOXYGEN doxygen)
 if(RUEDA_DOXYGEN)
   configure_file("${PROJECT_SOURCE_DIR}/docs/Doxyfile.in" "${PROJECT_BINARY_DIR}/docs/Doxyfile" @ONLY)

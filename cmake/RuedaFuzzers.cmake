@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # rueda_fuzzer(name SOURCES … USES …) adds a libFuzzer program <build>/fuzzers/<name>, if RUEDA_BUILD_FUZZERS is on. It
 # also adds the test fuzz.<name>, which runs the program on its seeds: the files of tests/fuzz/seeds/<name>/, if there
-# are any, and the files that fuzz_seeds writes. `scripts/test --long --stage fuzz` searches for more inputs with all
-# these programs.
+# are any, and the files that fuzz_seeds writes. `scripts/test --long --stage fuzz` uses all these programs to search
+# for more inputs.
 if(RUEDA_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "RUEDA_BUILD_FUZZERS needs clang's libFuzzer; the compiler is ${CMAKE_CXX_COMPILER_ID}. "

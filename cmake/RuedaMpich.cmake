@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Finds a second MPI with the ABI of MPICH, in addition to the one that find_package(MPI) finds. MPICH itself, Intel MPI
-# and MVAPICH have this ABI.
+# Finds a second MPI, one with the ABI of MPICH, in addition to the MPI that find_package(MPI) finds. MPICH itself,
+# Intel MPI and MVAPICH have this ABI.
 include_guard(GLOBAL)
 set(RUEDA_MPICH_COMPILER "" CACHE FILEPATH "C compiler wrapper of an MPI with MPICH's ABI; empty: mpicc.mpich where there is one")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Options, language level and warnings, in one place.
+# Sets options, language level and warnings, all in one place.
 option(RUEDA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(RUEDA_BUILD_EXAMPLES "Build the example trainers (need oneDNN and Eigen)" ${PROJECT_IS_TOP_LEVEL})
 option(RUEDA_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})

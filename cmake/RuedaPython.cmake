@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # Sets RUEDA_TEST_PYTHON, the interpreter with which the Python package is tested. It prefers an interpreter with NumPy.
-# The interpreter of the tests' own tools (scripts/python-tools.txt) has every module; Debian's has at least NumPy if
-# that package is installed. The variable stays unset if there is no interpreter.
+# The interpreter of the tests' own tools (scripts/python-tools.txt) has all modules. Debian's interpreter has at least
+# NumPy, if the package of NumPy is installed. If there is no interpreter, the variable stays unset.
 include_guard(DIRECTORY)
 
-# rueda_python_has(python modules result): whether the interpreter is new enough and has all of the modules.
+# rueda_python_has(python modules result): sets result to whether the interpreter is new enough and has all of the
+# modules.
 function(rueda_python_has python modules result)
   string(REPLACE ";" "," names "${modules}")
   execute_process(COMMAND ${python} -c "import sys, ${names}; sys.exit(sys.version_info < (3, 10))"

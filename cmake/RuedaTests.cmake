@@ -25,7 +25,7 @@ function(rueda_default_test_needs)
   endforeach()
 endfunction()
 
-# Called at the end of each folder: a test's environment is set after rueda_test() has added the test.
+# This is called at the end of each folder, because a test's environment is set after rueda_test() has added the test.
 function(rueda_environments_of_default_tests)
   get_property(tests DIRECTORY PROPERTY RUEDA_DEFAULT_TESTS)
   foreach(test IN LISTS tests)
@@ -36,10 +36,11 @@ endfunction()
 
 # rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [SECONDS seconds] [TIMEOUT seconds]
 #            [NEEDS targets…] [FULL|DEFAULT])
-# SECONDS: how long the test takes on two free cores, if that is more than two. CTest starts the longest tests first.
+# SECONDS: the time that the test takes on two free cores, if it is more than two seconds. CTest starts the longest
+#          tests first.
 # NEEDS: targets that the command uses without naming them.
-# FULL: only `scripts/test --full` runs it. If a folder sets RUEDA_TESTS_ARE_FULL, all its tests are FULL except those with
-#       DEFAULT.
+# FULL: only `scripts/test --full` runs it. If a folder sets RUEDA_TESTS_ARE_FULL, all its tests are FULL except those
+#       with DEFAULT.
 function(rueda_test name)
   cmake_parse_arguments(TEST "FULL;DEFAULT" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
   if(NOT TEST_TIMEOUT)
@@ -75,8 +76,8 @@ function(rueda_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TEST_TIMEOUT} COST ${TEST_SECONDS})
 endfunction()
 
-# The flags with which Open MPI's mpirun starts more ranks than there are cores, and runs as root in a container. Other
-# launchers need none.
+# The flags that allow Open MPI's mpirun to start more ranks than there are cores, and to run as root in a container.
+# Other launchers need no flags for this.
 function(rueda_mpiexec_flags result)
   if(NOT DEFINED RUEDA_MPIEXEC_FLAGS)
     execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version ERROR_QUIET)
@@ -89,8 +90,9 @@ function(rueda_mpiexec_flags result)
   set(${result} ${RUEDA_MPIEXEC_FLAGS} PARENT_SCOPE)
 endfunction()
 
-# The environment of a test that initialises MPI with the given plugin. Such a process is not searched for leaks: Open
-# MPI keeps memory until the process ends, in components that are unloaded by then, so no suppression can name them.
+# The environment of a test that initialises MPI with the given plugin. It turns the search for leaks off. Open MPI
+# keeps memory until the process ends, and its components are already unloaded by then, so a suppression cannot name
+# them.
 function(rueda_mpi_environment result)
   set(plugin rueda_mpi)
   if(ARGN)
@@ -114,7 +116,7 @@ function(rueda_mpi_test name)
   rueda_tests_under(${name} rueda_mpi "${MPIEXEC_EXECUTABLE};${flags};${MPIEXEC_NUMPROC_FLAG}" ${ARGN})
 endfunction()
 
-# The same with the plugin for MPICH and MPICH's launcher.
+# Like rueda_mpi_test, but with the plugin for MPICH and MPICH's launcher.
 function(rueda_mpich_test name)
   if(TARGET rueda_mpich AND RUEDA_MPICH_LAUNCHER)
     rueda_tests_under(${name} rueda_mpich "${RUEDA_MPICH_LAUNCHER};-n" ${ARGN})
@@ -123,7 +125,7 @@ endfunction()
 
 function(rueda_tests_under name plugin launcher)
   cmake_parse_arguments(TEST "" "SECONDS;TIMEOUT" "NP;COMMAND;DEFAULT" ${ARGN})
-  # A launcher does not know CMake's targets, so the program is replaced by its path.
+  # A launcher does not know CMake's targets, so the name of the target is replaced by the path of its program.
   list(POP_FRONT TEST_COMMAND program)
   if(TARGET ${program})
     set(program $<TARGET_FILE:${program}>)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room as one, which reads the headers only once.
+# A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room as one source, so it reads the headers only once.
 # Releases (CMakePresets.json) and the wheel (pyproject.toml) are built this way. So helpers in anonymous namespaces
-# need unique names within a room; the test python.wheel checks that by building.
+# need unique names within a room. The test python.wheel checks this, because it builds the wheel.
 if(NOT CMAKE_UNITY_BUILD)
   return()
 endif()
@@ -12,8 +12,8 @@ set_source_files_properties(
   ops/adasum_simd.cpp ops/compression.cpp ops/copy.cpp ops/reduce_floats.cpp ops/reduce_half_floats.cpp
   ops/reduce_integers.cpp DIRECTORY ops PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# All units of a room have about the same number of sources, at most 24. With more, g++ would need more than 1 GB of
-# memory.
+# All units of a room have about the same number of sources, at most 24. With more sources, g++ would need more than 1
+# GB of memory.
 foreach(room IN ITEMS base collectives core launcher training)
   get_target_property(sources rueda_${room} SOURCES)
   list(LENGTH sources count)

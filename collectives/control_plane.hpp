@@ -15,10 +15,11 @@ class Transport;
 
 using Bytes = std::vector<std::byte>;
 
-/// How ranks communicate before they share an arena: it knows the ranks and exchanges small messages. It is slow and
-/// simple on purpose. After the arena is attached, no step of training uses it.
+/// The means by which ranks communicate before they share an arena. A control plane knows the ranks and exchanges small
+/// messages. It is slow and simple on purpose: after the arena is attached, training steps do not use the control
+/// plane.
 ///
-/// Every call is collective and blocking. What arrives from another rank is unchecked bytes.
+/// Every call is collective and blocking. Bytes from another rank are not checked.
 ///
 /// Threads: one thread at a time.
 class ControlPlane {
@@ -27,26 +28,26 @@ public:
 
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
-    /// The number that users know for a rank of this plane: if the plane belongs to a process set, the rank in the job.
+    /// The number of a rank as users know it. If the plane belongs to a process set, this is the rank in the job.
     [[nodiscard]] virtual int job_rank(int rank) const { return rank; }
-    /// For log lines, for example "mpi (Open MPI 4.1.4)", "socket", "single process", "threads".
+    /// A description for log lines, for example "mpi (Open MPI 4.1.4)", "socket", "single process", "threads".
     [[nodiscard]] virtual std::string description() const = 0;
 
-    /// Element r of the result holds the bytes that rank r gave. Sizes may differ.
+    /// Element r of the result holds the bytes that rank r passed. The sizes may differ.
     virtual Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) = 0;
-    /// Returns the bytes of `root`, on every rank. `mine` is read on the root only.
+    /// Returns the bytes that rank `root` passed, on every rank. `mine` is read on the root only.
     virtual Result<Bytes> broadcast(std::span<const std::byte> mine, int root) = 0;
     virtual Status barrier() = 0;
-    /// Whether an MPI communicator, given by its bytes, consists of the ranks of this plane in their order. This is the
-    /// only call of this class that is not collective; it waits for no other rank. Fails with InvalidArgument if the
-    /// bytes are not a communicator.
+    /// Whether an MPI communicator consists of the ranks of this plane, in the same order. The communicator is passed
+    /// as the bytes of its handle. This is the only call of this class that is not collective; it waits for no other
+    /// rank. Fails with InvalidArgument if the bytes are not a communicator.
     virtual Result<bool> is_of_same_ranks(std::span<const std::byte> /*communicator*/) { return false; }
-    /// Messages between ranks of different hosts; null if this plane connects ranks of one host only. The transport
-    /// lives as long as the plane.
+    /// The transport for messages between ranks of different hosts; null if all ranks of this plane are on one host.
+    /// The transport lives as long as the plane.
     virtual Transport* transport() { return nullptr; }
-    /// The last call; afterwards the plane may not be used. With `after_failure`, the call waits for no rank and sends
-    /// no message (MPI cannot be used after a failure). Without it all ranks close together. Pending messages of the
-    /// transport need their memory until this call returns: it completes the sends and cancels the receives.
+    /// Closes the plane, which may not be used afterwards. With `after_failure`, the call waits for no rank and sends
+    /// no message (MPI cannot be used after a failure). Without it, all ranks close together. Memory of the transport's
+    /// pending messages must stay valid until this call returns: the call completes the sends and cancels the receives.
     virtual void close(bool after_failure) = 0;
 };
 

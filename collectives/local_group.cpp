@@ -18,7 +18,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// Linux allows 64 bytes for a hostname; a boot id has 36.
+/// The maximum length of a name. Linux allows 64 bytes for a hostname, and a boot id has 36 bytes.
 constexpr std::size_t kMaxName = 256;
 
 std::uint64_t inode_of(const char* path) {
@@ -35,7 +35,7 @@ auto host_key(const RankFacts& facts) {
     return std::tie(facts.hostname, facts.boot_id, facts.uid, facts.pid_namespace, facts.ipc_namespace);
 }
 
-/// The hostname alone, unless another host of the job has the same.
+/// The host's name for messages: the hostname alone, unless another host of the job has the same hostname.
 std::string host_name(const RankFacts& facts, std::span<const RankFacts* const> hosts) {
     const auto same_name = [&](const RankFacts* other) { return other->hostname == facts.hostname; };
     if (std::count_if(hosts.begin(), hosts.end(), same_name) == 1) {

@@ -11,20 +11,20 @@
 
 namespace rueda::collectives {
 
-/// What a rank tells the others about where it runs. Ranks share a host if everything except `pid` is equal. The boot
-/// id distinguishes machines with the same name. The namespaces distinguish containers of one machine: their pids mean
-/// nothing to each other, and checking whether a rank is alive needs pids. The user matters because another user's
-/// memory is private.
+/// What a rank tells the others about the place where it runs. Two ranks share a host if all members except `pid` are
+/// equal. The boot id distinguishes machines with the same name. The namespaces distinguish containers on one machine:
+/// Rueda needs pids to check whether a rank is alive, and a pid has no meaning in another container. The user matters
+/// because the memory of another user is private.
 struct RankFacts {
     std::string hostname;
     std::string boot_id;
     std::uint32_t uid = 0;
-    std::uint64_t pid_namespace = 0;  ///< inode number; 0 if /proc does not show it
+    std::uint64_t pid_namespace = 0;  ///< inode number of the namespace; 0 if /proc does not show it
     std::uint64_t ipc_namespace = 0;
     std::int32_t pid = 0;
 };
 
-/// Which ranks share this rank's host, and the numbers that follow from it.
+/// Says which ranks share this rank's host, and contains the numbers that follow from this.
 struct LocalGroup {
     int rank = 0;
     int size = 1;
@@ -37,8 +37,9 @@ struct LocalGroup {
     int host_count = 1;
     std::vector<int> host_of;             ///< by rank
     std::vector<RankFacts> facts;         ///< by rank
-    std::vector<std::string> host_names;  ///< by host index; made different if hostnames are equal
-    std::vector<int> job_ranks;           ///< by rank; for a process set: the ranks' numbers in the job
+    std::vector<std::string> host_names;  ///< by host index; changed if two hostnames are equal, so that all names
+                                          ///< differ
+    std::vector<int> job_ranks;           ///< by rank: its number in the job, if the group belongs to a process set
 
     [[nodiscard]] int leader() const { return members.front(); }
     [[nodiscard]] int job_rank(int of) const { return job_ranks[static_cast<std::size_t>(of)]; }
@@ -51,13 +52,14 @@ struct LocalGroup {
 /// name is used.
 [[nodiscard]] RankFacts own_facts(const std::string& hostname = "");
 [[nodiscard]] Bytes encode_facts(const RankFacts& facts);
-/// Parses and checks bytes of another process.
+/// Parses and checks the bytes that another process sent.
 [[nodiscard]] Result<RankFacts> parse_facts(std::span<const std::byte> bytes);
 
-/// Pure: computes the group of rank `rank` from the facts of all ranks.
+/// Computes the group of rank `rank` from the facts of all ranks. A pure function.
 [[nodiscard]] LocalGroup group_by_host(int rank, std::vector<RankFacts> facts);
 
-/// Collective over the control plane. For `hostname` see own_facts().
+/// Exchanges the facts of all ranks and computes this rank's group. Collective over the control plane. For `hostname`
+/// see own_facts().
 [[nodiscard]] Result<LocalGroup> find_local_group(ControlPlane& control_plane, const std::string& hostname = "");
 
 }  // namespace rueda::collectives

@@ -13,8 +13,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Reads bytes of another process: a list in the form that check_members() sends, with as many ranks as have found each
-/// other. Returns an empty list if the bytes are anything else.
+/// Parses a list that another process sent in the form of check_members(). The list must have as many ranks as have
+/// found each other. Returns an empty list if the bytes are not such a list.
 std::vector<int> parse_members(std::span<const std::byte> bytes, std::size_t count) {
     std::vector<int> list(count);
     if (bytes.size() != count * sizeof(int)) {

@@ -6,17 +6,17 @@
 
 namespace rueda::collectives {
 
-/// The operations that the ranks of a set do together with one tensor. The numbers of the enumerators are stored in the
-/// arena.
+/// The operations that the ranks of a set execute together on one tensor. The numbers of the enumerators are stored in
+/// the arena.
 enum class Operation : std::uint8_t {
     allreduce = 0,
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,  ///< is announced in another way (docs/design/0005-join.md); the enumerator keeps its number
+    join = 4,  ///< not announced like the others (docs/design/0005-join.md); the enumerator keeps its number
     alltoall = 5,
     reducescatter = 6,
-    group = 7,  ///< announces how many members a group has; it moves no data and is announced together with them
+    group = 7,  ///< says how many tensors a group has; it moves no data and is announced together with these tensors
     gather = 8,
     scatter = 9,
     reduce = 10,
@@ -29,12 +29,12 @@ inline constexpr Operation kLastOperation = Operation::reduce;
            operation == Operation::gather || operation == Operation::scatter;
 }
 
-/// Whether the input is announced by its first dimension and the size of a row.
+/// Whether the announcement describes the input by its first dimension and the size of a row.
 [[nodiscard]] constexpr bool has_variable_rows(Operation operation) noexcept {
     return may_differ_in_rows(operation) || operation == Operation::reducescatter;
 }
 
-/// Whether the input is announced with the number of its rows for each member.
+/// Whether the announcement also says how many rows of the input are for each member.
 [[nodiscard]] constexpr bool has_splits(Operation operation) noexcept {
     return operation == Operation::alltoall || operation == Operation::scatter;
 }
@@ -43,8 +43,8 @@ inline constexpr Operation kLastOperation = Operation::reduce;
     return operation == Operation::allreduce || operation == Operation::reducescatter || operation == Operation::reduce;
 }
 
-/// Whether the operation can run after some ranks have joined: such a rank would contribute nothing and needs no
-/// result.
+/// Whether the operation can run after some ranks have joined. This requires that a rank that has joined contributes
+/// nothing and needs no result.
 [[nodiscard]] constexpr bool goes_on_without_joined(Operation operation) noexcept {
     return operation == Operation::allreduce || operation == Operation::barrier || operation == Operation::group;
 }

@@ -8,16 +8,15 @@
 
 namespace rueda::collectives {
 
-/// The messages of a process set. They use the job's transport, with ports of their own; ranks are numbered within the
-/// set.
+/// The transport of a process set. It uses the job's transport, with separate ports. Ranks are numbered within the set.
 ///
-/// Receives that are still posted when the set is removed must be cancelled by their owner (cancel()).
+/// Before the set is removed, the owner of each receive that is still posted must cancel it (cancel()).
 ///
 /// Threads: as the job's transport.
 class SetTransport final : public Transport {
 public:
-    /// `ranks` holds the job's rank for each rank of the set. `job` outlives this object. `set` is below kMostSets, and
-    /// no earlier set had this number.
+    /// `ranks` holds the job's rank for each rank of the set. `job` must outlive this object. `set` must be less than
+    /// kMostSets, and no earlier set may have had this number.
     SetTransport(Transport& job, std::vector<int> ranks, std::uint32_t set)
         : job_(job), ranks_(std::move(ranks)), set_(set) {}
 

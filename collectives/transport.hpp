@@ -15,77 +15,80 @@
 
 namespace rueda::collectives {
 
-/// Messages between two ranks of different hosts. Messages with the same sender, receiver and channel arrive in the
-/// order in which they were sent. A message is received by the first receive that was started for it.
+/// Sends messages between two ranks of different hosts. Messages with the same sender, receiver and channel arrive in
+/// the order in which they were sent. They are matched with receives in the order in which the receives were started.
 ///
-/// No function blocks, and nothing wakes a sleeping thread: a thread that waits asks again
-/// (docs/design/0002-several-hosts.md, "Polling"). A failure is `Aborted` and ends the job. After a failure, and
-/// after abandon(), the transport calls MPI no more.
+/// No function blocks, and no message wakes a sleeping thread, so a waiting thread must call test() repeatedly
+/// (docs/design/0002-several-hosts.md, "Polling"). A failure is `Aborted` and ends the job. After a failure, and after
+/// abandon(), the transport does not call MPI any more.
 ///
-/// Threads: one at a time, the thread that holds the rank's progress lock.
+/// Threads: one at a time, namely the thread that holds the rank's progress lock.
 class Transport {
 public:
-    /// A receive gets no message of another channel.
+    /// A receive gets only messages of its own channel.
     enum class Channel : std::uint8_t {
         control,
         data,
         diagnostics,
         end_reason,
-        messages,  ///< only with set 0: messages between any two ranks of the job, for probe()
+        messages,  ///< messages between any two ranks of the job, for probe(); used only with set 0
     };
-    /// A receive gets no message of another process set either.
+    /// A receive gets only messages of its own process set and channel.
     struct Port {
         Port(Channel of) : channel(of) {}  // NOLINT(google-explicit-constructor): for set 0
         Port(Channel of, std::uint32_t number) : channel(of), set(number) {}
-        // clang-tidy 14 takes the 0 in a defaulted comparison for a null pointer.
+        // clang-tidy 14 mistakes the 0 in a defaulted comparison for a null pointer.
         [[nodiscard]] auto operator<=>(const Port&) const = default;  // NOLINT(modernize-use-nullptr)
 
         Channel channel;
         std::uint32_t set = 0;
     };
-    /// Numbers of process sets are below this number, so that every port has its own tag in every MPI.
+    /// The numbers of process sets must be below this number, so that every port has its own tag in every MPI.
     static constexpr std::uint32_t kMostSets = 8000;
     /// A send or a receive in progress.
     using Ticket = std::uint64_t;
-    /// The most bytes of one message.
+    /// The maximum number of bytes in one message.
     static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
     virtual ~Transport() = default;
 
-    /// The caller keeps `bytes` unchanged until test() says that they have left. `rank` is another rank.
+    /// Starts a send. The caller must keep `bytes` unchanged until test() reports that the message was sent. `rank`
+    /// must be another rank.
     [[nodiscard]] virtual Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) = 0;
-    /// `room` may be written until test() says that the message is there. A message longer than the room is a failure.
+    /// Starts a receive. The transport may write to `room` until test() reports that the message has arrived. A message
+    /// that is longer than `room` is a failure.
     [[nodiscard]] virtual Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) = 0;
-    /// Returns the length of the message once it has left or is there; then the ticket is used up. Returns nothing if
-    /// the message is still in progress.
+    /// Returns the length of the message once it was sent or received; afterwards the ticket is invalid. Returns
+    /// nothing if the message is still in progress.
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
     /// Cancels a receive at the end of a process set, when no later receive is started for its port. Returns true if
-    /// the room is free again. Returns false if a message is being written into it: the room must stay until the job
-    /// ends. Later messages for this port are dropped. The ticket is used up.
+    /// the receive's memory is free again. Returns false if a message is being written into this memory, which must
+    /// then stay valid until the job ends. Later messages for this port are dropped. The ticket becomes invalid.
     [[nodiscard]] virtual Result<bool> cancel(Ticket ticket) = 0;
     /// A message on Channel::messages for which no receive was started.
     struct Arrival {
         int rank = 0;
         std::size_t bytes = 0;
     };
-    /// Returns the first such message from any rank, if there is one. The caller then starts receive() with room for as
-    /// many bytes. The transport of a process set never returns one.
+    /// Returns the first such message from any rank, if there is one. The caller must then call receive() with memory
+    /// for this number of bytes. The transport of a process set never returns such a message.
     [[nodiscard]] virtual Result<std::optional<Arrival>> probe() { return std::optional<Arrival>(); }
-    /// A message that has left may still wait inside MPI, for example for a connection or a full socket. MPI sends it
-    /// on only during calls. A rank that has sent something and tests nothing else calls this function now and then.
+    /// A message that test() reported as sent may still wait inside MPI, for example for a connection or because a
+    /// socket is full. MPI sends it only during calls of MPI. So a rank that has sent messages and calls test() for no
+    /// others must call this function from time to time.
     [[nodiscard]] virtual Status progress() { return {}; }
-    /// Called after an abort. MPI is called no more, and every later call of this object fails. The memory of messages
-    /// in progress may be read or written until the process ends, so it must stay.
+    /// Call this after an abort. The object does not call MPI any more, and every later call of the object fails. MPI
+    /// may read or write the memory of messages in progress until the process ends, so this memory must stay valid.
     virtual void abandon() = 0;
 };
 
-/// Keeps the memory of messages that may still be read or written until the process ends. If there is no memory left to
-/// remember it, it is leaked. Threads: any.
+/// Keeps the memory of messages that may still be read or written until the process ends. If there is no memory for the
+/// list of such memory, it is leaked. Threads: any.
 void keep_for_good(std::shared_ptr<void> memory) noexcept;
 
 namespace detail {
 
-/// A value that is never destroyed.
+/// Holds a value that is never destroyed.
 template <class T>
 union Unending {
     explicit Unending(T&& given) noexcept : value(std::move(given)) {}
@@ -98,7 +101,7 @@ union Unending {
 
 }  // namespace detail
 
-/// Does the same for a value that owns such memory. Moving the value must not allocate memory.
+/// Does the same as keep_for_good(), for a value that owns such memory. Moving the value must not allocate memory.
 template <class T>
 void keep_value_for_good(T value) noexcept {
     try {

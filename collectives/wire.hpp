@@ -18,13 +18,13 @@ namespace rueda::collectives {
 /// The maximum length of a message of a control plane, including the result of an allgather.
 inline constexpr std::size_t kMaxControlMessage = std::size_t{64} << 20;
 
-/// Writes numbers and texts one after the other, in this machine's byte order; all messages of a control plane stay
-/// among builds of the same architecture. Threads: one at a time.
+/// Writes numbers and texts one after the other, in this machine's byte order; all ranks of a control plane have the
+/// same architecture. Threads: one at a time.
 class WireWriter {
 public:
     template <class T>
     requires(std::is_integral_v<T>) void number(T value) { append(std::as_bytes(std::span(&value, 1))); }
-    /// Writes the length first, in 32 bits.
+    /// Writes the length, in 32 bits, and then the content.
     void text(std::string_view value) {
         number(static_cast<std::uint32_t>(value.size()));
         append(std::as_bytes(std::span(value)));
@@ -36,8 +36,8 @@ private:
     Bytes bytes_;
 };
 
-/// Reads what WireWriter wrote. If something is missing or too long, this and everything after it reads as zero or
-/// empty, and `complete()` returns false. Callers can therefore read all fields and check once. Threads: one at a time.
+/// Reads what WireWriter wrote. If a field is missing or too long, this field and all later fields are read as zero or
+/// empty, and `complete()` returns false. So callers can read all fields and then check once. Threads: one at a time.
 class WireReader {
 public:
     explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -50,7 +50,7 @@ public:
         }
         return value;
     }
-    /// Refuses lengths above `limit` before it allocates anything.
+    /// Refuses a length above `limit` before it allocates memory.
     [[nodiscard]] std::string text(std::size_t limit) {
         const std::size_t length = number<std::uint32_t>();
         if (length > limit) {
@@ -72,9 +72,9 @@ public:
         rest_ = rest_.subspan(count);
         return bytes;
     }
-    /// Whether everything that was read so far was there.
+    /// Whether the message contained all fields that were read so far.
     [[nodiscard]] bool intact() const { return !damaged_; }
-    /// Whether everything that was read was there, and nothing is left over.
+    /// Whether the message contained all fields that were read, and nothing else.
     [[nodiscard]] bool complete() const { return !damaged_ && rest_.empty(); }
 
 private:
@@ -82,9 +82,9 @@ private:
     bool damaged_ = false;
 };
 
-/// A failure as a message to another rank.
+/// Encodes a failure as a message to another rank.
 [[nodiscard]] Bytes encode_failure(const Status& status);
-/// Parses bytes of another process. Damaged bytes become a failure, too.
+/// Parses a failure that another process sent. If the bytes are damaged, the result is a failure that says so.
 [[nodiscard]] Status parse_failure(std::span<const std::byte> bytes);
 
 }  // namespace rueda::collectives

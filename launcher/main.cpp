@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// ruedarun: starts the ranks of a job, on this host or on several, and ends them together.
+// The program ruedarun, which starts the ranks of a job, on this host or on several, and ends them together.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -36,8 +36,8 @@ int refuse(const Status& status) {
     return kWrongUse;
 }
 
-/// Makes sure that 0, 1 and 2 are open. Else a descriptor that is opened later could get such a number, and children
-/// would use it as their standard output.
+/// Ensures that the descriptors 0, 1 and 2 are open. Otherwise a descriptor that is opened later could get one of these
+/// numbers, and child processes would use it as their standard output, for example.
 void open_standard_descriptors() {
     int fd = 0;
     do {
@@ -63,7 +63,7 @@ std::string path_of(const rueda::launcher::Environment& environment) {
     return path == environment.end() ? "/usr/bin:/bin" : path->second;
 }
 
-/// Returns only if the program cannot be run, or should not be.
+/// Replaces this process by the program. Returns only if the program cannot be run, or with --dry-run or --explain.
 int become_program(const rueda::launcher::Options& options, const rueda::launcher::SrunTask& task) {
     using namespace rueda::launcher;
     const Environment environment = changed(task);
@@ -76,7 +76,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         LaunchPlan plan;
         plan.reasons = task.reasons;
         plan.environment = task.environment;
-        plan.way = LaunchWay::mpirun;  // the command line is the program itself
+        plan.way = LaunchWay::mpirun;  // so that the printed command line is the program itself
         plan.mpirun_to_paste = options.program;
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;
@@ -153,8 +153,8 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
     open_standard_descriptors();
-    // If a file of output reaches the limit of its size (ulimit -f), write() then fails, as on a full disk. The
-    // programs that ruedarun starts get the default back (child_process.cpp).
+    // With this signal ignored, write() fails if an output file reaches the maximum file size (ulimit -f), as on a full
+    // disk. For the programs that ruedarun starts, the default is restored (child_process.cpp).
     ::signal(SIGXFSZ, SIG_IGN);
     try {
         return run({argv + (argc > 0 ? 1 : 0), argv + argc});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// rueda: looks at machines, and at jobs that have ended. ruedarun starts jobs.
+// The program rueda, which examines machines, and what the ranks of a job did last. (ruedarun is the program that
+// starts jobs.)
 #include <fmt/format.h>
 
 #include <cstdio>

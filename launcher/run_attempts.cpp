@@ -17,7 +17,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A job that fails at once every time must not keep the machine busy with restarts.
+/// After an attempt that was shorter than kShortAttempt, ruedarun pauses before it restarts the job. Otherwise a job
+/// that always fails at once would keep the machine busy with restarts.
 constexpr std::chrono::seconds kShortAttempt{10};
 constexpr std::chrono::seconds kPause{1};
 

@@ -27,12 +27,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The time for text that descendants of ended ranks still write.
+/// The time for which ruedarun still reads the output of descendants after all ranks have ended.
 constexpr std::chrono::milliseconds kDrainTime{500};
 
-/// After an end that is only a consequence, the time to wait for a report of its cause. If mpirun ended a rank, the
-/// cause is mpirun's own end, or the rank that made mpirun do so. If a rank ended because of an abort, the cause is the
-/// rank that failed.
+/// The end of a rank may be only a consequence of another failure. This is the time to wait for a report of the cause.
+/// If mpirun ended the rank, the cause is the end of mpirun itself, or another rank, whose end made mpirun kill the
+/// ranks. If the rank ended because of an abort, the cause is the rank that failed.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;
@@ -142,13 +142,13 @@ private:
         }
     }
 
-    /// The terminal sends its signals to the whole foreground group, which may include a rank.
+    /// The terminal sends its signals to the whole foreground group, which may contain a rank.
     [[nodiscard]] bool came_from_keyboard(const signalfd_siginfo& info) const {
         return !plan_.own_groups && info.ssi_code == SI_KERNEL;
     }
 
     void end_on(int number, bool ranks_have_it) {
-        // No rank is left. The signal ends ruedarun, which may still wait for the reader of its output.
+        // No rank is left, but ruedarun may still be waiting for the reader of its output. So the signal ends ruedarun.
         if (released_) {
             leaving_ = true;
             return;
@@ -165,7 +165,7 @@ private:
         impatient_ = true;
     }
 
-    /// A stopped rank does not receive other signals, so it is continued after every signal that should end it.
+    /// A stopped rank does not receive other signals, so SIGCONT follows every signal that should end it.
     void send(int signal_number) {
         group_->signal_ranks(signal_number);
         if (signal_number != SIGKILL) {
@@ -216,7 +216,7 @@ private:
         if (!outcome_.cause() || std::exchange(cause_told_, true)) {
             return;
         }
-        if (!impatient_) {  // else the line about the user's signal was already printed
+        if (!impatient_) {  // otherwise the line about the user's signal was already printed
             output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
             errors_before_cause_ = output_.foreign_errors();
         }
@@ -227,8 +227,8 @@ private:
         }
     }
 
-    /// Repeats the cause if other ranks, mpirun or ruedarun itself have printed more since, so that the last line is
-    /// the cause and not one of its consequences.
+    /// Prints the cause again if other ranks, mpirun or ruedarun itself have printed lines since then. So the last line
+    /// is the cause and not one of its consequences.
     void repeat_cause() {
         if (errors_before_cause_ && (output_.foreign_errors() > *errors_before_cause_ || said_more_since_cause_)) {
             output_.say("the job failed because " + describe(*outcome_.cause()));
@@ -247,7 +247,7 @@ private:
         }
     }
 
-    /// Prints what the ranks wrote before their end, as long as the reader of ruedarun's output accepts it.
+    /// Prints the output that the ranks wrote before their end, as far as the reader of ruedarun's output accepts it.
     void drain() {
         write_while([this] { return !output_.all_closed(); });
         output_.close_all();
@@ -290,14 +290,14 @@ private:
     base::StepSpan steps_;
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;
-    bool impatient_ = false;   ///< the user has sent a signal
-    bool in_a_hurry_ = false;  ///< the user has sent a second signal
+    bool impatient_ = false;   ///< whether the user has sent a signal
+    bool in_a_hurry_ = false;  ///< whether the user has sent a second signal
     bool start_failed_ = false;
     bool leaving_ = false;
     bool cause_told_ = false;
     bool said_more_since_cause_ = false;  ///< about ranks that still run
     std::optional<Clock::time_point> settle_at_;
-    std::optional<std::size_t> errors_before_cause_;  ///< foreign_errors() when the cause was printed
+    std::optional<std::size_t> errors_before_cause_;  ///< the value of foreign_errors() when the cause was printed
 };
 
 }  // namespace

@@ -15,12 +15,13 @@
 namespace rueda::ops {
 namespace {
 
-/// A vector of the tree counts as zero if its square is below this fraction of the square that its inputs could have
-/// added up to. The square of a difference has a rounding error of about 1e-15 of the inputs' squares.
+/// A vector of the tree counts as zero if its squared norm is below this fraction of the largest squared norm that the
+/// sum of its inputs could have. The computed squared norm of a difference has a rounding error of about 1e-15 of the
+/// inputs' squared norms.
 constexpr double kVanishes = 0x1p-44;
 
-/// Computes the tree of pairs with numbers only: it reads the matrix of dot products and updates the weights that the
-/// sources have so far.
+/// Computes the tree of pairs with numbers only: it reads the matrix of dot products and updates the current weights of
+/// the sources.
 class Tree {
 public:
     Tree(std::span<const double> dots, std::span<double> weights) : dots_(dots), weights_(weights) {}
@@ -90,7 +91,7 @@ private:
     std::span<double> weights_;
 };
 
-/// A block of all sources is read several times, so it must stay in the first-level cache.
+/// The size of a block. A block of all sources is read several times, so all of it must stay in the first-level cache.
 constexpr std::size_t kBytesAtATime = 16 * 1024;
 
 std::size_t elements_at_a_time(DType dtype, std::size_t sources) {

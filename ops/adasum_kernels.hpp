@@ -9,16 +9,16 @@
 
 namespace rueda::ops {
 
-/// The sources of a pass that are not zero.
+/// The sources of a pass that are not null.
 struct PresentSources {
     const std::byte* const* memory;
-    const std::uint32_t* index;  ///< each one's index among all sources
+    const std::uint32_t* index;  ///< the index of each of these sources among all sources
     std::size_t count;
     std::size_t all;
 };
 
-/// Adds the products of `count` elements to `lanes`, which is indexed by pair and lane. `count` is a multiple of 8, and
-/// element 0 belongs to lane 0.
+/// Adds the products of `count` elements to `lanes`, which is indexed by pair and lane. `count` must be a multiple of
+/// 8, and element 0 belongs to lane 0.
 void add_products(DType dtype, const PresentSources& sources, std::size_t count, double* lanes);
 /// Does the same for up to 8 elements; the first one belongs to lane `lane`.
 void add_products_singly(DType dtype, const PresentSources& sources, std::size_t count, std::size_t lane,

@@ -3,9 +3,9 @@
 
 // This file is compiled once per SIMD target: foreach_target.h includes it again with other values of HWY_TARGET.
 //
-// Everything is computed in float64. Products are always added in eight lanes. A CPU whose vectors hold four lanes goes
-// over the elements twice while they are in the first-level cache: once for lanes 0 to 3 and once for lanes 4 to 7.
-// Fused multiply-add is not used, because not every CPU has it. The bits are therefore the same on every target.
+// Everything is computed in float64. Products are always added in eight lanes. If the vectors of a CPU hold four lanes,
+// the code reads the elements twice while they are in the first-level cache: once for lanes 0 to 3 and once for lanes 4
+// to 7. Fused multiply-add is not used, because not every CPU has it. So the bits are the same on every target.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/adasum_simd.cpp"
@@ -71,7 +71,7 @@ void add_square(D d, const std::byte* a, const std::byte* b, std::size_t count, 
     }
 }
 
-/// Adds the products of one source with two others.
+/// Adds the products of one source with two other sources.
 template <class Element, class D>
 void add_row_of_two(D d, const std::byte* a, const std::byte* b, const std::byte* c, std::size_t count, double* ab,
                     double* ac) {
@@ -191,8 +191,8 @@ private:
     std::size_t destination_count_;
 };
 
-/// Calls f with an object of the dtype's element type. The dtype is a floating-point type; the caller has already
-/// refused all others.
+/// Calls f with an object of the dtype's element type. The dtype is a floating-point type, because the caller has
+/// already refused all other types.
 template <class F>
 void with_element(DType dtype, F&& f) {
     switch (dtype) {

@@ -21,18 +21,19 @@ namespace rueda::ops::HWY_NAMESPACE {
 
 /// Prepares a double for rounding to a 16-bit type via float32, so that rounding twice gives the same result as
 /// rounding `v` once. The returned number fits into float32, lies on the same side of every halfway point between two
-/// 16-bit numbers as `v`, and equals such a halfway point exactly if `v` does. For this the 29 bits that do not fit
-/// into float32 are merged into its lowest bit (rounding to odd).
+/// 16-bit numbers as `v`, and equals such a halfway point exactly if `v` does. To achieve this, the function merges the
+/// 29 bits that do not fit into float32 into the lowest bit that fits (rounding to odd).
 ///
-/// If the float32 would be subnormal, it has fewer bits. Because bfloat16 has the same exponents, the number is then
-/// rounded to a multiple of bfloat16's smallest number, 2^-133, by adding 2^-81, whose last place has that value. For
-/// float16 this is more than precise enough: all such numbers become zeros.
+/// A subnormal float32 has fewer bits. bfloat16 has the same range of exponents, so the function then rounds the number
+/// to a multiple of bfloat16's smallest number, 2^-133. It does this by adding 2^-81 and subtracting it again, because
+/// the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more than precise enough: all such
+/// numbers become zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;
     const auto bits = hn::BitCast(d_bits, v);
     const auto tail = hn::Set(d_bits, (std::uint64_t{1} << 29) - 1);
-    // If any bit of the tail is set, the addition carries into the bit above the tail.
+    // If a bit of the tail is set, the addition carries into the bit above the tail.
     const auto sticky = hn::And(hn::Add(hn::And(bits, tail), tail), hn::Set(d_bits, std::uint64_t{1} << 29));
     const auto odd = hn::BitCast(d, hn::Or(hn::AndNot(tail, bits), sticky));
     const auto magnitude = hn::Abs(v);
@@ -41,7 +42,7 @@ HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0x1p-126)), tiny, odd);
 }
 
-/// An element type that is stored as 16 bits and computed with as double.
+/// An element type that is stored as 16 bits and computed as double.
 template <class Half>
 struct AsDouble {
     using Lane = double;
@@ -53,7 +54,7 @@ struct AsDouble {
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D d, hn::Vec<D> v) {
         const hn::Rebind<float, D> d_float;
-        // The quiet bit of a NaN is not part of the tail, so it survives.
+        // The quiet bit of a NaN is not part of the tail, so it is kept.
         return Half::to_memory(d_float, canonical_nan(d_float, hn::DemoteTo(d_float, shortened(d, v))));
     }
 };
@@ -189,7 +190,8 @@ void expand(const Compressed& way, const std::byte* halves, std::byte* elements,
 void reduce_compressed(const Compressed& way, ReduceOp op, std::span<const std::byte* const> sources,
                        std::byte* destination, std::size_t count) {
     RUEDA_ASSERT(is_compressed(way) && !sources.empty());
-    if (way.dtype == DType::float32) {  // 16-bit tensors are computed in float32 anyway
+    if (way.dtype == DType::float32) {  // a reduction of 16-bit tensors computes in float32 too, so it has the same
+                                        // result
         const DType halves = way.compression == Compression::fp16 ? DType::float16 : DType::bfloat16;
         reduce({.dtype = halves, .op = op}, sources, {&destination, 1}, count);
     } else {

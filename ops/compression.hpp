@@ -12,9 +12,9 @@ namespace rueda::ops {
 /// Describes float32 or float64 elements that travel between hosts as 16 bits. `dtype` is their type in memory;
 /// `compression` is the 16-bit format, never Compression::none.
 ///
-/// Rounding is to nearest even, in one step, also from float64. Values beyond the 16-bit range become infinite: from
-/// 65520 on in float16, from about 3.396e38 on in bfloat16. Values below the range become subnormals, or zeros that
-/// keep their sign. A NaN becomes the positive quiet NaN without payload.
+/// Values are rounded to nearest even, in one step, also from float64. Values beyond the 16-bit range become infinite:
+/// from 65520 on in float16, from about 3.396e38 on in bfloat16. Values below the range become subnormals, or zeros
+/// that keep their sign. A NaN becomes the positive quiet NaN without payload.
 struct Compressed {
     DType dtype = DType::float32;
     Compression compression = Compression::fp16;
@@ -23,14 +23,14 @@ struct Compressed {
 /// Bytes of one compressed element.
 inline constexpr std::size_t kCompressedBytes = 2;
 
-// For all three functions: they process `count` elements. Pointers need no alignment beyond that of a byte, and the
-// floating-point environment must be the default one. A destination may be identical to a source of the same type, but
-// may not overlap one in any other way. Threads: any.
+// The following applies to all three functions. They process `count` elements. Pointers need no alignment beyond that
+// of a byte, and the floating-point environment must be the default one. A destination may be identical to a source of
+// the same type, but may not overlap one in any other way. Threads: any.
 
 void compress(const Compressed& way, const std::byte* elements, std::byte* halves, std::size_t count);
 
-/// Expands each element and multiplies it by `factor`, which is first converted to the dtype. A factor of 1 is left
-/// out. Only the multiplication rounds.
+/// Expands each element and multiplies it by `factor`, which is first converted to the dtype. If the factor is 1,
+/// nothing is multiplied. Only the multiplication rounds.
 void expand(const Compressed& way, const std::byte* halves, std::byte* elements, double factor, std::size_t count);
 
 /// Combines the sources from left to right, in the dtype, and rounds the result to 16 bits. `op` is sum, min, max or

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Element types: how they lie in memory, and in which type they are computed. This file is included once per SIMD
-// target, so its guard toggles instead of allowing only one inclusion.
+// The element types. Each says how elements are stored in memory, and in which type they are computed. This file is
+// included once per SIMD target, so its guard is toggled by each inclusion.
 #if defined(RUEDA_OPS_ELEMENTS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_ELEMENTS_INL
 #undef RUEDA_OPS_ELEMENTS_INL
@@ -46,7 +46,7 @@ HWY_INLINE void store_lanes(D d, hn::Vec<D> v, std::byte* memory) {
     }
 }
 
-/// Types that are computed in the type in which they are stored.
+/// An element type that is computed in the type in which it is stored.
 template <class T>
 struct Plain {
     using Lane = T;
@@ -76,7 +76,7 @@ struct Boolean {
     }
 };
 
-/// The upper half of a float32. Sums stay in float32 until the end.
+/// bfloat16, which is the upper half of a float32. Sums are float32 until the end.
 struct BFloat16 {
     using Lane = float;
     using Memory = std::uint16_t;
@@ -86,7 +86,8 @@ struct BFloat16 {
         const hn::Rebind<Memory, D> d_memory;
         return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d_bits, load_lanes(d_memory, memory))));
     }
-    /// Rounds to nearest even. A NaN must come from canonical_nan(), so that rounding cannot carry into the exponent.
+    /// Rounds to nearest even. NaNs must have gone through canonical_nan(), because rounding another NaN could carry
+    /// into its exponent.
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D /*d*/, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;
@@ -99,7 +100,7 @@ struct BFloat16 {
     }
 };
 
-/// IEEE 754 binary16. The conversion uses the CPU's instructions if every CPU of the target has them, else integer
+/// IEEE 754 binary16. The conversion uses the CPU's instructions if every CPU of the target has them, otherwise integer
 /// arithmetic.
 struct Float16 {
     using Lane = float;
@@ -128,9 +129,9 @@ struct Float16 {
     }
 
 private:
-    /// There are three kinds of magnitudes. Below 2^-14 there is no implicit bit, and the value is an integer times
-    /// 2^-24. For ordinary values the exponent's bias changes from 15 to 127, by 112. For infinity and NaN the exponent
-    /// is all ones, which takes another 112.
+    /// Converts float16 to float32. There are three kinds of magnitudes. Below 2^-14 there is no implicit bit, and the
+    /// value is an integer times 2^-24. For ordinary values, 112 is added to the exponent, because the bias changes
+    /// from 15 to 127. For infinity and NaN, 112 is added once more, so that all bits of the exponent are ones.
     template <class D>
     static HWY_INLINE hn::Vec<D> widened(D d, hn::Vec<hn::RebindToUnsigned<D>> bits) {
         const hn::RebindToUnsigned<D> d_bits;
@@ -147,8 +148,8 @@ private:
         return hn::BitCast(d, hn::Or(sign, hn::BitCast(d_bits, all)));
     }
 
-    /// Rounds to nearest even. Results below 2^-14 are rounded by adding 0.5, whose last place is 2^-24 like theirs.
-    /// From 65520 on the result is infinite. NaN becomes 0x7E00.
+    /// Rounds to nearest even. Results below 2^-14 are rounded by adding 0.5, because the last bit of a float32 near
+    /// 0.5 stands for 2^-24, as in these results. From 65520 on, the result is infinite. NaN becomes 0x7E00.
     template <class D>
     static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> narrowed(D d, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;

@@ -15,13 +15,13 @@ struct Levels {
     Reduction across;  ///< combines the groups' partial results, from left to right
 };
 
-/// Splits a reduction into two levels. A partial result has the dtype itself and is rounded like any result. Prescale
-/// belongs to `within`, and postscale to `across`. Exception: for a sum or an average of float16, whose range ends at
-/// 65504, postscale belongs to `within` too. An average that fits into the range then has partial results that fit as
-/// well.
+/// Splits a reduction into two levels. A partial result has the same dtype and is rounded like any result. Prescale
+/// belongs to `within`, and postscale to `across`. There is one exception: for a sum or an average of float16, whose
+/// largest value is 65504, postscale also belongs to `within`. So if an average fits into this range, its partial
+/// results fit as well.
 ///
-/// Returns nothing for adasum, because its tree of pairs follows the ranks. Returns nothing for an average of integers
-/// either: it divides the exact sum, which a partial result of the dtype cannot hold.
+/// Returns nothing for adasum, because its tree of pairs depends on the ranks. Also returns nothing for an average of
+/// integers, because it divides the exact sum, which may not fit into a partial result of the dtype.
 [[nodiscard]] std::optional<Levels> levels_of(const Reduction& reduction);
 
 }  // namespace rueda::ops

@@ -21,8 +21,8 @@ struct Pass {
 /// Reductions of integers with an average, with scale factors or with a product.
 void reduce_exact(const Reduction& reduction, const Pass& pass);
 
-/// Reductions of float32 and float64, and of float16 and bfloat16, with any operation and any factors. They are
-/// compiled separately, because each takes seconds for each SIMD target.
+/// Reductions of float32 and float64, and of float16 and bfloat16, with any operation and any factors. These functions
+/// are compiled separately, because each takes seconds for each SIMD target.
 void reduce_floats(const Reduction& reduction, const Pass& pass);
 void reduce_half_floats(const Reduction& reduction, const Pass& pass);
 

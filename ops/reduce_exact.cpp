@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Integer reductions whose intermediate values need more than their own width, namely averages and scale factors; and
-// products, which few programs use. They are plain loops over a block that stays in the first-level cache, with the
-// same machine code on every CPU.
+// Integer reductions that are used less often: averages and scale factors, whose intermediate values need more bits
+// than the elements, and products. They are plain loops over a block that stays in the first-level cache. The machine
+// code is the same on every CPU.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,8 @@ constexpr std::size_t kBlock = 256;
 /// Combines two values. Sums and products are computed modulo 2^bits.
 template <class A>
 A combine(ReduceOp op, A a, A b) {
-    // At least 32 bits: smaller types would be promoted to a signed int, whose product may overflow.
+    // The unsigned type has at least 32 bits, because smaller types would be promoted to a signed int, and the product
+    // of signed ints may overflow.
     using Unsigned = std::conditional_t<sizeof(A) <= 4, std::uint32_t, std::uint64_t>;
     switch (op) {
         case ReduceOp::min:
@@ -103,7 +104,7 @@ private:
 
     const Reduction& reduction_;
     const Pass& pass_;
-    std::array<T, kBlock> values_;  // first the values of one source, then the result
+    std::array<T, kBlock> values_;  // holds the values of one source first, and the result later
 };
 
 }  // namespace

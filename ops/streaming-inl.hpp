@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Stores past the caches. This file is included once per SIMD target, so its guard toggles.
+// Stores that bypass the caches. This file is included once per SIMD target, so its guard is toggled by each inclusion.
 #if defined(RUEDA_OPS_STREAMING_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_STREAMING_INL
 #undef RUEDA_OPS_STREAMING_INL

@@ -12,7 +12,7 @@
 namespace rueda::training {
 namespace {
 
-/// Linux moves at most 0x7ffff000 bytes in one call (write(2)); below it, a count also fits every ssize_t.
+/// Linux moves at most 0x7ffff000 bytes in one call (write(2)); a count up to this size also fits every ssize_t.
 constexpr std::size_t kMaxWrite = std::size_t{1} << 30;
 
 const char* advice(int error) {
@@ -49,7 +49,8 @@ Status flush_folder(const std::filesystem::path& path) {
     const int result = ::fsync(descriptor);
     const int error = errno;
     ::close(descriptor);
-    // EINVAL: the file system has no fsync for folders (some FUSE ones). There is nothing more to do.
+    // EINVAL means that the file system has no fsync for folders, like some FUSE file systems. Then nothing more can be
+    // done.
     return result == 0 || error == EINVAL ? Status() : file_failure(folder, "fsync", error);
 }
 
@@ -82,7 +83,8 @@ AtomicFile::~AtomicFile() {
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
     struct stat existing {};
     if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
-        return file_failure(path, "open", EISDIR);  // rename would fail too, but only after everything has been written
+        return file_failure(path, "open", EISDIR);  // checked here, because rename would fail only after all data were
+                                                    // written
     }
     std::filesystem::path partial = path;
     partial += ".partial";
@@ -122,7 +124,7 @@ Status AtomicFile::commit() {
     if (::fsync(descriptor_) != 0) {
         return file_failure(partial_, "fsync", errno);
     }
-    // Network file systems report a full quota only here.
+    // Some network file systems report a full quota only when the file is closed.
     if (::close(std::exchange(descriptor_, -1)) != 0) {
         return file_failure(partial_, "close", errno);
     }

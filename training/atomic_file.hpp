@@ -12,23 +12,23 @@
 
 namespace rueda::training {
 
-/// A file that appears at its path complete or not at all. It is written to <path>.partial, flushed to the disk, and
-/// renamed over the path. Then the folder is flushed, so that the new name survives a power failure too. (POSIX
-/// promises that the rename is atomic, and promises no durability without fsync; Pillai et al., OSDI 2014, describe
-/// what file systems do.) What was at the path before stays until the rename. Threads: one at a time.
+/// A file that appears at its path only when it is complete. The content is written to <path>.partial, flushed to the
+/// disk, and renamed over the path. Then the folder is flushed, so that the new name survives a power failure too.
+/// (POSIX guarantees that the rename is atomic, but no durability without fsync. Pillai et al., OSDI 2014, describe the
+/// behaviour of file systems.) An earlier file at the path stays there until the rename. Threads: one at a time.
 class AtomicFile {
 public:
-    /// Opens <path>.partial, and empties it if a killed process left one.
+    /// Opens <path>.partial. If a killed process left such a file behind, this empties it.
     static Result<AtomicFile> create(const std::filesystem::path& path);
     AtomicFile(AtomicFile&& other) noexcept;
     AtomicFile& operator=(AtomicFile&&) = delete;
-    /// Removes <path>.partial, unless commit succeeded.
+    /// Removes <path>.partial, except if commit() has succeeded.
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
-    /// Replaces bytes that were written before, from `place` on.
+    /// Replaces bytes that were written before, beginning at the offset `place`.
     Status rewrite(std::uint64_t place, std::span<const std::byte> bytes);
-    /// After commit nothing may be written.
+    /// Completes the file. Nothing may be written afterwards.
     Status commit();
 
 private:
@@ -40,8 +40,8 @@ private:
     bool remove_ = true;
 };
 
-/// A failed call on `path`: "<path>: <call> failed: <reason> (errno N); <what to do>". ResourceExhausted if space or
-/// descriptors ran out, else InvalidArgument.
+/// Makes the error for a system call on `path` that failed: "<path>: <call> failed: <reason> (errno N); <what to do>".
+/// It is ResourceExhausted if space or descriptors ran out, otherwise InvalidArgument.
 Status file_failure(const std::filesystem::path& path, const char* call, int error);
 
 }  // namespace rueda::training

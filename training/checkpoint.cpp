@@ -35,10 +35,11 @@ struct LengthBytes {
     explicit LengthBytes(std::uint64_t length) { std::memcpy(bytes.data(), &length, sizeof length); }
 };
 
-/// Data are read and written in pieces that are still in a core's cache when their checksum is computed.
+/// The size of the pieces in which data are read and written. A piece is so small that it is still in the core's cache
+/// when its checksum is computed.
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
-/// Writes the data and notes their checksums.
+/// Writes the data and stores their checksums in the header.
 Status write_tensors(AtomicFile& file, Header& header, std::span<const NamedTensor> tensors) {
     for (StoredTensor& stored : header.tensors) {
         const auto tensor = std::find_if(tensors.begin(), tensors.end(),
@@ -67,14 +68,14 @@ Status write_file(const std::filesystem::path& path, std::span<const NamedTensor
     RUEDA_RETURN_IF_FAILED(file.value().write(LengthBytes(text.value().size()).bytes));
     RUEDA_RETURN_IF_FAILED(file.value().write(std::as_bytes(std::span(text.value()))));
     RUEDA_RETURN_IF_FAILED(write_tensors(file.value(), header.value(), tensors));
-    // The checksums stand before the data, but are known only now that the data are written.
+    // The checksums come before the data in the file, but they are known only now, after the data were written.
     const Result<std::string> complete = format_header(header.value());
     RUEDA_RETURN_IF_FAILED(complete.status());
     RUEDA_RETURN_IF_FAILED(file.value().rewrite(kLengthBytes, std::as_bytes(std::span(complete.value()))));
     return file.value().commit();
 }
 
-/// Reads exactly `bytes`. Fails if the file has become shorter.
+/// Reads exactly `bytes`. Fails if the file has become too short.
 Status read_at(int descriptor, std::uint64_t place, std::span<std::byte> bytes) {
     while (!bytes.empty()) {
         const ssize_t count =
@@ -137,7 +138,8 @@ bool same(const TensorInfo& stored, const TensorView& tensor) {
     return stored.dtype == tensor.dtype() && std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// One phrase for each tensor that is missing in the file, is only in the file, or has another form there.
+/// Returns one phrase for each tensor that is missing in the file, exists only in the file, or has another dtype or
+/// shape in the file.
 std::vector<std::string> differences(const std::vector<TensorInfo>& stored, std::span<const NamedTensor> model) {
     std::map<std::string_view, const TensorInfo*> by_name;
     for (const TensorInfo& info : stored) {
@@ -160,7 +162,7 @@ std::vector<std::string> differences(const std::vector<TensorInfo>& stored, std:
     return found;
 }
 
-/// Reads metadata from text of another process.
+/// Parses metadata in a text that another process sent.
 Metadata parse_metadata_text(const std::string& text) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (!json.is_object() ||
@@ -197,7 +199,7 @@ struct Checkpoint::File {
     }
 
     Status open() {
-        // Non-blocking, so that a named pipe becomes an error and not a wait.
+        // The file is opened without blocking, so that a named pipe causes an error instead of a wait.
         descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (descriptor < 0) {
             return system_failure(ErrorCode::invalid_argument, "open");
@@ -220,7 +222,7 @@ struct Checkpoint::File {
         return {};
     }
 
-    /// Reads the data of a tensor and compares their checksum.
+    /// Reads the data of a tensor and checks their checksum.
     Status read(const StoredTensor& tensor, std::byte* target) const {
         std::uint64_t place = data_begin + tensor.begin;
         std::span left(target, tensor.end - tensor.begin);
@@ -247,7 +249,7 @@ struct Checkpoint::File {
     std::uint64_t data_begin = 0;
     Metadata metadata;
     std::vector<TensorInfo> tensors;
-    std::vector<StoredTensor> stored;  ///< the same tensors with their positions
+    std::vector<StoredTensor> stored;  ///< the same tensors as in `tensors`, with their positions
     bool has_checksums = false;
 };
 

@@ -20,7 +20,7 @@ struct Outcome {
 };
 static_assert(sizeof(Outcome) == kOutcomeBytes);
 
-/// Characters that a terminal would take for a command have no place in an error's text.
+/// The text of an error must not contain characters that a terminal would execute as a command.
 char shown(char c) { return c == '\n' || c == '\t' ? c : base::printable(c); }
 
 }  // namespace

@@ -10,16 +10,16 @@
 
 namespace rueda::training {
 
-/// How a body ended, in the form in which it travels between ranks. The size is always the same, so that the tensor's
-/// metadata never change.
+/// The size of an encoded outcome. An outcome says how a body ended; it is a message for the other ranks. The size is
+/// always the same, so that the metadata of the tensor that carries the message never change.
 inline constexpr std::size_t kOutcomeBytes = 4008;
 using OutcomeBytes = std::array<std::uint8_t, kOutcomeBytes>;
 
-/// A long text is cut at the end of a character.
+/// Encodes an outcome. A text that is too long is cut at the end of a character.
 [[nodiscard]] OutcomeBytes encode_outcome(const Status& status);
 
-/// Reads an outcome that rank `rank`, another process, has sent. Internal for bytes that encode_outcome() does not
-/// make. Lines and tabs stay; other control characters become '?'.
+/// Decodes the outcome that rank `rank` has sent. The result is Internal if encode_outcome() could not have made these
+/// bytes. Newlines and tabs are kept; other control characters become '?'.
 [[nodiscard]] Status decode_outcome(std::span<const std::uint8_t> bytes, int rank);
 
 }  // namespace rueda::training

@@ -61,21 +61,22 @@ Status refuse(fmt::format_string<Args...> text, Args&&... args) {
     return failure(ErrorCode::invalid_argument, text, std::forward<Args>(args)...);
 }
 
-/// A piece of JSON for a message: short, and in ASCII whatever the file holds.
+/// Formats a piece of JSON for a message. The text is short, and is ASCII whatever the file contains.
 std::string excerpt(const Json& json) {
     constexpr std::size_t kLimit = 60;
     std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
     return text.size() <= kLimit ? text : text.substr(0, kLimit) + "...";
 }
 
-/// The number of bytes of a tensor, or nothing if it does not fit the type.
+/// Returns the number of bytes of a tensor, or nothing if this number does not fit into its type.
 std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t> extents) {
     const std::size_t element = size_of(dtype);
     const auto count = detail::count_of_elements(extents, std::numeric_limits<std::uint64_t>::max() / element);
     return count ? std::optional(*count * element) : std::nullopt;
 }
 
-/// Parses the text, and finds keys that occur twice in one object. JSON libraries keep one of them silently.
+/// Parses the text, and finds keys that occur twice in one object. JSON libraries keep one of these keys without an
+/// error.
 Result<Json> parse_json(std::string_view text) {
     std::vector<std::set<std::string>> keys;
     std::string doubled;
@@ -98,7 +99,7 @@ Result<Json> parse_json(std::string_view text) {
     } catch (const Json::parse_error& error) {
         return refuse("the header is not JSON (at its byte {})", error.byte);
     } catch (const Json::out_of_range&) {
-        // For example 1e999, which is valid JSON but not a double.
+        // An example is 1e999, which is valid JSON but does not fit into a double.
         return refuse("the header holds a number that fits no type; expected whole numbers of at most 64 bits");
     }
 }
@@ -206,7 +207,8 @@ std::string checksums_text(const Header& header) {
     return text;
 }
 
-/// Takes " 00112233445566ff" off the front of `text`. Returns nothing if the text begins differently.
+/// Removes a checksum such as " 00112233445566ff" from the beginning of `text`, and returns it. Returns nothing if the
+/// text does not begin with a checksum.
 std::optional<std::uint64_t> take_checksum(std::string_view& text) {
     constexpr std::size_t kDigits = 16;
     if (text.size() < 1 + kDigits || text.front() != ' ') {
@@ -226,7 +228,7 @@ constexpr std::string_view kIfDamaged =
     "the file is damaged: take another copy of it, or an earlier checkpoint. If a program changed it on purpose, that "
     "program has to remove \"rueda.checksums\" from __metadata__";
 
-/// Takes the checksums out of the metadata and stores them with their tensors, and compares the header's checksum.
+/// Removes the checksums from the metadata, and stores them with their tensors. Also checks the header's checksum.
 Status take_checksums(Header& header) {
     const auto found = header.metadata.find(std::string(kChecksumsKey));
     const std::string text = found != header.metadata.end() ? found->second : std::string();
@@ -335,7 +337,7 @@ Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& met
 }
 
 Result<std::string> format_header(const Header& header) {
-    // An ordered map, so that the same checkpoint always has the same bytes, and the header lists the tensors by
+    // The map is ordered, so that the same checkpoint always has the same bytes, and the header lists the tensors by
     // position.
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     Metadata metadata = header.metadata;

@@ -14,7 +14,8 @@ namespace rueda::base {
 
 namespace {
 
-/// The value that counts for a setting, and the name of the variable that has it.
+/// The value of a setting in the environment, and the name of the variable that it came from. (A setting may have two
+/// names.)
 struct Found {
     std::string variable;
     std::string value;
@@ -39,7 +40,7 @@ std::optional<Found> find_value(const EnvironmentLookup& environment, const Sett
     return std::nullopt;
 }
 
-/// Stores one value. Returns false if it is not what the setting expects.
+/// Stores one value. Returns false if the setting does not allow this value.
 struct Store {
     const Found& found;
     const Setting& setting;
@@ -52,7 +53,7 @@ struct Store {
     bool operator()(const SwitchSetting& kind) const {
         std::optional<bool> value = parse_switch(found.value);
         if (!value && found.is_horovod) {
-            // Horovod takes any whole number, and treats numbers above zero as yes.
+            // Horovod accepts any whole number here, and a number above zero means yes.
             if (const auto number = parse_integer<std::int64_t>(found.value)) {
                 value = *number > 0;
             }
@@ -136,7 +137,7 @@ Status check_slots(const EnvironmentLookup& environment, Config& config) {
                    config.slots, config.slots_max);
 }
 
-/// Like Horovod, this ignores a shutdown time that is below the warning time.
+/// Like Horovod, this function ignores a shutdown time that is below the warning time.
 void check_stall_times(Config& config) {
     if (config.stall_shutdown_seconds > 0 && config.stall_shutdown_seconds < config.stall_warning_seconds) {
         config.notes.push_back(

@@ -13,12 +13,12 @@
 
 namespace rueda::base {
 
-/// How the ranks of a job find each other and exchange small messages.
+/// The ways in which the ranks of a job can find each other and exchange small messages.
 enum class ControlPlaneKind : std::uint8_t {
-    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; otherwise a socket if one is named;
-                ///< otherwise a single process
+    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; otherwise a socket if the settings
+                ///< name one; otherwise a single process
     mpi,
-    socket,  ///< for ranks of one host, over a Unix socket
+    socket,  ///< over a Unix socket, for ranks of one host
     single,  ///< one process alone
 };
 
@@ -28,19 +28,20 @@ enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, 
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 
-/// Every setting, with its default. The table in settings.cpp has names, ranges and meanings; docs/configuration.md is
-/// generated from it. read_config() fills this struct once; tests fill it by hand. Threads: plain data.
+/// Every setting, with its default. The table in settings.cpp holds the names, ranges and meanings, and
+/// docs/configuration.md is generated from that table. read_config() fills this struct once; tests set its members
+/// directly. Threads: plain data.
 struct Config {
-    // Identity, if a launcher gives it.
+    // The identity of this rank, if a launcher provides it.
     std::optional<std::int32_t> rank;
     std::optional<std::int32_t> size;
     std::optional<std::int32_t> local_rank;
     std::optional<std::int32_t> local_size;
 
     // Rendezvous.
-    std::string rendezvous;  ///< "@name" (abstract Unix socket), "/path", or empty
+    std::string rendezvous;  ///< the rendezvous socket: "@name" (an abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
-    std::string mpi_library;  ///< empty: librueda_mpi.so or librueda_mpich.so beside librueda.so
+    std::string mpi_library;  ///< if empty: librueda_mpi.so or librueda_mpich.so beside librueda.so
     std::string hostname;     ///< empty: the machine's own
     double start_timeout_seconds = 60;
 
@@ -49,9 +50,8 @@ struct Config {
     double hold_seconds = 0.0002;
     double spin_seconds = -1;  ///< -1: automatic
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
-    bool ring = false;
     std::uint64_t network_chunk_bytes = 0;        ///< 0: chosen
-    Compression compression = Compression::none;  ///< between hosts, if a call does not ask for a compression
+    Compression compression = Compression::none;  ///< the compression between hosts of calls that do not choose one
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;
@@ -66,32 +66,34 @@ struct Config {
     double stall_shutdown_seconds = 0;  ///< 0: never
     bool call_sites = false;
     std::string diagnostics_dir;  ///< empty: no files are written
-    std::uint32_t verify = 0;     ///< compares the results of every n-th allreduce; 0: of none
+    std::uint32_t verify = 0;     ///< the results of every n-th allreduce are compared; 0: no results are compared
     bool check_nan = false;
 
-    /// A thread that sleeps until it is woken looks again after this time. While all processes live, nothing depends on
-    /// these looks; they bound the cost of a lost wake-up. It is not a setting of users. Tests set an hour, so that a
-    /// lost wake-up makes them fail.
+    /// A sleeping thread checks its condition again after this time, even if no other thread wakes it. While all
+    /// processes live, nothing depends on these checks; they only limit the delay that a lost wake-up causes. Users
+    /// cannot change this value. Tests set it to an hour, so that a lost wake-up makes them fail.
     double look_again_seconds = 0.1;
 
     // Messages.
     LogLevel log_level = LogLevel::warning;
     bool log_hide_time = false;
 
-    // No variables set the following fields. Tests give them other values, the same on all ranks.
-    std::uint64_t chunk_bytes = 0;     ///< the bytes of a tensor that are staged at a time; 0: from the size of the L2
-                                       ///< cache
-    std::uint32_t cells_per_rank = 4;  ///< chunks that can be staged at the same time; 2 or more
-    double liveness_seconds = 0.2;     ///< how often a rank looks whether the others are alive
-    double abort_grace_seconds = 0.3;  ///< after an abort, how long an operation waits for ranks that may still write
+    // No variable sets the following fields. Tests may change them, to the same values on all ranks.
+    std::uint64_t chunk_bytes = 0;     ///< how many bytes of a tensor are staged at a time; 0: computed from the size
+                                       ///< of the L2 cache
+    std::uint32_t cells_per_rank = 4;  ///< how many chunks can be staged at the same time; 2 or more
+    double liveness_seconds = 0.2;     ///< interval at which a rank checks whether the others are alive
+    double abort_grace_seconds = 0.3;  ///< after an abort, how long an operation waits for other ranks that may still
+                                       ///< write to its memory
 
-    /// What the reader of the settings wants to tell the user, one line each: misspelt names, and Horovod variables
-    /// without a meaning here. The caller logs these lines as warnings.
+    /// Notes for the user about the settings, one line each. They name misspelt variables, and Horovod variables that
+    /// have no meaning in Rueda. The caller logs these lines as warnings.
     std::vector<std::string> notes;
 };
 
-/// Reads the RUEDA_* variables, else their HOROVOD_* names, else uses the defaults. An empty variable counts as not
-/// set. The InvalidArgument names the first variable with an unusable value, the value, and what is expected.
+/// Reads the settings from the environment. A RUEDA_* variable comes first, then its HOROVOD_* name, then the default.
+/// An empty variable counts as not set. If a variable has an unusable value, the function fails with InvalidArgument.
+/// The message names the first such variable, its value, and what is expected.
 [[nodiscard]] Result<Config> read_config(const EnvironmentLookup& environment);
 
 }  // namespace rueda::base

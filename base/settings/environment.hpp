@@ -10,14 +10,14 @@
 
 namespace rueda::base {
 
-/// The environment as the reader of settings sees it. Tests and the launcher can pass in their own.
+/// The environment variables that read_config() sees. Tests and the launcher can pass in their own.
 struct EnvironmentLookup {
     std::function<std::optional<std::string>(const std::string& name)> value;
-    /// Returns all variables. To find a misspelt name, the reader has to look at all of them.
+    /// Returns all variables. read_config() needs all of them to find misspelt names.
     std::vector<std::string> names;
 };
 
-/// Copies the environment of this process. Threads: no other thread may call setenv meanwhile.
+/// Copies the environment of this process. Threads: no other thread may call setenv during this call.
 [[nodiscard]] EnvironmentLookup process_environment();
 
 [[nodiscard]] EnvironmentLookup environment_of(std::map<std::string, std::string> variables);

@@ -9,17 +9,18 @@
 
 namespace rueda::base {
 
-// Texts for the rows of the table of settings, for error messages and docs/configuration.md.
+// Texts about a row of the table of settings. Error messages and docs/configuration.md use them.
 
-/// The kind of value: "bytes", "seconds", "yes or no", "auto, mpi, socket, single", …
+/// The kind of value, for example "bytes", "seconds", "yes or no", "auto, mpi, socket, single", …
 [[nodiscard]] std::string type_text(const Setting& setting);
-/// The allowed range, "2 … 16" or "0 or 64 … 1G"; empty if every value of the type is allowed.
+/// The allowed range, for example "2 … 16" or "0 or 64 … 1G". The text is empty if every value of the type is allowed.
 [[nodiscard]] std::string range_text(const Setting& setting);
-/// The value in a Config, as a user would write it into the variable; empty if it is not set.
+/// The setting's value in a Config, as a user would write it into the variable. The text is empty if the setting has no
+/// value.
 [[nodiscard]] std::string value_text(const Setting& setting, const Config& config);
-/// Which rank's value counts: "each rank's own", "rank 0's", …
+/// Says which rank's value counts: "each rank's own", "rank 0's", …
 [[nodiscard]] std::string_view scope_text(const Setting& setting);
-/// What a message says after "expected": "a number of bytes from 0 to 1024T (e.g. 64M)".
+/// The words of an error message after "expected", for example "a number of bytes from 0 to 1024T (e.g. 64M)".
 [[nodiscard]] std::string expected_text(const Setting& setting);
 
 }  // namespace rueda::base

@@ -9,20 +9,20 @@ namespace rueda::base {
 
 namespace {
 
-// More ranks than any job has. The limit catches nonsense, such as a process id in the wrong variable.
+// No job has more ranks than this. The limit detects nonsense, such as a process id in the wrong variable.
 constexpr std::int32_t kMostRanks = 1 << 20;
-// No machine has more, and sums of a few sizes stay far from overflow.
+// No machine has more memory, and sums of a few such sizes do not overflow.
 constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
-// The ends of a chunk must be at cache lines.
+// A chunk must begin and end at a cache line.
 constexpr std::uint64_t kSmallestChunk = 64;
 constexpr std::uint64_t kLargestChunk = 1024 * kMiB;
 constexpr double kDay = 86400;
-// A longer interval would be as good as never.
+// With a longer interval, almost no allreduce would be compared.
 constexpr std::uint32_t kMostVerified = 1'000'000;
 constexpr double kYear = 365 * kDay;
-// The size of sun_path of a Unix socket, without its closing zero.
+// The size of sun_path in the address of a Unix socket, without the terminating zero.
 constexpr std::size_t kLongestSocketName = 107;
-// A name in the domain name system has at most this length.
+// The maximum length of a name in the domain name system.
 constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
@@ -45,7 +45,7 @@ constexpr Range<std::int32_t> kRankRange = {0, kMostRanks - 1};
 constexpr Range<std::int32_t> kSizeRange = {1, kMostRanks};
 constexpr Range<std::uint32_t> kSlotRange = {16, 65536};
 
-// The defaults are the initialisers of Config.
+// The default values are the initialisers of Config.
 constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_RANK", "HOROVOD_RANK", SettingGroup::identity, SettingScope::own,
      IdentitySetting{&Config::rank, kRankRange},
@@ -92,9 +92,6 @@ constexpr auto kSettings = std::to_array<Setting>({
      BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
      "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages. "
      "Larger ones are combined by reduce-scatter + allgather, which moves the fewest bytes."},
-    {"RUEDA_RING", "", SettingGroup::speed, SettingScope::rank_zero, SwitchSetting{&Config::ring},
-     "Whether the hosts combine larger tensors in a ring instead. The order of a sum then depends on the element's "
-     "position in its tensor."},
     {"RUEDA_NETWORK_CHUNK", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
      "The number of bytes that one lane sends to other hosts at a time. 0: chosen automatically."},
@@ -154,8 +151,8 @@ constexpr auto kSettings = std::to_array<Setting>({
      SwitchSetting{&Config::log_hide_time}, "Whether messages are printed without date and time."},
 });
 
-// Variables that ruedarun, the Python package, scripts or tests read. They get no warning, neither as misspelt names
-// nor as names of Horovod.
+// Variables that are read by ruedarun, the Python package, scripts or tests. Rueda warns about misspelt variables and
+// about Horovod variables without a meaning; it does not warn about the variables in this table.
 constexpr auto kOthers = std::to_array<OtherVariable>({
     {"HOROVOD_ELASTIC", "rueda.torch",
      "1: DistributedOptimizer also reduces in a job of one rank, as in a job that may grow."},

@@ -13,7 +13,8 @@
 
 namespace rueda::base {
 
-/// What a setting may hold: the range lowest … highest, and one value outside of it with a meaning of its own.
+/// The values that a setting may have: the range lowest … highest, and possibly one value outside this range with a
+/// meaning of its own.
 template <class T>
 struct Range {
     T lowest;
@@ -25,7 +26,7 @@ struct Range {
     }
 };
 
-// The kinds of settings: which field of Config holds the value, and which values are allowed.
+// The kinds of settings. Each says which field of Config holds the value, and which values are allowed.
 struct IdentitySetting {
     std::optional<std::int32_t> Config::*member;
     Range<std::int32_t> range;
@@ -60,18 +61,18 @@ struct ChoiceSetting {
 enum class SettingGroup : std::uint8_t { identity, rendezvous, speed, memory, failures, messages };
 inline constexpr std::size_t kSettingGroupCount = 6;
 
-/// Which rank's value counts if ranks have different ones.
+/// Says which rank's value counts if the ranks have different values.
 enum class SettingScope : std::uint8_t {
     own,        ///< each rank uses its own
     rank_zero,  ///< all ranks use rank 0's
-    smallest,   ///< all ranks use the smallest; for limits of memory
-    same,       ///< they must be equal, because they decide what results are; otherwise init fails
+    smallest,   ///< all ranks use the smallest value; this is for limits of memory
+    same,       ///< all ranks must have the same value, because it affects results; otherwise init fails
 };
 
-/// One row of the table of all settings.
+/// A setting: one row of the table of settings.
 struct Setting {
     std::string_view name;
-    std::string_view horovod_name;  ///< empty: Horovod has no such setting
+    std::string_view horovod_name;  ///< empty if Horovod has no such setting
     SettingGroup group;
     SettingScope scope;
     std::variant<IdentitySetting, CountSetting, BytesSetting, SecondsSetting, SwitchSetting, TextSetting, ChoiceSetting>
@@ -80,15 +81,16 @@ struct Setting {
     bool horovod_inverted = false;  ///< Horovod's name says "disable"
 };
 
-/// A variable that is not a field of Config, with Rueda's prefix or with Horovod's, and that another part of Rueda
-/// reads.
+/// A variable whose name begins with Rueda's or Horovod's prefix, that is not a field of Config, and that another part
+/// of Rueda reads.
 struct OtherVariable {
     std::string_view name;
     std::string_view used_by;
     std::string_view meaning;
 };
 
-/// A variable of Horovod without a counterpart. A name that ends in '*' stands for all names that begin with it.
+/// A variable of Horovod that has no counterpart in Rueda. A name that ends in '*' stands for all names with this
+/// beginning.
 struct HorovodOnlyVariable {
     std::string_view name;
     std::string_view reason;
@@ -98,7 +100,7 @@ struct HorovodOnlyVariable {
 [[nodiscard]] std::span<const OtherVariable> other_variables();
 [[nodiscard]] std::span<const HorovodOnlyVariable> horovod_only_variables();
 
-/// Stores the value of a variable. Returns false if the text is not what the setting expects.
+/// Stores the value of a variable. Returns false if the setting does not allow this text.
 [[nodiscard]] bool read_value(const Setting& setting, std::string_view text, Config& config);
 
 }  // namespace rueda::base

@@ -14,10 +14,11 @@
 
 namespace rueda::base {
 
-/// The end of a job, in the arena. The first reason wins, and nothing undoes it.
+/// The place in the arena that holds why a job was aborted. Only the first reason is stored, and an abort cannot be
+/// undone.
 ///
-/// Every loop that waits for another rank looks at raised(). This is one load from a line that no rank writes before
-/// the abort.
+/// Every loop that waits for another rank calls raised(). The call is one load from a cache line that no rank writes
+/// before the abort.
 template <class Atomics>
 class alignas(kCacheLine) AbortBlock {
 public:
@@ -25,7 +26,7 @@ public:
 
     [[nodiscard]] bool raised() const { return state_.load(std::memory_order_acquire) != kNone; }
 
-    /// Returns true if this was the first reason. The caller rings all ranks afterwards.
+    /// Stores the reason, and returns true if it is the first one. In this case the caller must then ring all ranks.
     bool raise(ErrorCode code, std::string_view text) {
         std::uint32_t expected = kNone;
         if (!state_.compare_exchange_strong(expected, kClaimed, std::memory_order_acq_rel, std::memory_order_acquire)) {
@@ -33,18 +34,18 @@ public:
         }
         code_ = static_cast<std::int32_t>(code);
         text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
-        // Partner: reason(). seq_cst, because a thread that is about to sleep looks at raised() after it wrote its
-        // attention word.
+        // Pairs with the load in reason(). It is seq_cst because a thread that is about to sleep calls raised() after
+        // it wrote its attention word.
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;
     }
 
     struct Reason {
         ErrorCode code = ErrorCode::aborted;
-        std::string_view text;  ///< in the block: it does not change once it is published
+        std::string_view text;  ///< points into the block; the text does not change after it was published
     };
-    /// Returns the reason without allocating memory. If a rank died between the two stores of raise(), there is no
-    /// reason: so the wait for the text is a limited number of looks.
+    /// Returns the reason without allocating memory. If a rank died between the two stores of raise(), the reason never
+    /// arrives, so this function checks for it a limited number of times only.
     [[nodiscard]] Reason reason_in_place() const noexcept {
         for (int look = 0; look < kLooks && state_.load(std::memory_order_acquire) == kClaimed; ++look) {
             Atomics::pause();

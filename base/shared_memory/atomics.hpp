@@ -14,14 +14,14 @@
 
 namespace rueda::base {
 
-/// The longest sleep that a futex is asked for; callers look again afterwards.
+/// The longest timeout that is passed to a futex. Callers check their condition again afterwards.
 inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::hours(1);
 
-/// The atomics policy of all code that ships. Protocols in shared memory are templates over such a policy, so that
-/// tests can run the same code under an explorer of interleavings.
+/// The atomic operations of all released code. Protocols in shared memory are templates over such a class, so that
+/// tests can run the same code with atomics that explore the interleavings of threads.
 ///
-/// The futexes are shared ones. std::atomic::wait would not do: it may use a private futex, which works within one
-/// process only.
+/// The futexes work between processes. std::atomic::wait cannot be used here, because it may use a private futex, which
+/// works within one process only.
 struct StdAtomics {
     template <class T>
     using Atomic = std::atomic<T>;
@@ -29,8 +29,8 @@ struct StdAtomics {
     static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
                   "atomics in shared memory must not hide a lock of one process");
 
-    /// Sleeps while `word` holds `expected`, at most for `timeout`. It may return for any reason or none, so the caller
-    /// must look again.
+    /// Sleeps while `word` holds `expected`, but not longer than `timeout`. It may return early without a reason, so
+    /// the caller must check its condition again.
     static void futex_wait(Atomic<std::uint32_t>& word, std::uint32_t expected,
                            std::chrono::nanoseconds timeout = kLongestSleep) {
         if (timeout <= std::chrono::nanoseconds::zero()) {
@@ -46,7 +46,7 @@ struct StdAtomics {
     static void futex_wake_all(Atomic<std::uint32_t>& word) {
         syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     }
-    /// One turn of a spin loop. It informs the CPU, not the kernel.
+    /// Pauses in a spin loop. This tells the CPU that the thread spins; it is not a system call.
     static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
@@ -56,8 +56,9 @@ struct StdAtomics {
     }
 };
 
-/// The number of bytes that two cores pass between them as one unit (on all x86-64 and most AArch64). It is a constant
-/// of the shared layout. std::hardware_destructive_interference_size is not used, because it depends on compiler flags.
+/// The size of a cache line: the number of bytes that cores transfer as one unit (on all x86-64 and most AArch64 CPUs).
+/// The layout of shared memory depends on this constant. std::hardware_destructive_interference_size is not used,
+/// because its value depends on compiler flags.
 inline constexpr std::size_t kCacheLine = 64;
 
 }  // namespace rueda::base

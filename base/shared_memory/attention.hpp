@@ -9,49 +9,50 @@
 
 namespace rueda::base {
 
-/// The events for which a rank must be woken.
+/// Which events must wake a rank.
 enum class AttentionState : std::uint32_t {
-    awake = 0,         ///< a thread of the rank looks by itself, or nothing of the rank is pending
-    asleep = 1,        ///< operations are pending, and no caller blocks on one
-    blocked = 2,       ///< a caller blocks, or a task is under way: wake it at once
-    holding_back = 3,  ///< the background thread lets a batch grow for a short time
+    awake = 0,         ///< none: a thread of the rank checks for events itself, or the rank has no pending operation
+    asleep = 1,        ///< operations are pending, but no caller is blocked by them
+    blocked = 2,       ///< a caller is blocked, or a task is in progress: every event must wake the rank at once
+    holding_back = 3,  ///< the background thread waits a short time so that a batch can grow
 };
 
-/// One rank's line in the arena: whether the rank sleeps, and the futexes on which its threads sleep. There are two,
-/// because two threads may sleep at the same time: a caller that drives progress, and the background thread. The state
-/// says which of them a ring is for.
+/// One rank's cache line in the arena. It shows whether the rank sleeps, and holds the two futexes on which its threads
+/// sleep. There are two because two threads may sleep at the same time: a caller that drives progress, and the
+/// background thread. `state` says which of them is to be woken.
 ///
-/// Going to sleep is Dekker's problem. The thread that goes to sleep writes `state` and then looks at what it waits
-/// for. The publishing thread publishes and then looks at `state`. All four accesses are seq_cst, including the
+/// Going to sleep uses Dekker's pattern. The thread that goes to sleep writes `state`, and then checks what it waits
+/// for. The publishing thread publishes, and then reads `state`. All four accesses are seq_cst, including the
 /// publication. If the publishing thread still reads an older state, nothing is lost: the thread that wrote the newer
-/// state looks after writing it.
+/// state checks after writing, and so sees the publication.
 ///
-/// A ring is a system call, so a bell is rung once per look of its sleeper: a thread that finds the bell rung does not
-/// ring again. The sleeper takes its ticket, then clears `rung`, then looks. The ringing thread publishes, then sets
-/// `rung`, then rings. If it finds `rung` set, there are two cases. If it came before the sleeper cleared `rung`, the
-/// sleeper's next look sees what it has published. Otherwise another thread's ring comes after the ticket, and this
-/// ring ends the sleep.
+/// A ring is a system call. To save calls, each bell has a flag `rung`: a thread that finds it set does not ring again.
+/// The sleeper takes its ticket, then clears `rung`, then checks what it waits for. The ringing thread publishes, then
+/// sets `rung`, then rings. If the ringing thread finds `rung` already set, there are two cases. Either the sleeper has
+/// not cleared `rung` yet; then the sleeper's next check sees the publication. Or another thread set `rung` after the
+/// sleeper took its ticket; then the ring of that thread ends the sleep.
 ///
-/// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that then sleeps takes
-/// a ticket. Any thread may do the rest.
+/// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that is about to sleep
+/// takes a ticket. Any thread may call the other functions.
 template <class Atomics>
 class alignas(kCacheLine) Attention {
 public:
     [[nodiscard]] AttentionState state() const {
         return static_cast<AttentionState>(state_.load(std::memory_order_seq_cst));
     }
-    /// Partner: state(), as publishing threads read it.
+    /// Pairs with state() in publishing threads.
     void set(AttentionState state) {
         if (this->state() != state) {
             state_.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
         }
     }
 
-    /// The sleeper takes the ticket before set() and before its last look, and passes it to the sleep.
+    /// The sleeper takes the ticket before it calls set() and before its last check, and passes the ticket to the sleep
+    /// function.
     [[nodiscard]] std::uint32_t caller_ticket() { return caller_.ticket(); }
     [[nodiscard]] std::uint32_t background_ticket() { return background_.ticket(); }
-    /// Both functions sleep until the first ring after the ticket was taken, or until `timeout`. They may also wake for
-    /// no reason.
+    /// Both functions sleep until the first ring after the ticket was taken, or until `timeout`. They may also return
+    /// earlier without a reason.
     void sleep_as_caller(std::uint32_t ticket, std::chrono::nanoseconds timeout) {
         Atomics::futex_wait(caller_.rings, ticket, timeout);
     }
@@ -59,9 +60,9 @@ public:
         Atomics::futex_wait(background_.rings, ticket, timeout);
     }
 
-    /// A caller that drives progress says that it is blocked, looks once more, and sleeps if `nothing_new()`. It
-    /// returns after a ring, after `timeout`, or for no reason. A thread that publishes after the state was
-    /// written rings; what was published before is seen by the look.
+    /// For a caller that drives progress. It announces that it is blocked, checks once more, and sleeps if
+    /// `nothing_new()` returns true. It returns after a ring, after `timeout`, or for no reason. A thread that
+    /// publishes after the announcement rings; anything published earlier is seen by the check.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();
@@ -72,26 +73,26 @@ public:
         set(AttentionState::awake);
     }
 
-    /// Wakes the thread that `state`, as just read, says is asleep. It makes a system call, unless the bell was rung
-    /// since that thread last looked.
+    /// Wakes the thread that sleeps according to `state`, which the caller has just read. This is a system call, except
+    /// if that thread was rung since its last check.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
-    /// Rings in any case. It is for the end of the job, which must not depend on a ringing thread that was killed
-    /// before its system call.
+    /// Rings in any case, even if `rung` is set. It is used when the job ends: a thread that set `rung` may have been
+    /// killed before its system call, and the end must not depend on that thread.
     void ring_all() {
         caller_.ring();
         background_.ring();
     }
-    /// Whether the background thread has been rung and has not looked since; it will look.
+    /// Whether the background thread was rung and has not checked since. If so, it will check.
     [[nodiscard]] bool background_is_rung() const { return background_.rung.load(std::memory_order_seq_cst) != 0; }
-    /// How often the background thread has been rung, modulo 2^32.
+    /// The number of rings of the background thread, modulo 2^32.
     [[nodiscard]] std::uint32_t background_rings() const { return background_.rings.load(std::memory_order_seq_cst); }
 
 private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     struct Bell {
-        /// The order of the two accesses is the protocol: a ring between them ends the sleep. Partner of both:
-        /// ring_once().
+        /// The ticket must be taken before `rung` is cleared: then a ring between the two accesses ends the sleep. Both
+        /// pair with ring_once().
         std::uint32_t ticket() {
             const std::uint32_t seen = rings.load(std::memory_order_seq_cst);
             rung.store(0, std::memory_order_seq_cst);

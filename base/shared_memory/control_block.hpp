@@ -19,20 +19,21 @@
 
 namespace rueda::base {
 
-/// The maximum number of ranks on one host: the number of bits of an arrival mask.
+/// The maximum number of ranks on one host: the arrival masks have one bit for each rank.
 inline constexpr int kMaxLocalRanks = 64;
 
 /// The state of a rank, as the other ranks see it.
 enum class RankState : std::uint32_t {
     absent = 0,         ///< has not attached yet
     running = 1,        ///< between init and shutdown
-    shutting_down = 2,  ///< has announced its shutdown and serves the others
-    left = 3,           ///< its process may end at any time; its death means nothing
-    dead = 4,           ///< written by the rank that found it dead
+    shutting_down = 2,  ///< has announced its shutdown, and still serves the other ranks
+    left = 3,           ///< has left: its process may end at any time, and its end is not a failure
+    dead = 4,           ///< dead; written by the rank that noticed the death
 };
 
-/// A short text that its rank writes and others may read at any time. It is a sequence lock. It consists of atomics, so
-/// that a torn read is defined, and is noticed. Threads: one writer (its rank serialises), any readers.
+/// A short text that its rank writes and that others may read at any time. It is protected by a sequence lock. The text
+/// consists of atomics, so a read during a write is not undefined behaviour, and it is detected. Threads: one writer
+/// (the rank must serialise its writes), any number of readers.
 template <std::size_t kBytes>
 class SharedText {
     static_assert(kBytes % sizeof(std::uint64_t) == 0);
@@ -42,15 +43,15 @@ public:
         std::array<std::uint64_t, kWords> words{};
         copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
-        // acq_rel read-modify-writes instead of fences, because ThreadSanitizer does not model standalone fences.
-        // Partner: read().
+        // These are acq_rel read-modify-writes instead of fences, because ThreadSanitizer does not model standalone
+        // fences. They pair with read().
         version_.exchange(version + 1, std::memory_order_acq_rel);
         for (std::size_t i = 0; i < kWords; ++i) {
             words_[i].store(words[i], std::memory_order_release);
         }
         version_.store(version + 2, std::memory_order_release);
     }
-    /// Returns "" if the writer stays in the middle of a write for long.
+    /// Returns an empty text if a write stays unfinished for long.
     [[nodiscard]] std::string read() const {
         Copy copy;
         return std::string(read(copy));
@@ -58,7 +59,8 @@ public:
 
     static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
     using Copy = std::array<std::uint64_t, kWords>;
-    /// The same, but writes to memory of the reader. For signal handlers: it allocates nothing and does not wait.
+    /// Like read(), but writes the text to memory of the caller. For signal handlers: this function allocates nothing
+    /// and does not wait.
     [[nodiscard]] std::string_view read(Copy& copy) const {
         for (int attempt = 0; attempt < 100; ++attempt) {
             const std::uint32_t before = version_.load(std::memory_order_acquire);
@@ -78,29 +80,31 @@ private:
     std::array<std::atomic<std::uint64_t>, kWords> words_{};
 };
 
-/// What one rank tells the other ranks of its host, apart from collectives. It lies in the arena; `rueda top` reads it
-/// too.
+/// Facts about one rank for the other ranks of its host, apart from collectives. The block lies in the arena; `rueda
+/// top` reads it too.
 struct alignas(kCacheLine) RankBlock {
     Attention<StdAtomics> attention;
 
     alignas(kCacheLine) std::atomic<std::uint32_t> state{0};  ///< RankState
-    /// 1: after an abort, this rank no longer writes to other ranks' memory.
+    /// 1 after an abort, when this rank no longer writes to other ranks' memory.
     std::atomic<std::uint32_t> left_batches{0};
-    std::atomic<std::int32_t> pid{0};  ///< in the rank's own pid namespace
+    std::atomic<std::int32_t> pid{0};  ///< pid in the rank's own pid namespace
     std::atomic<std::int32_t> global_rank{-1};
-    std::atomic<std::uint64_t> process_start{0};  ///< field 22 of /proc/<pid>/stat: a pid may be reused
-    std::atomic<std::int64_t> heartbeat_ns{0};    ///< CLOCK_MONOTONIC of the background thread's last turn
-    std::atomic<std::uint32_t> ended_job{0};      ///< 1: this rank itself has ended the job, and will end soon
-    std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1: the rank has not
-                                                  ///< reported any
+    std::atomic<std::uint64_t> process_start{0};  ///< start time of the process (field 22 of /proc/<pid>/stat), because
+                                                  ///< a pid may be reused
+    std::atomic<std::int64_t> heartbeat_ns{0};    ///< time of the background thread's last turn, by CLOCK_MONOTONIC
+    std::atomic<std::uint32_t> ended_job{0};      ///< 1 if this rank itself has ended the job, and will end soon
+    std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1 if the rank has
+                                                  ///< reported none
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
-    alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended, if it could still write the reason
+    alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
+                                                     ///< any more
 };
 
-/// The first page of the arena.
+/// The data at the beginning of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of the layout of the arena. 11: the flight recorder.
+    /// Increases with every change of the arena's layout. Version 11 added the flight recorder.
     static constexpr std::uint32_t kLayoutVersion = 11;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
@@ -126,17 +130,17 @@ struct alignas(4096) ControlBlock {
 
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
 
-/// The blocks of those ranks of a host that form a group, by member, and the abort block of the job. They lie in the
-/// arena of the whole job, which may have more members.
+/// The blocks of the ranks that form a group on one host, by member, and the abort block of the job. They lie in the
+/// arena of the whole job, which may have more ranks than the group.
 class HostBlocks {
 public:
-    /// The blocks of the whole job.
+    /// Makes the view of the whole job.
     HostBlocks(ControlBlock& control) : abort_(&control.abort) {  // NOLINT(google-explicit-constructor): all it holds
         for (std::size_t member = 0; member < blocks_.size(); ++member) {
             blocks_[member] = &control.ranks[member];
         }
     }
-    /// Member m of the group is member `members[m]` of `job`.
+    /// Makes the view of a group. Member m of the group is member `members[m]` of `job`.
     HostBlocks(const HostBlocks& job, std::span<const std::uint32_t> members) : abort_(job.abort_) {
         for (std::size_t member = 0; member < members.size(); ++member) {
             blocks_[member] = job.blocks_[members[member]];

@@ -9,23 +9,23 @@
 
 namespace rueda::base {
 
-/// Threads of a process wait here for an event that another thread of the same process signals. notify() costs one load
-/// while no thread sleeps.
+/// An event within one process: threads wait for it, and another thread signals it. notify() costs one load while no
+/// thread sleeps.
 template <class Atomics>
 class BasicLocalEvent {
 public:
-    /// Sleeps until notify(), until `ready()` is true, or until the timeout. `ready` is asked once more after the
-    /// intent to sleep is visible.
+    /// Sleeps until notify(), until `ready()` is true, or until the timeout. After the intent to sleep is visible to
+    /// other threads, `ready` is called once more.
     template <class Ready>
     void wait(Ready&& ready, std::chrono::nanoseconds timeout) {
         const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
-        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // partner: notify()
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // pairs with notify()
         if (!ready()) {
             Atomics::futex_wait(epoch_, seen, timeout);
         }
         sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Call it after the change, which must be a seq_cst store or read-modify-write.
+    /// Call it after the change that the threads wait for. That change must be a seq_cst store or read-modify-write.
     void notify() {
         if (sleepers_.load(std::memory_order_seq_cst) != 0) {
             epoch_.fetch_add(1, std::memory_order_seq_cst);

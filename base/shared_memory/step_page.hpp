@@ -10,7 +10,7 @@
 
 namespace rueda::base {
 
-/// The training steps that a program began: the first one that it reported, and the last one.
+/// The first and the last training step that a program reported.
 struct StepSpan {
     std::int64_t first = -1;  ///< −1: it has told none
     std::int64_t last = -1;
@@ -20,14 +20,14 @@ struct StepSpan {
     }
 };
 
-/// A file in memory in which a program stores how far it is. So the process that started it knows this after any end,
-/// even by SIGKILL. The program maps the file; the other side reads it as a file, so a program that damages it harms no
-/// other process.
+/// A file in memory in which a program stores its current training step. The process that started the program can then
+/// read the step after the program ended, even if it was killed by SIGKILL. The program maps the file; the other
+/// process reads it with system calls, so a program that damages the file harms no other process.
 [[nodiscard]] Result<UniqueFd> make_step_file();
-/// Reads the file after the program has ended. The result is "unknown" if the content was not written by Rueda.
+/// Reads the file after the program has ended. The result is "unknown" if Rueda did not write the content.
 [[nodiscard]] StepSpan read_step_file(int fd);
 
-/// The program's side. Threads: one at a time.
+/// The side of the training program. Threads: one at a time.
 class StepPage {
 public:
     StepPage() = default;
@@ -35,7 +35,7 @@ public:
     StepPage& operator=(const StepPage&) = delete;
     ~StepPage();
 
-    /// If `fd` is not a step file, or cannot be mapped, the page stays closed.
+    /// Maps the step file. If `fd` is not a step file, or cannot be mapped, the page stays closed.
     void open(int fd);
     [[nodiscard]] bool is_open() const { return span_ != nullptr; }
     void begin(std::int64_t step);

@@ -8,8 +8,8 @@
 
 namespace rueda::base {
 
-/// The size of the first core's second-level cache, from the kernel's files under /sys. It is 1 MiB if the kernel does
-/// not say it, as in many virtual machines.
+/// The size of the first core's second-level cache, from the kernel's files under /sys. The result is 1 MiB if the
+/// kernel does not tell the size, as in many virtual machines.
 [[nodiscard]] std::uint64_t second_level_cache_bytes(const FileReader& read = read_small_file);
 
 }  // namespace rueda::base

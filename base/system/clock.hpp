@@ -7,15 +7,15 @@
 
 namespace rueda::base {
 
-/// Nanoseconds of CLOCK_MONOTONIC, which is the same clock for all processes of a machine.
+/// Returns the nanoseconds of CLOCK_MONOTONIC, a clock that is the same for all processes of a machine.
 [[nodiscard]] inline std::int64_t monotonic_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-/// The same clock with the granularity of a kernel tick (1–10 ms). It is several times cheaper, for time stamps on fast
-/// paths.
+/// The same clock with the granularity of a kernel tick (1–10 ms). Reading it is several times cheaper, so fast paths
+/// use it for time stamps.
 [[nodiscard]] inline std::int64_t coarse_monotonic_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

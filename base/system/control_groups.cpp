@@ -13,13 +13,13 @@ namespace {
 
 /// One line of /proc/self/mountinfo: "36 35 98:0 /root /mount/point options [optional …] - type source options".
 struct Mount {
-    std::string root;   ///< the part of the hierarchy that is visible under the mount point
+    std::string root;   ///< the path within the hierarchy of the folder that is visible at the mount point
     std::string point;  ///< where it is mounted
     std::string_view type;
     std::string_view super_options;  ///< for version 1: the controllers
 };
 
-/// The kernel writes blank, tab, newline and backslash in paths as \040 and so on.
+/// The kernel writes a blank, tab, newline or backslash in a path as an octal number, for example \040.
 std::string unescape(std::string_view path) {
     std::string text;
     for (std::size_t i = 0; i < path.size(); ++i) {
@@ -50,7 +50,7 @@ bool lists(std::string_view list, std::string_view word) {
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The control group of this process in a hierarchy, from /proc/self/cgroup: "4:cpu,cpuacct:/path" or, unified,
+/// The control group of this process in a hierarchy, from /proc/self/cgroup: "4:cpu,cpuacct:/path" or, in version 2,
 /// "0::/path".
 std::optional<std::string> own_group(std::string_view groups, std::string_view controller) {
     for (const std::string_view line : split(groups, "\n")) {
@@ -67,8 +67,8 @@ std::optional<std::string> own_group(std::string_view groups, std::string_view c
     return std::nullopt;
 }
 
-/// The rest of the group's path below the mount's root. If the mount does not show the group (seen from another
-/// namespace), only the mount point remains.
+/// The part of the group's path that lies below the mount's root. If the group is not below that root (because the
+/// mount belongs to another namespace), only the mount point is used.
 std::string path_below(const std::string& group, const std::string& root) {
     const std::string prefix = root == "/" ? "" : root;
     const bool shown = group.starts_with(prefix) && (group.size() == prefix.size() || group[prefix.size()] == '/');

@@ -12,25 +12,25 @@
 
 namespace rueda::base {
 
-/// The folders whose files limit this process for one controller: first its own control group, then the groups around
-/// it, as far as they are visible here. A limit of any of them counts.
+/// The folders whose files limit this process for one controller. The first is its own control group; then follow the
+/// groups that contain it, as far as they are visible here. The limits of all these groups apply.
 struct ControlGroupFolders {
-    std::vector<std::string> version1;  ///< in the hierarchy of the controller
+    std::vector<std::string> version1;  ///< path in the hierarchy of the controller
     std::vector<std::string> version2;  ///< in the unified hierarchy
 };
 
-/// `controller` is named as in version 1: "cpu", "memory". Finds the hierarchies wherever they are mounted
-/// (/proc/self/mountinfo). It also works in containers, where the mount shows only a part of the hierarchy. Empty
-/// without control groups.
+/// Finds the folders of a controller. `controller` has its name from version 1: "cpu" or "memory". The function finds
+/// the hierarchies wherever they are mounted, by /proc/self/mountinfo. It also works in containers, where the mount
+/// shows only a part of the hierarchy. The result is empty if the system has no control groups.
 [[nodiscard]] ControlGroupFolders control_group_folders(const FileReader& read, std::string_view controller);
 
-/// Returns the first word of a file, or nothing if there is no file or no word.
+/// Returns the first word of a file. Returns nothing if the file does not exist or has no word.
 [[nodiscard]] std::optional<std::string> read_word(const FileReader& read, const std::string& path);
 
-/// Returns the number after `key` in a file with lines `key 123` or `key: 123 kB`, without its unit.
+/// Finds the line `key 123` or `key: 123 kB` in a file, and returns its number without the unit.
 [[nodiscard]] std::optional<std::uint64_t> find_number(std::string_view text, std::string_view key);
 
-/// Returns the parts of `text` between characters of `separators`, without empty parts.
+/// Splits `text` at all characters of `separators`, and returns the parts that are not empty.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, std::string_view separators);
 
 }  // namespace rueda::base

@@ -16,11 +16,12 @@ namespace rueda::base {
 
 namespace {
 
-// The kernel's mask is as large as the largest machine that it was built for: distributions today have NR_CPUS = 8192.
+// The kernel's mask has a bit for each core of the largest machine that the kernel supports. Distributions today have
+// NR_CPUS = 8192.
 constexpr std::size_t kMostCores = 1 << 20;
 
-/// Computes cores from microseconds of CPU time per period. Returns nothing if there is no limit ("max", -1) or if the
-/// numbers make no sense.
+/// Converts microseconds of CPU time per period to a number of cores. Returns nothing if there is no limit ("max", -1)
+/// or if the numbers make no sense.
 std::optional<double> quota_cores(std::string_view quota, std::string_view period) {
     const auto allowed = parse_integer<std::int64_t>(quota);
     const auto of = parse_integer<std::int64_t>(period);

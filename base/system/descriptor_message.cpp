@@ -24,7 +24,7 @@ msghdr message_of(std::span<iovec> parts) {
 }
 
 void take_fds(msghdr& message, std::vector<UniqueFd>& fds) {
-    fds.reserve(kMostDescriptors);  // before a descriptor is received that would have no owner
+    fds.reserve(kMostDescriptors);  // before a descriptor without an owner could be received
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
             continue;

@@ -18,7 +18,8 @@ namespace rueda::base {
 
 namespace {
 
-/// If a terminal or pipe accepts nothing for this time, the line is lost, because a log must not delay a training.
+/// How long to wait for a terminal or a pipe that accepts nothing. Then the line is lost, because the log must not
+/// delay the training.
 constexpr int kFullPipeMilliseconds = 1000;
 
 spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {
@@ -28,7 +29,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {
     return kLevels[static_cast<std::size_t>(level)];
 }
 
-/// Prints 'F' for fatal, for which spdlog prints 'C'; other levels as spdlog does.
+/// Prints the letter of a level. It is the letter that spdlog prints, except 'F' instead of 'C' for fatal.
 class LevelLetter final : public spdlog::custom_flag_formatter {
 public:
     void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& line) override {
@@ -65,8 +66,8 @@ void write_all(int descriptor, std::string_view text) {
     }
 }
 
-/// spdlog's own colour sink makes five writes per coloured line, shares a lock with the whole process, and supports
-/// only the two standard streams.
+/// This class replaces spdlog's own colour sink, which makes five writes per coloured line, uses one lock for the whole
+/// process, and supports only the two standard streams.
 class DescriptorSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
     DescriptorSink(int descriptor, std::unique_ptr<spdlog::formatter> formatter)
@@ -84,7 +85,7 @@ private:
     void flush_() override {}
 
     static std::string colored(std::string_view text, const spdlog::details::log_msg& message) {
-        // Grey, grey, green, yellow, red, white on red.
+        // The colours are grey, grey, green, yellow, red, and white on red.
         constexpr std::array<const char*, 6> kColors = {"\033[90m", "\033[90m", "\033[32m",
                                                         "\033[33m", "\033[31m", "\033[97;41m"};
         const auto level = static_cast<std::size_t>(message.level);
@@ -109,7 +110,7 @@ Logger::Logger(LogLevel level, bool hide_time, std::optional<std::int32_t> rank,
       descriptor_(descriptor),
       logger_(std::make_shared<spdlog::logger>(
           "rueda", std::make_shared<DescriptorSink>(descriptor, line_formatter(hide_time, rank)))) {
-    // The caller has already asked prints().
+    // The caller has already called prints().
     logger_->set_level(spdlog::level::trace);
 }
 

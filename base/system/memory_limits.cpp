@@ -23,7 +23,7 @@ std::optional<std::uint64_t> read_number(const FileReader& read, const std::stri
     return parse_integer<std::uint64_t>(read_word(read, path).value_or(""));
 }
 
-/// The file names that one version of control groups uses.
+/// The names of the files in one version of control groups.
 struct MemoryFiles {
     const char* limit;
     const char* usage;
@@ -42,15 +42,15 @@ void apply(MemoryLimits& limits, std::uint64_t available, const std::string& sou
 }
 
 void apply_group(MemoryLimits& limits, const FileReader& read, const std::string& folder, const MemoryFiles& files) {
-    // "max" is not a number, and version 1 writes a number that is larger than any machine's memory. Both mean: no
-    // limit.
+    // "max" is not a number, and version 1 writes a number that is larger than any machine's memory. Both mean that
+    // there is no limit.
     const auto limit = read_number(read, folder + files.limit);
     const auto usage = read_number(read, folder + files.usage);
     if (limit && usage) {
         const std::string statistics = read(folder + "/memory.stat").value_or("");
-        // The kernel drops the page cache when a process needs memory. This includes the active part: pages that were
-        // read twice, such as those of a data set, are active. (Memory that ranks share is not page cache: it counts as
-        // anonymous.)
+        // The kernel drops the page cache when a process needs memory. It also drops active pages, which are pages that
+        // were read twice, such as those of a data set. (Memory that ranks share does not belong to the page cache; it
+        // counts as anonymous memory.)
         const std::uint64_t cache = find_number(statistics, files.inactive_cache_key).value_or(0) +
                                     find_number(statistics, files.active_cache_key).value_or(0);
         apply(limits, less(*limit, less(*usage, cache)), folder + files.limit);

@@ -6,10 +6,10 @@
 
 namespace rueda::base {
 
-/// The signals that a thread of Rueda blocks, because signals belong to the program's threads: all except those by
-/// which the kernel reports a thread's own fault. If such a signal were blocked, the kernel would end the process
-/// without calling a handler. Then neither a checker (AddressSanitizer, Python's faulthandler) nor Rueda could say
-/// where the fault was.
+/// The signals that a thread of Rueda blocks. Signals belong to the threads of the program, so Rueda blocks all except
+/// those by which the kernel reports a thread's own fault. If a fault signal were blocked, the kernel would end the
+/// process without calling a handler. Then neither a checker (AddressSanitizer, Python's faulthandler) nor Rueda could
+/// say where the fault was.
 [[nodiscard]] inline sigset_t signals_of_the_program() noexcept {
     sigset_t signals;
     sigfillset(&signals);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Measures the speed of ops::reduce() and ops::copy() on one thread, and for comparison memcpy and a plain loop that
-// the compiler vectorises for the baseline CPU. The argument is the number of bytes of one buffer. bytes_per_second
-// counts the bytes that are read and written, without the lines that a cached store reads first.
+// Measures the speed of ops::reduce() and ops::copy() on one thread. For comparison it measures memcpy and a plain loop
+// that the compiler vectorises for the baseline CPU. The argument is the number of bytes of one buffer.
+// bytes_per_second counts the bytes that are read and written. It does not count the cache lines that the CPU reads
+// before a cached store.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@
 namespace rueda::ops {
 namespace {
 
-/// Buffers like those of the host communicator: each on cache lines of its own, and all pages touched.
+/// Makes buffers like those of the host communicator: each buffer has its own cache lines, and all pages have been
+/// touched.
 class Buffers {
 public:
     Buffers(std::size_t number, std::size_t bytes, std::size_t shift = 0) : bytes_(bytes) {
@@ -55,7 +57,7 @@ struct Shape {
     std::size_t destinations;
     Store store;
     std::size_t shift;
-    bool in_place = true;  ///< as in a resident allreduce: the first destinations are the first sources
+    bool in_place = true;  ///< the first destinations are also sources, as in a resident allreduce
 };
 
 void reduce_buffers(benchmark::State& state, const Shape& shape) {
@@ -91,7 +93,8 @@ void streaming_copy(benchmark::State& state) {
     count_bytes(state, 2, buffers.bytes());
 }
 
-/// The loop that a user would write. The pointers are declared not to overlap, so the compiler can vectorise it.
+/// The plain loop that a user would write. It declares that the pointers do not overlap, so the compiler can vectorise
+/// it.
 void add_into_both(float* __restrict a, float* __restrict b, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         const float sum = a[i] + b[i];

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""How long calls of rueda.torch take. Run as: ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py [seconds
-a row].
+"""Measures how long calls of rueda.torch take. Run as:
+ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py [seconds a row]
 
 The figures are medians of the slower rank, in microseconds.
 """
@@ -19,7 +19,7 @@ CALLS = 161
 
 
 def row(name: str, call: Callable[[], float | None]) -> None:
-    """`call` may return the time that counts, in seconds; otherwise the whole call counts."""
+    """If `call` returns a time in seconds, this time counts. Otherwise the time of the whole call counts."""
     for _ in range(50):
         call()
     times = []

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares torch.distributed on the backend "rueda" with Gloo, in one run that alternates between them. Run as:
+"""Compares torch.distributed on the backend "rueda" with Gloo, in one run in which the two take turns. Run as:
 ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES] [--ddp | --small]
 
-Blocks of calls on each backend alternate. Before each call each rank rewrites its input. The output is a table with
-medians of the slower rank, in microseconds. Before the measurement, the results of both backends for other values
-are compared. send/recv is half the time of a message there and back between neighbours, with all pairs at once.
+The two backends run blocks of calls in turn. Before each call each rank rewrites its input. The output is a table with
+medians of the slower rank, in microseconds. Before the measurement, the results of the two backends for other values
+are compared. The row send/recv is half of the time in which a message goes to the neighbour and back; all pairs of
+neighbours do this at the same time.
 
---ddp: the steps of a model with as many parameters as ResNet-50, in milliseconds, and for comparison steps without
-communication. The variants are plain DDP, gradients as views of the buckets, and a hook that copies the buckets into
-resident memory. --small: all_reduce of 4 bytes again and again, as a program calls it, in microseconds.
+--ddp times training steps of a model with as many parameters as ResNet-50, in milliseconds, and for comparison steps
+without communication. The variants are plain DDP, gradients as views of the buckets, and a hook that copies the buckets
+into resident memory. --small times repeated calls of all_reduce on 4 bytes, without work between the calls, in
+microseconds.
 """
 
 import argparse
@@ -26,12 +28,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
 SIZES = [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
-#: The number of calls in a block: for tensors of up to SMALL bytes, and for larger ones.
+#: The number of calls in a block, for tensors of up to SMALL bytes and for larger tensors.
 SMALL, CALLS_OF_SMALL, CALLS_OF_LARGE = 64 << 10, 32, 2
 
 
 def slower(value: float, group: dist.ProcessGroup) -> float:
-    """The largest of all ranks' values."""
+    """Returns the largest of all ranks' values."""
     largest = torch.tensor([value], dtype=torch.float64)
     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
     return largest.item()
@@ -46,21 +48,23 @@ class Row:
     call: Callable[[dist.ProcessGroup], object]
     input: torch.Tensor
     output: torch.Tensor
-    share: float = 1.0  # the fraction of the call's time that counts
+    share: float = 1.0  # the fraction of the call's time that is counted
 
     def prepare(self) -> None:
         """Writes the input of the next call."""
         self.input.fill_(1.0)
 
     def result(self, group: dist.ProcessGroup) -> torch.Tensor:
-        """The result for values that differ between elements and ranks, and whose sums are exact."""
+        """Returns the operation's result for values that differ between elements and ranks, and whose sums are
+        exact.
+        """
         self.input.copy_(torch.arange(self.input.numel()).remainder_(251).add_(dist.get_rank()))
         self.call(group)
         return self.output.clone()
 
 
 def has(row: Row, group: dist.ProcessGroup) -> bool:
-    """Whether the backend has the operation (Gloo in PyTorch 1.13 has no reduce_scatter)."""
+    """Returns whether the backend has the operation (Gloo in PyTorch 1.13 has no reduce_scatter)."""
     try:
         row.call(group)
     except RuntimeError as error:
@@ -107,8 +111,8 @@ def there_and_back(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
 
 
 def rows_of(count: int) -> Iterator[Row]:
-    """The rows for tensors of this many bytes. If each rank has only a part of a tensor, the parts together have this
-    size.
+    """Returns the rows for tensors of this many bytes. If each rank has only a part of a tensor, all parts together
+    have this size.
     """
     size = dist.get_world_size()
     tensor = torch.ones(count // 4)
@@ -124,7 +128,7 @@ def rows_of(count: int) -> Iterator[Row]:
 
 
 def operations(largest: int) -> list[Row]:
-    """All rows, by name, then size."""
+    """Returns all rows, sorted by name and then by size."""
     nothing = torch.zeros(0)
     rows = [Row("barrier", 0, lambda group: dist.barrier(group=group), nothing, nothing)]
     for count in SIZES:
@@ -134,8 +138,8 @@ def operations(largest: int) -> list[Row]:
 
 
 def resnet() -> torch.nn.Module:
-    """A model with parameters of the sizes of ResNet-50's convolutions. It only adds them up, so the backward pass is
-    cheap and can hide little communication.
+    """A model with parameters of the sizes of ResNet-50's convolutions. It only adds the parameters up, so the backward
+    pass is short and little communication can overlap with it.
     """
 
     class Sizes(torch.nn.Module):
@@ -170,7 +174,7 @@ class ResidentBuckets:
     def __call__(self, _state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         given = bucket.buffer()
         memory = self.memory.get(bucket.index())
-        # DDP divides the parameters into other buckets after the first step
+        # DDP changes the division of the parameters into buckets after the first step
         if memory is None or memory.numel() != given.numel():
             memory = self.memory[bucket.index()] = torch.from_numpy(rueda.empty(given.numel(), "float32"))
         memory.copy_(given)
@@ -179,7 +183,7 @@ class ResidentBuckets:
 
 
 def networks_of(groups: dict[str, dist.ProcessGroup]) -> dict[str, torch.nn.Module]:
-    """The variants of DDP, by name."""
+    """Returns the variants of DDP, by name."""
     made: dict[str, torch.nn.Module] = {}
     for name, group in groups.items():
         made[name] = DistributedDataParallel(resnet(), process_group=group)
@@ -191,7 +195,7 @@ def networks_of(groups: dict[str, dist.ProcessGroup]) -> dict[str, torch.nn.Modu
 
 
 def steps(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
-    """Times a step of DDP in each variant, and of the model alone. The gradients are checked."""
+    """Times a step of each variant of DDP, and a step of the model without DDP. Checks the gradients."""
     networks = networks_of(groups)
     alone = resnet()
     factor = torch.full((1,), float(dist.get_rank() + 1))
@@ -217,7 +221,7 @@ def steps(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
 
 
 def small(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
-    """Times blocks of calls on each backend in turn; prints the median of the blocks' means."""
+    """Times blocks of calls on each backend in turn. Prints the median of the blocks' means."""
     tensor = torch.zeros(1)
     means: dict[str, list[float]] = {name: [] for name in groups}
     end = time.monotonic() + seconds

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A training step with the gradients of a model: how much of the communication is not hidden behind the backward pass.
+"""Measures training steps with the gradients of a model: how much of the communication is not hidden behind the
+backward pass.
 
     ruedarun --no-mpi -np 2 python benchmarks/python/torch_step_bench.py
     mpirun -np 2 --bind-to none python benchmarks/python/torch_step_bench.py --library horovod
 
-The gradients are those of ResNet-50 (161, 25.6 million float32), of AlexNet (16, 61.1 million, most of them in
-three), or 161 small ones. The backward pass is synthetic: for each parameter it computes for a while, in the L1 and
-L2 caches, and writes a new gradient. The candidates alternate in one run: no communication, rueda.torch with
-gradients in each of its places ("auto" is the default), and DDP over Gloo if this PyTorch has it. Horovod gets a
-separate run with its own step without communication, because its thread also works when there is nothing to do.
+The gradients are those of ResNet-50 (161 tensors with 25.6 million float32), those of AlexNet (16 tensors with 61.1
+million, most of them in three tensors), or 161 small tensors. The backward pass is synthetic: for each parameter it
+computes for a while, in the L1 and L2 caches, and writes a new gradient. In one run these candidates take turns: no
+communication, rueda.torch with each value of `gradient_storage` ("auto" is the default), and DDP over Gloo if this
+PyTorch has it. Horovod gets a separate run with its own step without communication, because Horovod's thread works even
+when there is nothing to reduce.
 
-For each candidate the output has the median step of the slower rank, how much longer that is than without
-communication, and the CPU time and context switches of a rank in addition to those without communication. All
-gradients are checked after every step.
+For each candidate the output has the median time of a step on the slower rank, and how much longer this is than a step
+without communication. It also has the additional CPU time and context switches of a rank, compared with steps without
+communication. All gradients are checked after every step.
 """
 
 import argparse
@@ -32,7 +34,7 @@ import torch.distributed as dist
 
 
 def resnet50() -> list[tuple[int, ...]]:
-    """The shapes of the model's parameters, in the order of the layers."""
+    """Returns the shapes of the model's parameters, in the order of the layers."""
     made: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
     inputs = 64
     for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
@@ -54,7 +56,7 @@ def alexnet() -> list[tuple[int, ...]]:
 
 
 def small() -> list[tuple[int, ...]]:
-    """As many tensors as ResNet-50 has, but tiny, so that only their number matters."""
+    """Returns the shapes of tiny tensors, as many as ResNet-50 has, so that only their number matters."""
     return [(8, 8)] * len(resnet50())
 
 
@@ -98,8 +100,8 @@ class Model(torch.nn.Module):
 
 
 def work_of(milliseconds: float, shapes: list[tuple[int, ...]], hvd: Any) -> list[int]:
-    """The number of multiplications that take this long: the same for every layer with weights, and the same on all
-    ranks.
+    """Returns the number of multiplications for each parameter, so that all of them take this long. A parameter with
+    one dimension gets none. The numbers are the same on all ranks.
     """
     multiply(2000)
     begin = time.perf_counter()
@@ -114,7 +116,7 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: The context for the backward passes of a step, except for the last one.
+    #: A function that returns the context for all backward passes of a step except the last one.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
     #: Horovod's zero_grad() takes no arguments.

@@ -12,7 +12,8 @@
 
 namespace rueda::bench {
 
-/// `message` is a send and a receive, there and back, between the ranks 0 and 1, 2 and 3, and so on.
+/// `message` sends a message to the other rank of a pair and receives one back. The pairs are the ranks 0 and 1, 2 and
+/// 3, and so on.
 enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall, message };
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) {
@@ -33,15 +34,15 @@ enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall,
     return "";
 }
 
-/// What one row of the table measures. `bytes` is the size of one rank's input.
+/// What a row of the table measures: an operation with its options. `bytes` is the size of one rank's input.
 struct Case {
     Operation operation = Operation::allreduce;
     DType dtype = DType::float32;
     std::uint64_t bytes = 4;
 
     [[nodiscard]] std::uint64_t count() const { return bytes / size_of(dtype); }
-    /// The number of elements of one rank's output. In a reducescatter and an alltoall every rank has an equal share of
-    /// the input.
+    /// Returns the number of elements of one rank's output. In a reducescatter and an alltoall every rank has an equal
+    /// share of the input.
     [[nodiscard]] std::uint64_t output_count(int size) const {
         const auto ranks = static_cast<std::uint64_t>(size);
         return operation == Operation::allgather       ? count() * ranks
@@ -55,23 +56,24 @@ struct Case {
         return (operation != Operation::reducescatter && operation != Operation::alltoall) ||
                count() % static_cast<std::uint64_t>(size) == 0;
     }
-    /// Whether the result is in other memory than the input.
+    /// Returns whether the result needs other memory than the input.
     [[nodiscard]] bool has_output() const {
         return operation != Operation::allreduce && operation != Operation::broadcast;
     }
 };
 
-/// This process' place in the job.
+/// The rank of this process and the size of the job.
 struct Job {
     int rank = 0;
     int size = 1;
 };
 
-/// For `message`: the other rank of the pair, and whether this rank sends first.
+/// Used by `message`: returns the other rank of the pair, and whether this rank sends first.
 [[nodiscard]] constexpr int partner_of(const Job& job) { return job.rank ^ 1; }
 [[nodiscard]] constexpr bool begins(const Job& job) { return job.rank % 2 == 0; }
 
-/// Something that can run the operation of a case: Rueda in one of its ways, a peer, or a bound of the machine.
+/// A candidate runs the operation of a case. It is Rueda (with one of its memories and calls), a peer, or a bound of
+/// the machine.
 class Candidate {
 public:
     virtual ~Candidate() = default;
@@ -79,25 +81,27 @@ public:
     [[nodiscard]] virtual bool can(const Case& c) const = 0;
     /// Allocates for one case. Collective.
     virtual void begin(const Case& c) = 0;
-    /// The input, which is rewritten before every operation.
+    /// Returns the input, which is rewritten before every operation.
     [[nodiscard]] virtual std::byte* input() = 0;
     /// Runs the operation that is timed.
     virtual void run() = 0;
     [[nodiscard]] virtual const std::byte* output() = 0;
-    /// Whether output() is the operation's result. A bound moves the same bytes but has no result.
+    /// Returns whether output() is the operation's result. A bound moves the same bytes but has no result.
     [[nodiscard]] virtual bool has_result() const { return true; }
     virtual void end() = 0;
 };
 
-/// All candidates of this build. With MPI they include plain MPI and the bounds. Rows are in the order of this list.
+/// Returns all candidates of this build. With MPI they include plain MPI and the bounds. The rows of the table have the
+/// order of this list.
 [[nodiscard]] std::vector<std::unique_ptr<Candidate>> make_candidates(const Job& job);
 
-/// Defined in the file of the MPI candidates, or in its replacement for builds without MPI.
+/// mpi_candidates.cpp defines this. In builds without MPI, without_mpi.cpp defines it.
 void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job);
-/// A barrier that all ranks leave at about the same moment: MPI's if there is one, else Rueda's.
+/// A barrier that all ranks leave at about the same moment. It is MPI's barrier if there is one, otherwise Rueda's.
 void line_up();
 [[nodiscard]] std::string mpi_description();
-/// Call MPI_Init before Rueda starts, and MPI_Finalize after it ends; do nothing without MPI.
+/// begin_mpi() calls MPI_Init; call it before Rueda starts. end_mpi() calls MPI_Finalize; call it after Rueda has
+/// ended. Without MPI both do nothing.
 void begin_mpi(int* argc, char*** argv);
 void end_mpi();
 

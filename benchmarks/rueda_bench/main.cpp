@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Times collectives and messages of Rueda, of plain MPI, and of the bounds of the machine; all alternate in one run.
+// Times collectives and messages of Rueda, of plain MPI, and of the bounds of the machine. All of them take turns in
+// one run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -53,7 +54,7 @@ std::vector<Case> cases_of(const Options& options) {
                                      Operation::reducescatter, Operation::alltoall, Operation::message},
                                     "operation");
                 c.dtype = named(
-                    dtype,  // all dtypes that have a sum, which is what is measured
+                    dtype,  // all dtypes that have a sum, because sums are measured
                     {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
                      DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64},
                     "dtype");
@@ -70,7 +71,7 @@ std::vector<Case> cases_of(const Options& options) {
     return cases;
 }
 
-/// The time of the peer to which the table gives ratios.
+/// Returns the time of the peer; the table shows ratios to this time.
 double peer_median(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
         if (row.candidate == "MPI") {
@@ -109,7 +110,7 @@ nlohmann::json json_of(const Row& row, const Job& job) {
             {"wrong_elements", row.wrong}};
 }
 
-/// The largest value of all ranks, on every rank.
+/// Returns the largest value of all ranks, on every rank.
 double largest(const char* name, double mine) {
     rueda::allreduce(name, std::span(&mine, 1), {.op = rueda::ReduceOp::max});
     return mine;

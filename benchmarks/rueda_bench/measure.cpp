@@ -20,12 +20,12 @@ void write_input(std::byte* input, const Case& c, const Encoding& encoding, int 
     }
 }
 
-/// Element i of the output, by the definition of the operation.
+/// Returns the expected element i of the output, by the definition of the operation.
 int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t iteration) {
     const std::uint64_t part = c.count() / static_cast<std::uint64_t>(job.size);
     const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // the index at which this rank's part begins
     switch (c.operation) {
-        case Operation::alltoall:  // consists of every rank's part for this rank
+        case Operation::alltoall:  // the output consists of the parts that all ranks have for this rank
             return value_at(mine + i % part, static_cast<int>(i / part), iteration);
         case Operation::reducescatter:
             i += mine;
@@ -34,7 +34,7 @@ int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t itera
             return value_at(i, 0, iteration);
         case Operation::allgather:
             return value_at(i % c.count(), static_cast<int>(i / c.count()), iteration);
-        case Operation::message:  // on both ranks, what the first rank of the pair sent
+        case Operation::message:  // both ranks have what the first rank of the pair sent
             return value_at(i, job.rank - job.rank % 2, iteration);
         case Operation::allreduce:
             break;
@@ -103,7 +103,7 @@ double Row::bus_gigabytes_per_second(int size) const {
 std::vector<Row> measure(const Case& c, const std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job,
                          const Plan& plan) {
     constexpr std::uint64_t kWarmUp = 3;
-    constexpr std::uint64_t kRound = 20;  // number of iterations between two looks at the clock
+    constexpr std::uint64_t kRound = 20;  // the number of iterations before the clock is read again
     const Encoding encoding(c.dtype);
     std::vector<Candidate*> able;
     std::vector<Row> rows;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Plain MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the machine.
-#define OMPI_SKIP_MPICXX 1  // the C interface only: the C++ one of Open MPI 4 does not compile without warnings
+// Candidates that use MPI: plain MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the
+// machine.
+#define OMPI_SKIP_MPICXX 1  // no C++ interface: that of Open MPI 4 does not compile without warnings
 #include <mpi.h>
 
 #include <algorithm>
@@ -144,7 +145,7 @@ public:
     SharedBuffers& operator=(const SharedBuffers&) = delete;
 
     [[nodiscard]] std::byte* of(int rank) const { return data_[static_cast<std::size_t>(rank)]; }
-    /// Returns when all ranks have called it. Spins, as a hand-written program on an otherwise idle machine would.
+    /// Returns when all ranks have called it. Spins, as a hand-written program on an idle machine would do.
     void meet() {
         ++round_;
         counters_[static_cast<std::size_t>(job_.rank)]->store(round_, std::memory_order_release);
@@ -156,9 +157,9 @@ public:
             }
         }
     }
-    /// This rank's part of `count` elements.
+    /// Returns this rank's part of `count` elements.
     [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> share(std::uint64_t count) const {
-        constexpr std::uint64_t kUnit = 16;  // number of float32 in a cache line
+        constexpr std::uint64_t kUnit = 16;  // the number of float32 values in a cache line
         const std::uint64_t units = (count + kUnit - 1) / kUnit;
         const auto size = static_cast<std::uint64_t>(job_.size);
         const auto rank = static_cast<std::uint64_t>(job_.rank);
@@ -173,8 +174,8 @@ private:
     std::uint64_t round_ = 0;
 };
 
-/// A hand-written allreduce: wait for all inputs, write the sum of this rank's share into all buffers, wait for all
-/// ranks.
+/// A hand-written allreduce. It waits for all inputs, writes the sum of this rank's share into all buffers, and waits
+/// for all ranks.
 class SharedSum final : public Candidate {
 public:
     explicit SharedSum(const Job& job) : job_(job) {}
@@ -199,7 +200,8 @@ public:
     void end() override { buffers_.reset(); }
 
 private:
-    static constexpr std::uint64_t kBlock = 2048;  // number of float32; the sum of a block stays in the L1 cache
+    static constexpr std::uint64_t kBlock = 2048;  // the number of float32 values of which the sum is computed at a
+                                                   // time; it stays in the L1 cache
 
     void add_block(std::uint64_t begin, std::uint64_t end) {
         float sum[kBlock];
@@ -226,7 +228,8 @@ private:
     std::unique_ptr<SharedBuffers> buffers_;
 };
 
-/// The same for other operations: wait for all inputs, copy (or add) this rank's part of them, wait for all ranks.
+/// The hand-written form of other operations. It waits for all inputs, copies (or adds) this rank's part of them, and
+/// waits for all ranks.
 class SharedCopy final : public Candidate {
 public:
     explicit SharedCopy(const Job& job) : job_(job) {}
@@ -286,9 +289,9 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// A bound that no allreduce in shared memory can beat by much: after every rank wrote its buffer, rank p scales its
-/// share of all buffers in place. Each rank reads S and writes S bytes (S × ranks / ranks), most of them last written
-/// by another core.
+/// A bound that no allreduce in shared memory can beat by much. After every rank has written its buffer, rank p scales
+/// its share of all buffers in place. So each rank reads S bytes and writes S bytes (S × ranks / ranks), and another
+/// core wrote most of them last.
 class CrossingBound final : public Candidate {
 public:
     explicit CrossingBound(const Job& job) : job_(job) {}
@@ -322,8 +325,8 @@ private:
     std::unique_ptr<SharedBuffers> buffers_;
 };
 
-/// Whether an MPI launcher started this process. Only then does an MPI initialised here cover the whole job, and not
-/// just one process.
+/// Returns whether an MPI launcher started this process. Otherwise an MPI that is initialised here would consist of
+/// this process only, and not of the whole job.
 bool launched_by_mpi() {
     return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
            std::getenv("PMIX_RANK") != nullptr;

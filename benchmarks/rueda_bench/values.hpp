@@ -12,16 +12,16 @@
 
 namespace rueda::bench {
 
-/// Values are small whole numbers. Every dtype holds them, and their sums over up to 40 ranks, exactly. So every result
-/// can be compared with the expected one bit by bit.
+/// The values are small whole numbers. Every dtype can represent them and their sums over up to 40 ranks exactly. So
+/// every result can be compared bit by bit with the expected result.
 inline constexpr int kModulus = 7;
 
-/// What rank `rank` contributes at element `i` of iteration `iteration`.
+/// Returns the value that rank `rank` contributes at element `i` in iteration `iteration`.
 [[nodiscard]] inline int value_at(std::uint64_t i, int rank, std::uint64_t iteration) {
     return static_cast<int>((i + static_cast<std::uint64_t>(rank) + iteration) % kModulus);
 }
 
-/// The bytes of a small whole number (0 … 255) in a dtype.
+/// Returns the bytes of a small whole number (0 … 255) in a dtype.
 class Encoding {
 public:
     explicit Encoding(DType dtype) : bytes_(size_of(dtype)) {
@@ -66,8 +66,8 @@ private:
                 return put(to,
                            static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
             case DType::float16: {
-                // The exponent and the leading 10 bits of the fraction are those of the float32, for whole numbers
-                // below 2048.
+                // For whole numbers below 2048, the exponent and the first 10 bits of the fraction are the same as in
+                // float32.
                 const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
                 const std::uint32_t half = value == 0 ? 0 : ((bits >> 13) - ((127U - 15U) << 10));
                 return put(to, static_cast<std::uint16_t>(half));

@@ -42,17 +42,17 @@ Size size_of(const TreeMessage& message) {
     return size;
 }
 
-/// A message that has arrived, or that is in transit.
+/// A message that has arrived or is in transit.
 struct Delivery {
     std::uint32_t from = 0;
     TreeMessage message;
     Size size;
 };
 
-/// A neighbour that a leader sends to.
+/// A neighbour to which a leader sends messages.
 struct Neighbour {
     std::uint32_t host = 0;
-    Nanoseconds left = 0;  ///< when the last message to it was sent completely
+    Nanoseconds left = 0;  ///< the time when the last message to this neighbour was sent completely
 };
 
 /// A leader with one CPU and one outgoing link.
@@ -61,13 +61,14 @@ struct Leader {
     std::vector<Neighbour> neighbours;
     std::vector<Delivery> inbox;
     Nanoseconds free_at = 0;  ///< when its CPU is free
-    /// when it looks for messages: after the work that was in progress when something arrived
+    /// the time when the leader looks for messages: if a message arrives during other work, the leader finishes this
+    /// work first
     Nanoseconds looks_at = 0;
-    Nanoseconds way_out_at = 0;  ///< when its outgoing link is free
+    Nanoseconds way_out_at = 0;  ///< the time when its outgoing link is free
     Nanoseconds busy = 0;        ///< CPU time in this step
-    std::uint64_t messages = 0;  ///< sent or received in this step
+    std::uint64_t messages = 0;  ///< the messages that the leader sent or received in this step
     std::size_t next_arrival = 0;
-    std::uint32_t got = 0;  ///< number of calls that it got in this step
+    std::uint32_t got = 0;  ///< the number of tensors that were called on this host in this step
 };
 
 /// An event at a host: a message arrives, or the leader looks for messages.
@@ -76,8 +77,8 @@ struct Event {
     std::uint64_t order = 0;
     std::uint32_t host = 0;
 };
-/// std::priority_queue returns the largest element. Events at the same time are handled in the order in which they were
-/// created.
+/// Orders events for std::priority_queue, which returns the largest element first. Events at the same time are handled
+/// in the order in which they were created.
 struct Later {
     bool operator()(const Event& a, const Event& b) const { return a.at != b.at ? a.at > b.at : a.order > b.order; }
 };
@@ -108,7 +109,7 @@ public:
         }
     }
 
-    /// A step begins when everything of the previous step has ended.
+    /// A step begins when all work of the previous step has ended.
     StepResult step(const Arrivals& arrivals) {
         arrivals_ = &arrivals;
         result_ = {};
@@ -162,7 +163,7 @@ private:
         work(host);
     }
 
-    /// A leader processes everything that has arrived, and then sends what there is to send.
+    /// A leader processes all messages that have arrived, and then sends its own messages.
     void work(std::uint32_t host) {
         Leader& leader = leaders_[host];
         Nanoseconds cost = take_arrivals(host) + take_messages(leader);
@@ -170,7 +171,7 @@ private:
             cost += costs_.item;
             note(host, *decision, now_ + cost);
             if (host == 0 && decision->ends_batch) {
-                // counts as executed at once, because only the negotiation is simulated
+                // the batch counts as executed immediately, because only the negotiation is simulated
                 leader.node->executed(++batches_);
             }
         }
@@ -213,7 +214,7 @@ private:
         const auto last = first + static_cast<std::int32_t>(job_.ranks_per_host) - 1;
         return {{0, name_of(tensor), std::nullopt}, {{metadata, {{first, last}}}}, {}};
     }
-    /// A name as long as typical names of parameters.
+    /// Returns a name that is as long as typical names of parameters.
     static std::string name_of(std::uint32_t tensor) {
         return "allreduce.encoder.layer." + std::to_string(tensor) + ".attention.weight";
     }
@@ -306,7 +307,8 @@ private:
     std::vector<Leader> leaders_;
     std::priority_queue<Event, std::vector<Event>, Later> events_;
     std::uint64_t events_made_ = 0;
-    std::unordered_map<std::uint64_t, Delivery> under_way_;  ///< by the order of the event at which the message arrives
+    std::unordered_map<std::uint64_t, Delivery> under_way_;  ///< the key is the order number of the event at which the
+                                                             ///< message arrives
     Nanoseconds now_ = 0;
     Nanoseconds start_ = 0;  ///< when the step began
     std::uint64_t batches_ = 0;
@@ -315,7 +317,7 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> tensor_of_id_;
     std::unordered_map<std::string, std::uint32_t> tensor_of_name_;
     const Arrivals* arrivals_ = nullptr;
-    std::vector<std::uint32_t> order_;  ///< the tensors in the order in which the first host got them
+    std::vector<std::uint32_t> order_;  ///< the tensors in the order in which the first host got their calls
     std::vector<Nanoseconds> known_everywhere_;
     StepResult result_;
 };

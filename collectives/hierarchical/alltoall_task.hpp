@@ -14,9 +14,9 @@
 
 namespace rueda::collectives {
 
-/// Alltoall: every rank has a part for every other rank, and both know its size. A rank copies its own part. The other
-/// parts go through the cells (same host) or over the transport (other hosts), both at the same time. A batch has one
-/// segment.
+/// Alltoall: every rank has a part for every other rank, and both ranks know the size of the part. A rank copies the
+/// part for itself. Parts for ranks of the same host go through the cells, parts for other hosts over the transport,
+/// both at the same time. A batch has one segment.
 class AlltoallTask final : public Task {
 public:
     explicit AlltoallTask(HierarchicalSet& set) : set_(set), local_(set), remote_(set) {}

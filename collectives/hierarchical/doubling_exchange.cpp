@@ -17,11 +17,11 @@ DoublingExchange::DoublingExchange(Messages& messages, const std::vector<std::ui
 
 void DoublingExchange::prepare() {
     current_ = partials();
-    rooms_ = 1;  // the first room holds the partials
+    rooms_ = 1;  // the first buffer holds the partials
     rooms_of_phase_.assign(phases(), nullptr);
 }
 
-/// Every step has rooms of its own, so that data being sent or received is never overwritten.
+/// Every step has its own buffers, so that data being sent or received is never overwritten.
 std::byte* DoublingExchange::take_room() {
     RUEDA_ASSERT(rooms_ < NetworkChunks::doubling_rooms(hosts()));
     return memory() + rooms_++ * share().bytes();

@@ -8,14 +8,14 @@
 
 namespace rueda::collectives {
 
-/// Recursive doubling, for small tensors: ⌈log₂ h⌉ steps of S bytes for h hosts, and two more steps if h is not a power
-/// of two.
+/// Recursive doubling, for small tensors: ⌈log₂ h⌉ steps of S bytes for h hosts, and two additional steps if h is not a
+/// power of two.
 ///
-/// The hosts are combined in a balanced tree, lower ones to the left. Let p be the largest power of two that is not
-/// above h, and r = h − p. Among the first 2r hosts, each odd one sends its partials to the host below it (phase 0),
-/// and receives the result from there in the last phase. The remaining p hosts are numbered 0 to p − 1 in their order.
-/// In step k, two hosts whose numbers differ in bit k exchange what they have combined so far. Every combination rounds
-/// to the dtype, and both hosts of a pair compute the same bits.
+/// The hosts' partials are combined in a balanced tree, with lower hosts on the left. Let p be the largest power of two
+/// that is not above h, and r = h − p. Among the first 2r hosts, each odd one sends its partials to the host below it
+/// (phase 0), and receives the result from the same host in the last phase. The p hosts that did not send in phase 0
+/// are numbered 0 to p − 1 in their order. In step k, two hosts whose numbers differ in bit k exchange what they have
+/// combined so far. Every combination rounds to the dtype, and both hosts of a pair compute the same bits.
 class DoublingExchange final : public NetworkAllreduce {
 public:
     DoublingExchange(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host);
@@ -41,8 +41,8 @@ private:
 
     std::uint32_t steps_ = 0;
     std::uint32_t folded_ = 0;      // r in the class comment
-    std::uint32_t rooms_ = 0;       // rooms of the memory that are in use
-    std::byte* current_ = nullptr;  // what this host has combined so far
+    std::uint32_t rooms_ = 0;       // the number of buffers that are in use
+    std::byte* current_ = nullptr;  // the partials that this host has combined so far
     std::vector<std::byte*> rooms_of_phase_;
 };
 

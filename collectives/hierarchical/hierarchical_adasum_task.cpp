@@ -8,8 +8,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// How much of one host's partial is measured and combined at one time. On a host with one rank it is also how much is
-/// delivered at one time.
+/// How many bytes of one host's partial are measured and combined at one time. On a host with one rank, as many bytes
+/// are delivered at one time.
 constexpr std::uint64_t kPieceBytes = 32 * 1024;
 
 constexpr std::uint64_t up_to_lines(std::uint64_t bytes) {
@@ -26,8 +26,8 @@ HierarchicalAdasumTask::HierarchicalAdasumTask(HierarchicalSet& set)
       maps_(set.hosts.lanes()),
       piece_bytes_(set.members > 1 ? set.arena->plan().cell_bytes : kPieceBytes) {}
 
-/// Before the first pieces of a batch, the cells held data of another batch, so those pieces wait until the run may
-/// begin.
+/// Before the first pieces of a batch are written, the cells hold data of another batch. So the first pieces wait until
+/// the run may begin.
 bool HierarchicalAdasumTask::may_write(std::uint64_t number) const {
     return number < set_.arena->plan().cells_per_rank ? set_.run_may_begin()
                                                       : set_.exchanged_cell_is_free(set_.chunks + number);
@@ -52,7 +52,7 @@ void HierarchicalAdasumTask::begin(const Batch& batch) {
     phase_ = Phase::partials;
 }
 
-/// Lays the parts out in the same way as AdasumPasses::cut().
+/// Places the parts in the same way as AdasumPasses::cut().
 void HierarchicalAdasumTask::find_parts() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint32_t parts = hosts * set_.hosts.lanes();
@@ -68,8 +68,8 @@ void HierarchicalAdasumTask::find_parts() {
     }
 }
 
-/// Allocates room for this lane's part of the tensors. For the part of it that this host combines, there is also room
-/// for the partials of the other hosts. Then follow the dot products of all hosts.
+/// Allocates memory: for this lane's part of the tensors, for the other hosts' partials of the range that this host
+/// combines, and for the dot products of all hosts.
 void HierarchicalAdasumTask::make_room() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint64_t own = own_part().bytes();
@@ -194,7 +194,7 @@ void HierarchicalAdasumTask::spread() {
 }
 
 /// Calls f(part, offset in the tensor, bytes, offset in this lane's part) for the next piece of this host's part.
-/// Returns false if there is none.
+/// Returns false if there is no further piece.
 template <class F>
 bool HierarchicalAdasumTask::next_of_own(F&& f) {
     const Range own = own_part();
@@ -255,7 +255,7 @@ void HierarchicalAdasumTask::add_numbers() {
     }
 }
 
-/// The weights contain no factors, because the factors were already applied to the partials.
+/// The weights do not include prescale and postscale, because the factors were already applied to the partials.
 void HierarchicalAdasumTask::find_weights() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::size_t pairs = ops::pairs_of(hosts);
@@ -266,7 +266,7 @@ void HierarchicalAdasumTask::find_weights() {
     }
 }
 
-/// Writes the result over this host's partial, which has been sent already.
+/// Writes the result over this host's partial, which was sent before.
 bool HierarchicalAdasumTask::combine() {
     const std::uint32_t hosts = set_.hosts.count();
     return next_of_own([&](const PartMap::Part& part, std::uint64_t, std::uint64_t bytes, std::uint64_t at) {
@@ -335,7 +335,7 @@ bool HierarchicalAdasumTask::take_piece() {
     return true;
 }
 
-/// Writes results to this rank's outputs. `piece` holds the results for the bytes `range` of the part of `lane`.
+/// Writes results to this rank's outputs. `piece` holds the results for the range `range` of the part of `lane`.
 void HierarchicalAdasumTask::write_results(std::uint32_t lane, const std::byte* piece, Range range) {
     maps_[lane].for_each_piece(
         range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {

@@ -17,12 +17,12 @@
 namespace rueda::collectives {
 
 /// An allreduce by adasum over several hosts. First the ranks of each host combine their tensors (AdasumPasses), and
-/// the result is rounded to the dtype. Then the hosts combine these *partials*, each tensor by itself. Every lane has a
-/// part of each tensor, and within that part every host has a part again. Let h be the number of hosts.
+/// the result is rounded to the dtype. Then the hosts combine these *partials*, each tensor by itself. Each tensor is
+/// divided between the lanes, and the part of a lane is divided between the hosts. Let h be the number of hosts.
 ///
 ///     phase     by       what it does
-///     partials  lane     its part of the host's result → its own memory
-///     spread    lane     receives, from all hosts, their partials of its host's part → its own memory
+///     partials  lane     copies its part of the host's result to its own memory
+///     spread    lane     receives the partials of its host's part from all hosts, into its own memory
 ///     measure   lane     computes the dot products of these h partials
 ///     tell      lane     sends the dot products to the same lane of all hosts, which adds them in the hosts' order
 ///     sum       host     adds the dot products of all lanes, in the order of the lanes (NumbersSum)
@@ -30,10 +30,10 @@ namespace rueda::collectives {
 ///     collect   lane     receives the other hosts' parts of the result
 ///     deliver   host     copies the result through the cells to all outputs
 ///
-/// The phases run one after the other, so the network is idle while a host computes. Between hosts a lane sends and
-/// receives 2 (h−1)/h of its part, as recursive vector halving and doubling would, but in two steps instead of 2 log₂
-/// h. It also sends h (h+1)/2 numbers for each tensor. With l lanes, a part of S bytes is S/l bytes long. Each lane
-/// keeps memory for twice its part and reuses it for the next batch.
+/// The phases run one after the other, so the network is idle while a host computes. Between hosts, a lane sends and
+/// receives 2 (h−1)/h of its part. Recursive vector halving and doubling would move as many bytes, but in 2 log₂ h
+/// steps instead of two. A lane also sends h (h+1)/2 numbers for each tensor. With l lanes, a lane's part of a tensor
+/// of S bytes has S/l bytes. Each lane keeps memory for twice its part and reuses it for the next batch.
 ///
 /// Threads: the thread that drives progress.
 class HierarchicalAdasumTask final : public Task {
@@ -51,7 +51,7 @@ private:
     [[nodiscard]] std::uint32_t host_after(std::uint32_t distance) const {
         return (set_.hosts.my_host() + distance) % set_.hosts.count();
     }
-    /// The bytes of `host`'s part within this lane's part, as offsets in this lane's memory.
+    /// The range of `host`'s part within this lane's part, as offsets in this lane's memory.
     [[nodiscard]] Range part_of(std::uint32_t host) const { return {host_begins_[host], host_begins_[host + 1]}; }
     [[nodiscard]] Range own_part() const { return part_of(set_.hosts.my_host()); }
     [[nodiscard]] const PartMap& own_map() const { return maps_[set_.rank]; }
@@ -85,14 +85,15 @@ private:
 
     Batch batch_;
     Phase phase_ = Phase::partials;
-    std::vector<std::uint64_t> host_begins_;  // offsets in this lane's part; one entry more than there are hosts
+    std::vector<std::uint64_t> host_begins_;  // by host: the beginning of its part, as an offset in this lane's part;
+                                              // one entry more than there are hosts
     std::byte* memory_ = nullptr;
     std::uint64_t memory_bytes_ = 0;
-    std::vector<std::byte*> received_;  // by host: its partial of this host's part
+    std::vector<std::byte*> received_;  // by host: that host's partial of this host's part
     std::vector<std::byte*> numbers_;   // by host
-    std::uint64_t position_ = 0;        // an offset in this host's part
+    std::uint64_t position_ = 0;        // how far the current phase has come, as an offset in this host's part
     ops::DotProducts products_;
-    std::vector<double> dots_;     // by segment, then by pair of hosts
+    std::vector<double> dots_;     // dot products by segment, then by pair of hosts
     std::vector<double> weights_;  // by segment, then by host
     std::vector<const std::byte*> sources_;
     std::uint64_t piece_bytes_ = 0;

@@ -12,15 +12,15 @@
 namespace rueda::collectives {
 namespace {
 
-/// The place size on a host with one rank, which needs no cells.
+/// The size of a place on a host with one rank. Such a host needs no cells.
 constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 
-/// The largest number of places for staging. With two places, staging and combining overlap. With four, a rank that is
-/// late for a moment does not delay the others.
+/// The largest number of places for staging. With two places, staging and combining overlap. With four places, a rank
+/// that is late for a moment does not delay the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// The largest staged element: two words. A compressed double takes four times as many bytes staged as on the network,
-/// so a place is at least four times this long.
+/// The largest staged element has two words. A compressed double takes four times as many bytes when it is staged as on
+/// the network, so a place is at least four times this long.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
@@ -43,14 +43,14 @@ void HierarchicalAllreduceTask::plan_cells() {
         staging_places_ /= 2;
     }
     const std::uint64_t bytes = half / staging_places_ / lanes;
-    // A cell has room for an element of every member (core/setup/arena_setup.cpp).
+    // A cell is large enough for one element of every member (core/setup/arena_setup.cpp).
     RUEDA_ASSERT(bytes >= kLeastPlace);
     place_bytes_ = bytes / base::kCacheLine * base::kCacheLine;
     delivery_places_ = half / place_bytes_;
 }
 
-/// Chooses how many bytes of a lane cross between hosts at one time. A place must have room for all of them in their
-/// staged form, which may be longer.
+/// Chooses how many bytes of a lane cross between hosts at one time. A place must hold all these bytes in their staged
+/// form, which may be longer.
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -128,15 +128,15 @@ const std::byte* HierarchicalAllreduceTask::resident_input(std::uint32_t segment
     return reductions_[segment].in_words ? nullptr : location(segment, member).input;
 }
 
-/// In a reduce only the root wants the result. A rank that has joined has no memory for it.
+/// In a reduce, only the root gets the result. A rank that has joined has no memory for a result.
 bool HierarchicalAllreduceTask::wants_result(std::uint32_t segment, std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[segment].root;
     return !location(segment, member).absent &&
            (batch_.operation != Operation::reduce || (set_.hosts.is_here(root) && set_.hosts.local_of(root) == member));
 }
 
-/// Each rank itself fetches its rows of a reducescatter, and the root itself fetches the result of a reduce. Only the
-/// result of an allreduce is written directly to other ranks' outputs.
+/// In a reducescatter each rank copies its own rows, and in a reduce the root copies the result. Only the result of an
+/// allreduce is written directly to the outputs of other ranks.
 bool HierarchicalAllreduceTask::writes_directly(std::uint32_t segment, std::uint32_t member) const {
     return batch_.operation == Operation::allreduce && !reductions_[segment].in_words &&
            location(segment, member).output != nullptr;
@@ -171,7 +171,7 @@ bool HierarchicalAllreduceTask::end() {
     return true;
 }
 
-/// Does one action. The actions are tried in order: first those for which other ranks wait most.
+/// Does one action. The actions are tried in a fixed order: first those that most delay other ranks.
 bool HierarchicalAllreduceTask::act() {
     if (is_lane() && pipeline_.step()) {
         return true;
@@ -220,7 +220,7 @@ void HierarchicalAllreduceTask::stage() {
     for (std::uint32_t lane = 0; lane < staging_.chunk.lanes; ++lane) {
         const Range range = part(staging_, lane);
         if (lane == set_.rank || range.bytes() == 0) {
-            continue;  // a lane reads its own input directly
+            continue;  // not staged: a lane reads its own input directly
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)
@@ -387,7 +387,7 @@ void HierarchicalAllreduceTask::fetch() {
     }
 }
 
-/// The range of a segment's result for which this rank's output has room.
+/// The range of a segment's result that this rank's output has space for.
 Range HierarchicalAllreduceTask::kept(std::uint32_t segment) const {
     const std::uint64_t row = batch_.segments[segment].count * reductions_[segment].carried_bytes;
     if (batch_.operation != Operation::reducescatter) {
@@ -408,7 +408,7 @@ void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_
     write_to(batch_.segments[segment].output, segment, begin - keep.begin, result + (begin - offset), end - begin);
 }
 
-/// Writes to `output`. `offset` is an offset in the output, counted in the bytes of the form in which results are
+/// Writes to `output`. `offset` is the position in the output, counted in bytes of the form in which results are
 /// carried.
 void HierarchicalAllreduceTask::write_to(std::byte* output, std::uint32_t segment, std::uint64_t offset,
                                          const std::byte* result, std::uint64_t bytes) const {

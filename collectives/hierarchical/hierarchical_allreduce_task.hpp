@@ -18,23 +18,23 @@ namespace rueda::collectives {
 /// An allreduce of all segments of a batch. It also runs reduce, in which only the root keeps the result, and
 /// reducescatter, in which a rank keeps only its rows.
 ///
-/// A chunk (NetworkChunks) goes through a host in *pieces*. A piece is as many bytes of each lane's share as the cells
-/// have room for. The phases of one piece:
+/// A chunk (NetworkChunks) goes through a host in *pieces*. A piece consists of as many bytes of each lane's share as
+/// fit into the cells. One piece has these phases:
 ///
 ///     stage    every rank   copies its input for the other lanes   → first half of its own cells
 ///     combine  every lane   combines its part of all ranks' inputs → its LanePipeline       (in rank order)
 ///     deliver  every lane   copies its part of the result          → its own output, and second half of its own cells
 ///     fetch    every rank   copies the other lanes' parts          → its output
 ///
-/// The network works between combine and deliver. The two halves of the cells are used independently of each other. So
-/// every phase of a piece waits only for earlier pieces, and no circular wait can arise. Tensors in the arena are not
-/// staged: lanes read them there, and write results there. On a host with one rank nothing goes through cells. A
-/// compressed tensor is staged and combined uncompressed. Its result lies in the cells compressed, as it crossed the
-/// network. All ranges and offsets count the bytes that cross the network.
+/// Between combine and deliver, the piece crosses the network. The two halves of the cells are used independently of
+/// each other. So every phase of a piece waits only for earlier pieces, and no circular wait can arise. Tensors in the
+/// arena are not staged: lanes read them there, and write results there. On a host with one rank, nothing goes through
+/// cells. A tensor that will be compressed is staged and combined uncompressed, but its result stays compressed in the
+/// cells, as it crossed the network. All ranges and offsets count bytes that cross the network.
 ///
-/// A rank that has joined (Location::absent) stages and fetches nothing. As a lane it combines the others' inputs. If
-/// all ranks of its host have joined, it sends neutral elements. Cost per rank for S bytes, with m ranks and l lanes on
-/// the host: it copies S bytes out, combines S × m/l bytes, and copies S bytes in.
+/// A rank that has joined (Location::absent) stages and fetches nothing. If it is a lane, it combines the inputs of the
+/// other ranks. If all ranks of its host have joined, it sends neutral elements. Cost per rank for S bytes, with m
+/// ranks and l lanes on the host: it copies S bytes out, combines S × m/l bytes, and copies S bytes in.
 class HierarchicalAllreduceTask final : public Task {
 public:
     explicit HierarchicalAllreduceTask(HierarchicalSet& set);
@@ -58,7 +58,7 @@ private:
     void advance(Cursor& cursor) const;
     [[nodiscard]] bool is_at_end(const Cursor& cursor) const { return cursor.chunk_index == chunk_count_; }
     [[nodiscard]] Range part(const Cursor& cursor, std::uint32_t lane) const;
-    /// The number of the cursor's piece, counted over all batches.
+    /// The number of the piece at `cursor`, counted over all batches.
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
     [[nodiscard]] bool is_lane() const { return set_.rank < set_.hosts.lanes(); }
 
@@ -80,7 +80,8 @@ private:
     [[nodiscard]] ops::Reduction reduction(std::uint32_t segment) const {
         return batch_.segments[segment].reduction(set_.hosts.size());
     }
-    /// Here and below, offsets and bytes count what crosses the network. Returns null if the input is not in the arena.
+    /// In this and the following functions, offsets and bytes count what crosses the network. Returns null if the input
+    /// is not in the arena.
     [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
@@ -104,12 +105,13 @@ private:
     std::vector<std::byte> own_words_;  // a piece of this rank's input, as words
     std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
-    std::uint64_t place_bytes_ = 0;  // the length of a place: room for one piece of one lane
-    std::uint64_t piece_bytes_ = 0;  // bytes of one lane that cross at one time, in this batch
-    // the largest ratio of staged bytes to the bytes that cross between hosts, in this batch
+    std::uint64_t place_bytes_ = 0;  // the length of a place, which holds one piece of one lane
+    std::uint64_t piece_bytes_ = 0;  // how many bytes of one lane cross between hosts at one time, in this batch
+    // the largest ratio, in this batch, of an element's staged bytes to its bytes between hosts
     std::uint64_t staged_ratio_ = 1;
-    std::uint64_t staging_places_ = 0;  // places in the first half of a rank's cells; each holds a piece for every lane
-    std::uint64_t delivery_places_ = 0;  // places in the second half of a lane's cells
+    std::uint64_t staging_places_ = 0;   // the number of places in the first half of a rank's cells; each place holds a
+                                         // piece for every lane
+    std::uint64_t delivery_places_ = 0;  // the number of places in the second half of a lane's cells
 
     Cursor staging_;
     Cursor combining_;

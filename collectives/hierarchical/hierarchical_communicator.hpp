@@ -14,9 +14,9 @@
 
 namespace rueda::collectives {
 
-/// Collectives over the ranks of several hosts. Within a host they use its arena, between hosts the transport, in lanes
-/// (docs/design/0002-several-hosts.md). If the transport fails, a task makes no more progress: failed() gives the
-/// reason, and the job has to end.
+/// Collectives over the ranks of several hosts. Within a host they use the host's arena. Between hosts, each lane uses
+/// the transport (docs/design/0002-several-hosts.md). If the transport fails, a task makes no more progress: failed()
+/// gives the reason, and the job has to end.
 ///
 /// Threads: as Communicator says.
 class HierarchicalCommunicator final : public Communicator {

@@ -6,10 +6,9 @@
 
 namespace rueda::collectives {
 
-/// How tensors cross between hosts. The options are the same on all ranks.
+/// Options for how tensors cross between hosts. The options are the same on all ranks.
 struct HierarchicalOptions {
     std::uint64_t small_bytes = 64 * 1024;  ///< tensors up to this size are combined by recursive doubling
-    bool ring = false;  ///< larger tensors go around a ring instead of by reduce-scatter + allgather
     std::uint64_t network_chunk_bytes = 0;  ///< how much crosses at one time; 0: Rueda chooses
 };
 

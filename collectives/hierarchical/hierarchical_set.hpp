@@ -12,12 +12,13 @@
 
 namespace rueda::collectives {
 
-/// What the tasks of a process set on several hosts share: the state that tasks of one host share, the hosts of all
-/// ranks, and the messages.
+/// The state that the tasks of a process set on several hosts share: the state that tasks of one host share, the hosts
+/// of all ranks, and the messages.
 ///
-/// A rank's cells are one piece of memory, which each kind of task lays out in its own way. When the kind changes, the
-/// next batch therefore writes to its cells only after every rank of the host has ended all earlier batches. Within a
-/// run of batches of one kind, the counters of pieces tell which part of the cells is free.
+/// A rank's cells are one piece of memory, and each kind of task divides this memory in its own way. So when the kind
+/// changes, the next batch writes to its cells only after every rank of the host has ended all earlier batches.
+/// Consecutive batches of one kind form a run. Within a run, the counters of pieces show which part of the cells is
+/// free.
 ///
 /// Threads: the thread that drives progress.
 struct HierarchicalSet : HostSet {
@@ -30,14 +31,14 @@ struct HierarchicalSet : HostSet {
     Hosts hosts;
     Messages messages;
     HierarchicalOptions options;
-    std::uint64_t batches = 0;  ///< batches that this rank has ended
+    std::uint64_t batches = 0;  ///< how many batches this rank has ended
     /// How many pieces went through the cells before this run of batches began; the same on all ranks of the host.
     std::uint64_t run_begin = 0;
     std::uint64_t batches_before_run = 0;
     CellUse use = CellUse::none;
 
-    /// Begins a batch. `chunks` counts the pieces of all earlier batches. For pairs and for adasum, every batch is a
-    /// run of its own.
+    /// Begins a batch. `chunks` counts the pieces of all earlier batches. A batch by pairs or of adasum always begins a
+    /// new run.
     void begin_batch(CellUse next) {
         if (use != next || next == CellUse::by_pairs || next == CellUse::adasum) {
             use = next;
@@ -45,21 +46,21 @@ struct HierarchicalSet : HostSet {
             batches_before_run = batches;
         }
     }
-    /// Whether this run may write to the cells. Partner: end_batch() on the other ranks.
+    /// Whether this run may write to the cells. Pairs with end_batch() on the other ranks.
     [[nodiscard]] bool run_may_begin() const { return all_reached(&Progress::ended, batches_before_run); }
-    /// Ends a batch of which `pieces` pieces went through the cells.
+    /// Ends a batch. `pieces` is the number of its pieces that went through the cells.
     void end_batch(std::uint64_t pieces) {
         chunks += pieces;
         ++batches;
         publish(mine().ended, batches);
     }
-    /// The work of one step, in bytes. It is about a chunk of one host, so that the engine often checks for an abort
-    /// and for other waiting tasks.
+    /// The amount of work in one step, in bytes. It is about as large as a chunk within one host, so that the engine
+    /// often checks for an abort and for other waiting tasks.
     static constexpr std::uint64_t kStepBytes = 64 * 1024;
     /// Runs one step of a task. It calls act(), which adds the bytes that it moves to `work` and returns whether it
-    /// found anything to do. When `work` reaches a step's work, or nothing is left to do, the function asks whether the
-    /// task has ended. Each action counts as at least one cache line of work, so a step ends even if its actions move
-    /// no bytes.
+    /// found anything to do. It repeats this until `work` reaches kStepBytes or act() finds nothing to do, and then
+    /// asks whether the task has ended. Each action counts as at least one cache line of work, so a step ends even if
+    /// its actions move no bytes.
     template <class Act, class Ended>
     [[nodiscard]] StepResult step(std::uint64_t& work, Act&& act, Ended&& ended) {
         work = 0;
@@ -79,7 +80,7 @@ struct HierarchicalSet : HostSet {
         }
         return messages.under_way() ? StepResult::polling : StepResult::waiting;
     }
-    /// A rank's cells are one contiguous piece of memory.
+    /// The cells of a rank, as one contiguous piece of memory.
     [[nodiscard]] std::byte* cells_of(std::uint32_t member) const { return arena->cell(member, 0); }
     [[nodiscard]] std::uint64_t bytes_of_cells() const {
         return arena->plan().cell_bytes * arena->plan().cells_per_rank;

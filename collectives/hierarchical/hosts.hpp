@@ -10,9 +10,9 @@
 
 namespace rueda::collectives {
 
-/// Which ranks run on which host, and which of them are lanes. The lanes of a host are its first ranks; every host has
-/// as many lanes as the smallest host has ranks. Everything except the calling rank's own position is the same on all
-/// ranks. Threads: a value.
+/// Says which ranks run on which host, and which of them are lanes. The lanes of a host are its first ranks; every host
+/// has as many lanes as the smallest host has ranks. Everything except the calling rank's own position is the same on
+/// all ranks. Threads: a value.
 class Hosts {
 public:
     explicit Hosts(const LocalGroup& group);
@@ -23,7 +23,7 @@ public:
     [[nodiscard]] std::uint32_t my_host() const { return my_host_; }
     [[nodiscard]] std::uint32_t my_rank() const { return my_rank_; }
 
-    /// In ascending order: local rank l is the l-th of them.
+    /// The ranks of a host in ascending order: element l is the rank with local rank l.
     [[nodiscard]] std::span<const std::uint32_t> ranks_of(std::uint32_t host) const { return ranks_[host]; }
     [[nodiscard]] std::uint32_t host_of(std::uint32_t rank) const { return host_of_[rank]; }
     [[nodiscard]] std::uint32_t local_of(std::uint32_t rank) const { return local_of_[rank]; }

@@ -6,7 +6,6 @@
 
 #include "collectives/hierarchical/doubling_exchange.hpp"
 #include "collectives/hierarchical/reduce_scatter_exchange.hpp"
-#include "collectives/hierarchical/ring_exchange.hpp"
 
 namespace rueda::collectives {
 
@@ -23,7 +22,7 @@ void LanePipeline::begin(std::span<const PartialReduction> reductions) {
     reductions_ = reductions;
     count_ = chunks_.count();
     next_start_ = opened_ = ready_ = delivered_ = 0;
-    // Everything of the previous batch has been sent, so its slots can count as unused.
+    // All messages of the previous batch were sent, so all slots count as unused.
     for (Slot& slot : slots_) {
         slot.algorithm = nullptr;
     }
@@ -39,9 +38,6 @@ NetworkAllreduce& LanePipeline::algorithm(Slot& slot, NetworkWay way) {
                 break;
             case NetworkWay::reduce_scatter:
                 algorithm = std::make_unique<ReduceScatterExchange>(set_.messages, peers_, host);
-                break;
-            case NetworkWay::ring:
-                algorithm = std::make_unique<RingExchange>(set_.messages, peers_, host);
                 break;
         }
     }
@@ -68,7 +64,7 @@ bool LanePipeline::open_next() {
     ++opened_;
     ++next_start_;
     if (opened_ >= kSlots) {
-        const Slot& oldest = slot(opened_);  // the next chunk takes this slot's place
+        const Slot& oldest = slot(opened_);  // the next chunk uses this slot again
         next_start_ = std::max(next_start_, oldest.start + kPhaseDistance * (oldest.algorithm->phases() - 1) + 1);
     }
     return true;
@@ -81,7 +77,7 @@ std::optional<std::uint64_t> LanePipeline::next_in_order(std::uint32_t Slot::*st
         const Slot& candidate = slot(chunk);
         const std::uint32_t phase = candidate.*started;
         const std::uint64_t key = candidate.start + kPhaseDistance * phase;
-        // Chunks that are open have lower keys than chunks that are not.
+        // The keys of open chunks are lower than those of chunks that are not open yet.
         if (phase < candidate.algorithm->phases() && (key < first_key || (!first && key == first_key))) {
             first = chunk;
             first_key = key;

@@ -15,15 +15,16 @@
 
 namespace rueda::collectives {
 
-/// A lane's chunks that cross between hosts. Several chunks are in progress at a time, so that the link stays busy
+/// Carries the chunks of one lane between hosts. Several chunks are in progress at a time, so that the link stays busy
 /// while another chunk is combined or copied.
 ///
 /// **The order of messages.** Messages between two ranks are matched only by their order, so all hosts must start their
-/// sends in the same order, and also their receives. Phase s of chunk c has the key start(c) + kPhaseDistance × s.
-/// Phases start in ascending order of their keys; for equal keys the lower chunk comes first. start(c) is the next free
-/// key after all phases of the chunk that used c's slot before. No circular wait can arise: chunk c starts only after
-/// the previous chunk in its slot has ended, and all phases of that chunk come earlier in the order. A phase waits for
-/// the preceding phase of its chunk on all hosts, which also comes earlier.
+/// sends in the same order, and also their receives in the same order. Phase s of chunk c has the key start(c) +
+/// kPhaseDistance × s. Phases start in ascending order of their keys; for equal keys the lower chunk comes first.
+/// start(c) is the next free key after all phases of the chunk that used the same slot before c. No circular wait can
+/// arise, because everything that c waits for comes earlier in this order. Chunk c starts only after the previous chunk
+/// in its slot has ended, and all phases of the previous chunk come earlier. A phase waits for the preceding phase of
+/// the same chunk on all hosts, which also comes earlier.
 ///
 /// Threads: the thread that drives progress.
 class LanePipeline {
@@ -34,7 +35,7 @@ public:
     /// Begins the chunks of a batch. `reductions` is indexed by segment.
     void begin(std::span<const PartialReduction> reductions);
 
-    /// Starts what can be started, and combines at most one chunk. Returns false if it could do nothing.
+    /// Starts all messages that can be started, and combines at most one chunk. Returns false if it could do nothing.
     bool step();
 
     /// If is_open(), the caller may write to partials(). It then calls filled() to say that all partials are there.
@@ -46,13 +47,14 @@ public:
     [[nodiscard]] bool is_ready(std::uint64_t chunk) const { return chunk < ready_; }
     [[nodiscard]] const std::byte* results(std::uint64_t chunk) const { return slot(chunk).algorithm->results(); }
     void delivered() { ++delivered_; }
-    /// Whether everything has been sent. Pending sends make progress only when this function is called.
+    /// Whether all messages were sent. Pending sends make progress only when this function is called.
     [[nodiscard]] bool all_sent();
 
 private:
-    /// Chunks in progress at one time. Three are enough to keep a link busy, while the others are filled or delivered.
+    /// The number of chunks in progress at one time. Three chunks are enough to keep a link busy while the other chunks
+    /// are filled or delivered.
     static constexpr std::uint64_t kSlots = 6;
-    /// The number of chunks that start their first phase before the first of them starts its second phase.
+    /// How many chunks start their first phase before the first of these chunks starts its second phase.
     static constexpr std::uint64_t kPhaseDistance = 3;
 
     struct Slot {
@@ -69,8 +71,8 @@ private:
     [[nodiscard]] NetworkAllreduce& algorithm(Slot& slot, NetworkWay way);
 
     bool open_next();
-    /// The open chunk whose next phase comes first in the order. Returns nothing if the next phase belongs to a chunk
-    /// that is not open yet, or if all phases were started.
+    /// Returns the open chunk whose next phase comes first in the order. Returns nothing if this phase belongs to a
+    /// chunk that is not open yet, or if all phases were started.
     [[nodiscard]] std::optional<std::uint64_t> next_in_order(std::uint32_t Slot::*started) const;
     bool start_receives();
     bool start_sends();

@@ -9,16 +9,17 @@
 
 namespace rueda::collectives {
 
-/// The part of an alltoall between ranks of one host, through their cells. The exchange runs in rounds. In each round,
-/// a piece of equal length of every part is exchanged; a cell holds one piece for each other member. The longest part
-/// determines the number of rounds, so every rank first tells the others the lengths of its parts.
+/// Exchanges the parts of an alltoall between the ranks of one host, through their cells. The exchange runs in rounds.
+/// Each round exchanges one piece of every part, and all pieces have the same length. A cell holds one piece for each
+/// other member. The longest part determines the number of rounds, so every rank first tells the others the lengths of
+/// its parts.
 ///
 /// Threads: the thread that drives progress.
 class LocalExchange {
 public:
     explicit LocalExchange(HierarchicalSet& set);
-    /// Begins the exchange, in a batch that begins a run (see HierarchicalSet). `parts` must stay valid until it is
-    /// done.
+    /// Begins the exchange, in a batch that begins a run (see HierarchicalSet). `parts` must stay valid until the
+    /// exchange is done.
     void begin(const PairParts& parts);
     /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were copied.
     bool act(std::uint64_t& work);
@@ -36,7 +37,7 @@ private:
     void stage(std::uint64_t& work);
     [[nodiscard]] bool may_take() const;
     void take(std::uint64_t& work);
-    /// The memory, in a cell of `from`, of the piece that `from` has for `to`. Both are members of this host.
+    /// The place in a cell of `from` that holds the piece for `to`. Both are members of this host.
     [[nodiscard]] std::byte* place(std::uint32_t from, std::uint32_t to, std::uint64_t round) const;
     [[nodiscard]] Range piece(Range part, std::uint64_t round) const;
     [[nodiscard]] std::uint32_t rank_of(std::uint32_t member) const {

@@ -18,13 +18,13 @@ namespace rueda::collectives {
 struct Message {
     Transport::Ticket ticket = 0;
     std::size_t bytes = 0;
-    std::uint32_t rank = 0;  ///< the rank on the other side
+    std::uint32_t rank = 0;  ///< the rank that sends or receives it
     bool under_way = false;
 };
 
-/// The messages of a communicator's tasks, and the memory that they are sent from and received into. The memory belongs
-/// to the communicator, because MPI may still read and write it after an abort. The first failure is kept. After a
-/// failure the transport is not called any more, and no message ends.
+/// The messages of a communicator's tasks, and the memory that holds their bytes. The memory belongs to the
+/// communicator, because MPI may still read and write it after an abort. This class stores the first failure. After a
+/// failure it does not call the transport any more, and no message ends.
 ///
 /// Threads: as Transport.
 class Messages {
@@ -35,26 +35,27 @@ public:
     Messages(const Messages&) = delete;
     Messages& operator=(const Messages&) = delete;
 
-    /// Returns memory that lives as long as this object. If messages are still in progress then, the memory is never
-    /// freed. It is not initialised.
+    /// Returns memory that is not initialised. The destructor of this object frees it, except if messages are still in
+    /// progress; then the memory is never freed.
     [[nodiscard]] std::byte* allocate(std::size_t bytes);
 
-    /// `bytes` must lie in memory from allocate().
+    /// Starts a send. `bytes` must lie in memory from allocate().
     [[nodiscard]] Message send(std::uint32_t rank, std::span<const std::byte> bytes);
-    /// `room` must lie in memory from allocate(). The message must fill all of it; a shorter message is a failure.
+    /// Starts a receive. `room` must lie in memory from allocate(). The message must fill `room`; a shorter message is
+    /// a failure.
     [[nodiscard]] Message receive(std::uint32_t rank, std::span<std::byte> room);
-    /// Whether the message has ended. True for a message that was never started.
+    /// Whether the message has ended. Also true for a message that was never started.
     [[nodiscard]] bool has_ended(Message& message);
 
     [[nodiscard]] bool under_way() const { return under_way_ > 0; }
     [[nodiscard]] const Status& failure() const { return failure_; }
-    /// A task calls this if other ranks announce impossible messages.
+    /// Stores a failure. A task calls this if other ranks announce impossible messages.
     void fail(const Status& reason) noexcept {
         if (failure_.is_ok()) {
             failure_ = reason;
         }
     }
-    /// Call this after an abort: all memory stays allocated as long as the process lives.
+    /// Call this after an abort. Afterwards all memory stays allocated until the process ends.
     void abandon() noexcept;
 
 private:
@@ -64,7 +65,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> memory_;
     std::uint64_t under_way_ = 0;
     Status failure_;
-    Status abandoned_;  // created early, because an abort may come when no memory is left
+    Status abandoned_;  // created in advance, because an abort may happen when no memory is left
 };
 
 }  // namespace rueda::collectives

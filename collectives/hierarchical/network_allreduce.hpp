@@ -14,26 +14,26 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of one lane's share of a chunk, between the ranks that have this lane on all hosts.
+/// An allreduce of one lane's share of a chunk. It runs between the ranks that are this lane on their hosts.
 ///
-/// It runs in phases, whose number is the same on all hosts. In each phase a host may send and may receive. Messages
-/// have no tags: those between two ranks are matched by their order. If a caller runs several of these allreduces at
-/// once (LanePipeline), it must therefore start all phases in one order, which is the same on all hosts; receives may
-/// start before the sends.
+/// It runs in phases, and the number of phases is the same on all hosts. In each phase a host may send and may receive.
+/// Messages have no tags: messages between two ranks are matched by their order. A caller that runs several of these
+/// allreduces at once (LanePipeline) must therefore start their phases in an order that is the same on all hosts. The
+/// receives of a phase may start before its sends.
 ///
-/// A buffer that is sent is not written again before the next begin().
+/// A buffer that was sent is not written again before the next begin().
 ///
 /// Threads: the thread that drives progress.
 class NetworkAllreduce {
 public:
-    /// `peers` gives, for each host, the rank that has this lane.
+    /// `peers` contains, for each host, the rank that is this lane.
     NetworkAllreduce(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host)
         : messages_(messages), peers_(peers), host_(host) {}
     virtual ~NetworkAllreduce() = default;
     NetworkAllreduce(const NetworkAllreduce&) = delete;
     NetworkAllreduce& operator=(const NetworkAllreduce&) = delete;
 
-    /// Begins with the range `share` of `map`. `reductions` is indexed by segment. `memory` has
+    /// Begins the allreduce of the range `share` of `map`. `reductions` is indexed by segment. `memory` has
     /// NetworkChunks::memory_bytes() bytes.
     void begin(const SegmentMap& map, Range share, std::span<const PartialReduction> reductions, std::byte* memory);
 
@@ -41,9 +41,9 @@ public:
     [[nodiscard]] std::byte* partials() const { return memory_; }
     [[nodiscard]] virtual std::uint32_t phases() const = 0;
     virtual void start_receives(std::uint32_t phase) = 0;
-    /// Starts the sends of a phase. Before that, it combines what the previous phase received.
+    /// Combines the data that the previous phase received, and then starts the sends of this phase.
     virtual void start_sends(std::uint32_t phase) = 0;
-    /// Processes what the last phase received.
+    /// Processes the data that the last phase received.
     virtual void finish() = 0;
     /// Valid after finish().
     [[nodiscard]] virtual const std::byte* results() const = 0;
@@ -64,7 +64,8 @@ protected:
     [[nodiscard]] std::byte* memory() const { return memory_; }
     void send(std::uint32_t host, const std::byte* bytes, std::uint64_t count);
     void receive(std::uint32_t phase, std::uint32_t host, std::byte* room, std::uint64_t count);
-    /// Combines `range` of the virtual range. `sources` and `destination` point to the beginning of `range`.
+    /// Combines a part of the virtual range, namely `range`. `sources` and `destination` point to the beginning of this
+    /// part.
     void combine(Range range, std::span<const std::byte* const> sources, std::byte* destination,
                  ops::Reduction PartialReduction::*level);
     /// Combines bytes of one segment.

@@ -10,16 +10,18 @@
 namespace rueda::collectives {
 namespace {
 
-/// A host sends another host a chunk divided by the number of hosts at one time: messages of 32 KiB, which MPI sends at
-/// once. For messages of more than 64 KiB over TCP, Open MPI first asks the receiver, which answers only when it next
-/// calls MPI. With two hosts, chunks of 128 and 512 KiB took 2.2 and 1.6 times as long on a link of 40 Gbit/s. On a
-/// link of 1 Gbit/s they took 7 % longer, because of the first and the last chunk (2026-11-22, 16 MiB, test hosts). The
-/// upper bound limits memory: a lane has room for three times this in each of its slots.
+/// The bytes of a chunk for each host. A host divides a chunk by the number of hosts and sends each part as one
+/// message. So the messages have 32 KiB, and MPI sends them at once. For messages of more than 64 KiB over TCP, Open
+/// MPI first asks the receiver, and the receiver answers only when it calls MPI the next time. With two hosts, chunks
+/// of 128 and 512 KiB took 2.2 and 1.6 times as long on a link of 40 Gbit/s. On a link of 1 Gbit/s they took 7 %
+/// longer, because of the first and the last chunk (2026-11-22, 16 MiB, test hosts). The upper bound limits memory: a
+/// lane has memory for three chunk shares in each of its slots.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// A message costs as much as sending some KiB, so a share smaller than this is not divided between lanes.
+/// Sending a message costs as much as some KiB more in another message, so a share smaller than this is not divided
+/// between lanes.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {
@@ -37,16 +39,15 @@ std::uint32_t NetworkChunks::doubling_rooms(std::uint32_t hosts) {
 NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options)
     : lanes_(lanes),
       // With one host there is no partner for recursive doubling.
-      small_bytes_(hosts > 1 ? options.small_bytes : 0),
-      large_way_(options.ring && hosts > 1 ? NetworkWay::ring : NetworkWay::reduce_scatter) {
+      small_bytes_(hosts > 1 ? options.small_bytes : 0) {
     const std::uint64_t chosen = std::clamp(hosts * kOfEachHost, kSmallestChosen, kLargestChosen);
     const std::uint64_t wanted = options.network_chunk_bytes != 0 ? options.network_chunk_bytes : chosen;
     large_share_ = down_to_lines(std::min<std::uint64_t>(wanted, Transport::kMostBytes / 4));
     const std::uint32_t rooms = doubling_rooms(hosts);
-    // Room for the partials, for what all other hosts send of one part, and for the results. Each part is rounded up to
-    // a cache line.
+    // This is the memory for the partials, for what all other hosts send of one part, and for the results. Each part is
+    // rounded up to a cache line.
     const std::uint64_t large = 3 * large_share_ + hosts * base::kCacheLine;
-    // In recursive doubling a whole chunk goes to each partner.
+    // In recursive doubling, a host sends whole chunks, not parts of a chunk.
     small_share_ = std::min({large_share_, down_to_lines(large / rooms), kOfEachHost});
     memory_bytes_ = std::max(large, rooms * small_share_);
     least_of_lane_ = std::min(kLeastOfLane, small_share_);
@@ -59,9 +60,7 @@ void NetworkChunks::clear() {
 }
 
 void NetworkChunks::add(std::uint32_t segment, std::uint64_t bytes, bool is_compressed) {
-    const NetworkWay way = is_compressed           ? NetworkWay::reduce_scatter
-                           : bytes <= small_bytes_ ? NetworkWay::doubling
-                                                   : large_way_;
+    const NetworkWay way = is_compressed || bytes > small_bytes_ ? NetworkWay::reduce_scatter : NetworkWay::doubling;
     maps_[static_cast<std::size_t>(way)].add(segment, bytes);
 }
 
@@ -71,18 +70,14 @@ std::uint64_t NetworkChunks::chunks_of(NetworkWay way) const {
 }
 
 std::uint64_t NetworkChunks::count() const {
-    return chunks_of(NetworkWay::doubling) + chunks_of(NetworkWay::reduce_scatter) + chunks_of(NetworkWay::ring);
+    return chunks_of(NetworkWay::doubling) + chunks_of(NetworkWay::reduce_scatter);
 }
 
 NetworkChunks::Chunk NetworkChunks::chunk(std::uint64_t index) const {
     Chunk chunk;
-    for (const NetworkWay way : {NetworkWay::doubling, NetworkWay::reduce_scatter, NetworkWay::ring}) {
-        chunk.way = way;
-        const std::uint64_t chunks = chunks_of(way);
-        if (index < chunks) {
-            break;
-        }
-        index -= chunks;
+    if (const std::uint64_t small = chunks_of(NetworkWay::doubling); index >= small) {
+        chunk.way = NetworkWay::reduce_scatter;
+        index -= small;
     }
     const std::uint64_t bytes = chunk_bytes(chunk.way);
     const std::uint64_t begin = index * bytes;

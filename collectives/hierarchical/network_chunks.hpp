@@ -13,13 +13,14 @@
 namespace rueda::collectives {
 
 /// How a tensor crosses between hosts. Its own size and the settings choose the way. Compressed tensors always use
-/// reduce-scatter + allgather, because the other ways round partials more than once.
-enum class NetworkWay : std::uint8_t { doubling, reduce_scatter, ring };
-inline constexpr std::size_t kNetworkWays = 3;
+/// reduce-scatter + allgather, because recursive doubling rounds partials more than once.
+enum class NetworkWay : std::uint8_t { doubling, reduce_scatter };
+inline constexpr std::size_t kNetworkWays = 2;
 
-/// Cuts a batch into the chunks that cross between hosts at one time. Tensors that cross in the same way lie one after
-/// the other in one virtual range of the bytes that cross. A chunk is a part of that range, and every lane has a share
-/// of it. This is pure arithmetic on what all ranks know, so all ranks of all hosts compute the same.
+/// Cuts a batch into the chunks that cross between hosts at one time. For each NetworkWay, the tensors that use it lie
+/// one after the other in one virtual range, which counts bytes that cross between hosts. A chunk is a part of such a
+/// range, and every lane has a share of the chunk. This is pure arithmetic on values that all ranks know, so all ranks
+/// of all hosts compute the same chunks.
 class NetworkChunks {
 public:
     struct Chunk {
@@ -31,7 +32,7 @@ public:
     NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options);
 
     void clear();
-    /// `bytes` counts the bytes that cross.
+    /// `bytes` counts the bytes that cross between hosts.
     void add(std::uint32_t segment, std::uint64_t bytes, bool is_compressed);
 
     [[nodiscard]] std::uint64_t count() const;
@@ -40,17 +41,17 @@ public:
         return maps_[static_cast<std::size_t>(chunk.way)];
     }
     [[nodiscard]] static Range share(const Chunk& chunk, std::uint32_t lane);
-    /// The longest share of any lane.
+    /// The length of the longest share of a lane.
     [[nodiscard]] static std::uint64_t longest_share(const Chunk& chunk);
 
-    /// Memory for one lane's part of a chunk and for what it receives for that chunk.
+    /// The memory for one lane's share of a chunk, including the data that it receives for this chunk.
     [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
     [[nodiscard]] std::uint64_t largest_share() const { return large_share_; }
-    /// How many rooms of a chunk's size recursive doubling needs, including the one for the partials.
+    /// How many buffers of a chunk's size recursive doubling needs, including the buffer for the partials.
     [[nodiscard]] static std::uint32_t doubling_rooms(std::uint32_t hosts);
 
 private:
-    /// The bytes of all lanes together.
+    /// The length of a chunk: the bytes of all lanes together.
     [[nodiscard]] std::uint64_t chunk_bytes(NetworkWay way) const {
         return (way == NetworkWay::doubling ? small_share_ : large_share_) * lanes_;
     }
@@ -58,7 +59,6 @@ private:
 
     std::uint32_t lanes_;
     std::uint64_t small_bytes_;
-    NetworkWay large_way_;
     std::uint64_t small_share_ = 0;  // bytes that one lane sends over the network at a time
     std::uint64_t large_share_ = 0;
     std::uint64_t memory_bytes_ = 0;

@@ -9,7 +9,8 @@
 
 namespace rueda::collectives {
 
-/// What this rank gives to each rank in an alltoall and gets from each, over all hosts: byte ranges, indexed by rank.
+/// The parts of an alltoall that this rank sends to each rank and receives from each rank, over all hosts. They are
+/// byte ranges, indexed by rank.
 struct PairParts {
     std::vector<Range> to;    ///< ranges in this rank's input
     std::vector<Range> from;  ///< ranges in this rank's output

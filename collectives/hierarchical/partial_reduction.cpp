@@ -42,7 +42,8 @@ PartialReduction in_partials(const ops::Reduction& reduction, Compression compre
         return compressed(reduction, compression);
     }
     PartialReduction partial;
-    const ops::Levels levels = *ops::levels_of(reduction);  // a reduction without levels is carried in words (above)
+    const ops::Levels levels = *ops::levels_of(reduction);  // a reduction that has no levels was handled above: it is
+                                                            // carried in words
     partial.within = levels.within;
     partial.last = levels.across;
     partial.between = partial.last;

@@ -7,7 +7,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// As for an allreduce (network_chunks.cpp): MPI sends messages of this size without asking the receiver first.
+/// MPI sends messages of this size without asking the receiver first (see network_chunks.cpp).
 constexpr std::uint64_t kChosenMessage = 32 * 1024;
 
 template <class Byte>

@@ -12,10 +12,10 @@
 
 namespace rueda::collectives {
 
-/// Exchanges bytes with some ranks of other hosts, in both directions at the same time and in place. One rank sends
-/// exactly as many bytes as the other receives. Everything is split into messages of equal size, and several messages
-/// of each direction are under way at a time. A message waits only for earlier messages of its own direction, so no
-/// circular wait can arise.
+/// Exchanges bytes with some ranks of other hosts, in both directions at the same time and in place. Each rank knows
+/// how many bytes it sends and receives. The bytes are split into messages of equal size, and several messages of each
+/// direction are in flight at a time. A message waits only for earlier messages of its own direction, so no circular
+/// wait can arise.
 ///
 /// Threads: the thread that drives progress.
 class PeerExchange {
@@ -24,16 +24,16 @@ public:
 
     /// Begins the next exchange. The previous one must have ended.
     void begin() { peers_.clear(); }
-    /// Both spans lie in memory from Messages::allocate(). The caller does not touch them until is_done().
+    /// Both spans lie in memory from Messages::allocate(). The caller must not touch them until is_done() returns true.
     void add(std::uint32_t rank, std::span<const std::byte> out, std::span<std::byte> in);
-    /// Starts what can be started; returns false if nothing could be started.
+    /// Starts all messages that can be started. Returns false if none could be started.
     bool act();
     /// Whether everything was received and sent.
     [[nodiscard]] bool is_done();
 
 private:
-    /// Messages under way for each peer and direction. Over TCP this many keep a link busy while the other side looks
-    /// for the next one.
+    /// The number of messages in flight for each peer and direction. Over TCP, this number keeps a link busy while the
+    /// other rank prepares its next message.
     static constexpr std::size_t kUnderWay = 8;
     using Window = std::array<Message, kUnderWay>;
     struct Peer {

@@ -13,7 +13,7 @@ std::byte* ReduceScatterExchange::room(std::uint32_t other) const {
     return memory() + share().bytes() + (other < host() ? other : other - 1) * part(host()).bytes();
 }
 
-/// Each host begins with a different neighbour, so that not all hosts send to the same one at once.
+/// Each host begins with a different neighbour, so that not all hosts send to the same host at once.
 void ReduceScatterExchange::start_receives(std::uint32_t phase) {
     for (std::uint32_t step = 1; step < hosts(); ++step) {
         const std::uint32_t other = (host() + hosts() - step) % hosts();

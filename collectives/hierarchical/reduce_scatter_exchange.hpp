@@ -8,11 +8,13 @@
 
 namespace rueda::collectives {
 
-/// Reduce-scatter + allgather, for large tensors. Every host is responsible for a part, which all other hosts send to
-/// it (phase 0). It combines the part in the order of the hosts and sends the result to all hosts (phase 1). For h
-/// hosts and S bytes, each host sends and receives 2(h−1)/h × S bytes, in two steps.
+/// Reduce-scatter + allgather, for large tensors. Every host is responsible for one part of the data. In phase 0, all
+/// other hosts send their partials of this part to it. The host combines the partials in the order of the hosts, and in
+/// phase 1 it sends the result to all other hosts. For h hosts and S bytes, each host sends and receives 2(h−1)/h × S
+/// bytes, in two steps.
 ///
-///     memory: | partials, by host | the other hosts' partials of this host's part, by host | results, by host |
+///     layout of the memory: | partials, by host | the other hosts' partials of this host's part, by host | results, by
+///     host |
 class ReduceScatterExchange final : public NetworkAllreduce {
 public:
     using NetworkAllreduce::NetworkAllreduce;

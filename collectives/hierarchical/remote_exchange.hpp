@@ -10,10 +10,10 @@
 
 namespace rueda::collectives {
 
-/// The part of an alltoall between ranks of different hosts: directly from rank to rank, in chunks. Every rank sends to
-/// the ranks after it and receives from the ranks before it, the nearest first. No circular wait can arise: of all
-/// pairs with something left, the nearest pair can always go on, because both its ranks have finished the pairs before
-/// it.
+/// Exchanges the parts of an alltoall between ranks of different hosts, directly from rank to rank, in chunks. Every
+/// rank sends to the ranks after it and receives from the ranks before it, the nearest first. No circular wait can
+/// arise: of all pairs that are not finished, the nearest pair can always continue, because both its ranks have
+/// finished all nearer pairs.
 ///
 /// Threads: the thread that drives progress.
 class RemoteExchange {
@@ -27,7 +27,7 @@ public:
 
 private:
     enum class Way : std::uint8_t { out, in };
-    /// A position in the order of chunks of one direction.
+    /// A position in the order of the chunks of one direction (sending or receiving).
     struct Cursor {
         Way way = Way::out;
         std::uint32_t distance = 0;  ///< between the two ranks
@@ -44,7 +44,8 @@ private:
     [[nodiscard]] Range part(const Cursor& cursor) const;
     [[nodiscard]] Range chunk(const Cursor& cursor) const;
     void advance(Cursor& cursor) const;
-    /// Moves the cursor forward to the next rank with something left to exchange, or leaves it where it is.
+    /// Moves the cursor forward to the next rank that has bytes left to exchange. The cursor stays if its rank has
+    /// bytes left.
     void settle(Cursor& cursor) const;
     [[nodiscard]] std::byte* memory_of(Buffer& buffer);
     bool open();

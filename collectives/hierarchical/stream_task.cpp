@@ -9,8 +9,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// How much crosses at one time: a millisecond on a link of 1 Gbit/s. The end of a chain of hosts receives the first
-/// chunk after as many chunk times as the chain has hosts.
+/// How many bytes cross at one time. A link of 1 Gbit/s carries them in a millisecond. Smaller chunks reduce the delay
+/// of a chain: its last host receives the first chunk after as many chunk times as the chain has hosts.
 constexpr std::uint64_t kChosenChunk = 128 * 1024;
 
 }  // namespace
@@ -235,7 +235,7 @@ bool StreamTask::take() {
 void StreamTask::write_output(const Cursor& cursor, const std::byte* piece, std::uint64_t bytes) {
     const Stream& stream = stream_at(cursor);
     std::byte* const output = batch_.segments[0].output;
-    // If the output is the input's own memory, there is nothing to copy.
+    // If input and output are the same memory, there is nothing to copy.
     if (output == nullptr || (is_source(stream) && output + stream.output_offset == batch_.segments[0].input)) {
         return;
     }

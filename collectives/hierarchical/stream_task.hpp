@@ -13,19 +13,20 @@
 
 namespace rueda::collectives {
 
-/// Broadcast and allgather. They consist of streams, each of which goes to its place in the output of every rank. A
+/// Broadcast and allgather. They consist of streams. Each stream is written to its place in the output of every rank. A
 /// batch has one segment.
 ///
 /// A stream crosses between hosts in chunks. Within a host, its owner passes it on in pieces through its own cells. The
-/// chunks of all streams have one order: the first chunk of each stream, then the second of each, and so on. Every rank
-/// does everything in this order and has room for a few chunks and cells in advance. So the first unfinished chunk
-/// never waits for a later one, and no circular wait can arise, whatever the sizes of the streams are.
+/// chunks of all streams have one order: first the first chunk of each stream, then the second chunk of each stream,
+/// and so on. Every rank processes the chunks in this order, and has buffers and cells for a few chunks in advance. So
+/// the first unfinished chunk never waits for a later chunk, and no circular wait can arise. This holds for streams of
+/// any sizes.
 ///
 ///     open     the owner   takes a buffer for the next chunk; receives the chunk, or copies its own input there and
 ///     sends it arrive   the owner   sends on what it has received publish  the owner   copies a piece to its cells and
 ///     to its own output take     every rank  copies a piece to its output
 ///
-/// If the source tensor lies in the arena, the ranks of its host read it there.
+/// If the source tensor lies in the arena, the ranks of the same host read the tensor there.
 class StreamTask final : public Task {
 public:
     explicit StreamTask(HierarchicalSet& set);
@@ -57,14 +58,15 @@ private:
     [[nodiscard]] std::uint64_t bytes_of_piece(const Cursor& cursor) const;
     void next_chunk(Cursor& cursor) const;
     void next_piece(Cursor& cursor) const;
-    /// Move the cursor forward to the next piece of a stream that this rank owns, or of one for which it needs a
-    /// buffer. A cursor that is already at such a piece stays.
+    /// Both functions move the cursor forward to the next suitable piece, or leave it where it is if its piece is
+    /// suitable. For go_to_own(), the stream must be owned by this rank. For go_to_crossing(), this rank must also need
+    /// a buffer for the stream.
     void go_to_own(Cursor& cursor) const;
     void go_to_crossing(Cursor& cursor) const;
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
     [[nodiscard]] bool is_own(const Stream& stream) const { return stream.owner == set_.rank; }
     [[nodiscard]] bool is_source(const Stream& stream) const { return stream.source == set_.hosts.my_rank(); }
-    /// Whether the owner needs a buffer: the stream comes from another host or goes to one.
+    /// Whether the owner needs a buffer, because the stream comes from another host or goes to another host.
     [[nodiscard]] bool crosses(const Stream& stream) const { return !is_source(stream) || !stream.to.empty(); }
     [[nodiscard]] bool needs_cells(const Stream& stream) const {
         return set_.members > 1 && stream.resident == nullptr;
@@ -90,21 +92,21 @@ private:
     std::vector<Stream> streams_;
     std::uint64_t chunk_bytes_ = 0;
     std::uint64_t piece_bytes_ = 0;
-    std::uint64_t chunk_count_ = 0;  // number of chunks of the longest stream
+    std::uint64_t chunk_count_ = 0;  // the number of chunks in the longest stream
 
     std::array<Buffer, kBuffers> buffers_;
-    std::uint64_t opened_ = 0;     // buffers that were opened, in this batch
+    std::uint64_t opened_ = 0;     // how many buffers were opened, in this batch
     std::uint64_t arrived_ = 0;    // buffers whose chunk has arrived
-    std::uint64_t published_ = 0;  // buffers whose chunk has been copied to the cells
+    std::uint64_t published_ = 0;  // how many of these buffers have a chunk that was copied to the cells
     Cursor opening_;
     Cursor arriving_;
     Cursor publishing_;
     Cursor taking_;
 
-    // by owner: pieces that this rank has taken from the owner's cells
+    // by owner: how many pieces this rank has taken from the owner's cells
     std::array<std::uint64_t, base::kMaxLocalRanks> pieces_of_{};
-    std::uint64_t own_pieces_ = 0;  // pieces that this rank has put into its cells
-    // by cell of this rank: one more than the number of the piece in it, counted over all batches of the run
+    std::uint64_t own_pieces_ = 0;  // how many pieces this rank has put into its cells
+    // by cell of this rank: the number of the piece in it, plus one; pieces are counted over all batches of the run
     std::vector<std::uint64_t> held_;
     ops::Store store_ = ops::Store::cached;
     std::uint64_t work_ = 0;  // bytes moved in this step

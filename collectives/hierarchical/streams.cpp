@@ -25,7 +25,7 @@ Stream stream(const HierarchicalSet& set, std::uint32_t source, std::uint64_t by
     return stream;
 }
 
-/// Each host begins with a different neighbour, so that not all hosts send to the same one at once.
+/// Each host begins with a different neighbour, so that not all hosts send to the same host at once.
 void send_to_all(Stream& stream, const Hosts& hosts) {
     if (stream.source != hosts.my_rank()) {
         return;
@@ -35,8 +35,8 @@ void send_to_all(Stream& stream, const Hosts& hosts) {
     }
 }
 
-/// Compares a chain of hosts with a binomial tree. In a chain of h hosts, the last host finishes h − 2 chunks later
-/// than the first receiver. In a binomial tree, the root's link carries the tensor ⌈log₂ h⌉ times.
+/// Returns true if a chain of hosts is faster than a binomial tree. In a chain of h hosts, the last host finishes h − 2
+/// chunk times after the first receiver. In a binomial tree, the root's link carries the tensor ⌈log₂ h⌉ times.
 bool goes_in_a_chain(std::uint64_t bytes, std::uint32_t hosts, std::uint64_t chunk_bytes) {
     return hosts > 2 && (std::bit_width(hosts - 1) - 1) * bytes > (hosts - 2) * chunk_bytes;
 }
@@ -52,8 +52,8 @@ void send_by_tree(Stream& stream, const Hosts& hosts, bool chain) {
         }
         return;
     }
-    // The parent's place is this host's place without its lowest bit. The farthest child has the largest subtree, so it
-    // is served first.
+    // The place of the parent is the place of this host with its lowest bit cleared. The farthest child has the largest
+    // subtree, so the stream is sent to it first.
     stream.from = place == 0 ? stream.source : owner_at(place & (place - 1));
     const std::uint32_t end = place == 0 ? std::bit_ceil(hosts.count()) : place & (0 - place);
     for (std::uint32_t step = end / 2; step > 0; step /= 2) {

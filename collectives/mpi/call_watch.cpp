@@ -29,7 +29,7 @@ CallWatch::CallWatch(MpiCallRules rules, const char* call, std::chrono::millisec
     if (!rules_.end_process) {
         return;
     }
-    // Signals belong to the program's threads.
+    // Signals belong to the program's threads, so this thread blocks them.
     sigset_t all;
     sigset_t saved;
     sigfillset(&all);
@@ -37,7 +37,7 @@ CallWatch::CallWatch(MpiCallRules rules, const char* call, std::chrono::millisec
     try {
         thread_ = std::thread([this] { watch(); });
     } catch (const std::system_error&) {
-        // The system has no thread left. The start may still succeed, so it goes on without a watch.
+        // The system allows no further thread. The start may still succeed, so it continues without a watch.
     }
     pthread_sigmask(SIG_SETMASK, &saved, nullptr);
 }
@@ -55,7 +55,8 @@ CallWatch::~CallWatch() {
 
 void CallWatch::watch() {
     const Clock::time_point deadline = Clock::now() + timeout_;
-    // The mutex is held while end_process runs: if the call returns at that moment, its caller must not go on.
+    // The mutex is locked while end_process runs. So if the MPI call returns at that moment, its caller waits and does
+    // not continue.
     std::unique_lock lock(mutex_);
     while (!has_returned_) {
         Status reason = ask(rules_.interruption, rules_.rank, rules_.size);

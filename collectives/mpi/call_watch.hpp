@@ -11,17 +11,17 @@
 
 namespace rueda::collectives {
 
-/// Watches over a call of MPI that waits for other processes and cannot be interrupted, for as long as the object
-/// lives. If the call takes longer than `timeout`, or the rules' interruption returns a failure, the watch calls the
-/// rules' end_process.
+/// Watches a call of MPI that waits for other processes and cannot be interrupted. The watch lasts as long as the
+/// object lives. If the call takes longer than `timeout`, or the rules' interruption returns a failure, the watch calls
+/// the rules' end_process.
 ///
-/// Threads: made and destroyed by the thread that makes the call. It has one thread of its own, unless the rules name
-/// no end_process or the system has no thread left; then nothing watches over the call.
+/// Threads: the thread that makes the MPI call creates and destroys the object. The watch starts one thread. If the
+/// rules contain no end_process, or the system allows no further thread, the call is not watched.
 class CallWatch {
 public:
     /// `call` is the name of the MPI call, for error messages.
     CallWatch(MpiCallRules rules, const char* call, std::chrono::milliseconds timeout);
-    /// Ends the watch, because the call has returned. Waits for an end_process that has begun.
+    /// Ends the watch after the call has returned. If end_process has begun, the destructor waits for it.
     ~CallWatch();
     CallWatch(const CallWatch&) = delete;
     CallWatch& operator=(const CallWatch&) = delete;

@@ -35,15 +35,16 @@ int note_mpi_library(dl_phdr_info* info, std::size_t /*size*/, void* found) {
     return 0;
 }
 
-/// The paths of the loaded MPI libraries. They are needed because a program can load a library without making its names
-/// visible, as Python modules do.
+/// The paths of the loaded MPI libraries. The paths are needed because a program can load a library without making its
+/// symbols visible, as Python does for modules.
 std::vector<std::string> mpi_libraries() {
     std::vector<std::string> libraries;
     ::dl_iterate_phdr(note_mpi_library, &libraries);
     return libraries;
 }
 
-/// Calls the library's MPI_Initialized without knowing which MPI it is. Its type is the same in all of them.
+/// Calls the library's MPI_Initialized, without knowing which MPI the library is. This function has the same type in
+/// every MPI.
 LoadedMpi look_into(void* library) {
     using Initialized = int (*)(int*);
     const auto initialized = reinterpret_cast<Initialized>(::dlsym(library, "MPI_Initialized"));
@@ -52,13 +53,13 @@ LoadedMpi look_into(void* library) {
     }
     int flag = 0;
     const bool is_initialized = initialized(&flag) == 0 && flag != 0;
-    // Open MPI's MPI_COMM_WORLD is the address of this symbol.
+    // In Open MPI, MPI_COMM_WORLD is the address of this symbol.
     const bool is_open_mpi = ::dlsym(library, "ompi_mpi_comm_world") != nullptr;
     return {is_initialized, is_open_mpi ? MpiAbi::open_mpi : MpiAbi::mpich};
 }
 
-/// The plugin may have been built with another MPI of the same ABI, whose library has another name than the loaded one.
-/// Then the symbols of the loaded MPI must be found first.
+/// The plugin may have been built with a different MPI of the same ABI, whose library has a different file name. So the
+/// symbols of the MPI that is already loaded must be found first.
 void make_global(MpiAbi abi) {
     for (const std::string& path : mpi_libraries()) {
         void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
@@ -84,7 +85,8 @@ Result<const MpiPlugin*> load(const std::string& file, std::optional<MpiAbi> abi
     if (abi) {
         make_global(*abi);
     }
-    // RTLD_GLOBAL makes the libraries that the plugin needs global too. Never closed: MPI cannot be unloaded.
+    // With RTLD_GLOBAL, the libraries that the plugin needs become global too. The plugin is never closed, because MPI
+    // cannot be unloaded.
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
         const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own
@@ -117,7 +119,7 @@ LoadedMpi find_loaded_mpi() {
         }
         if (void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD); library != nullptr) {
             const LoadedMpi here = look_into(library);
-            ::dlclose(library);  // undoes only the count of RTLD_NOLOAD; the library stays loaded
+            ::dlclose(library);  // only decrements the count that RTLD_NOLOAD has incremented; the library stays loaded
             found = here.is_initialized || !found.abi ? here : found;
         }
     }
@@ -166,7 +168,8 @@ Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& c
         if (plugin.is_ok()) {
             failures.push_back(fmt::format("the MPI plugin '{}' is for {}, but the MPI of this job is {}", candidate,
                                            name_of(plugin.value()->abi), name_of(*abi)));
-            break;  // its MPI is loaded now, and its symbols would be found first
+            break;  // no other plugin is tried: the MPI of this plugin is loaded now, and its symbols would be found
+                    // first
         }
         failures.push_back(plugin.status().message());
     }

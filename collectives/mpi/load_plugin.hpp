@@ -19,18 +19,18 @@ struct LoadedMpi {
 
 /// Loads an MPI plugin once per process and never unloads it, because MPI libraries cannot be unloaded. Plugin and MPI
 /// are loaded into the global scope, because Open MPI's own plugins look for its symbols there. `file` is the setting
-/// RUEDA_MPI_PLUGIN; if it is empty, mpi_plugin_candidates() are tried. Threads: any.
+/// RUEDA_MPI_PLUGIN. If it is empty, the files of mpi_plugin_candidates() are tried. Threads: any.
 [[nodiscard]] Result<const MpiPlugin*> load_mpi_plugin(const std::string& file, std::optional<MpiAbi> abi);
 
-/// Loads the first of these files that exists, can be loaded and is for `abi`, if that is known. A node may have the
-/// plugins of two MPIs and only one of the MPIs. A plugin whose MPI is missing cannot be loaded, and the next is tried.
-/// If no file can be used, the error says for each file what is wrong.
+/// Loads the first of these files that exists and can be loaded. If `abi` is known, the plugin must also have this ABI.
+/// A node may have the plugins for two MPIs but only one of these MPIs. A plugin whose MPI is missing cannot be loaded,
+/// so the next file is tried. If no file can be used, the error says for each file what is wrong.
 [[nodiscard]] Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& candidates,
                                                              std::optional<MpiAbi> abi);
 
-/// The paths of plugins, in the order in which they are tried: beside the library (or program) that contains this code,
-/// and in the folder "rueda" there. librueda_mpi.so is for the MPI that was found when Rueda was built. If that is Open
-/// MPI, librueda_mpich.so is for MPICH.
+/// The paths of plugins, in the order in which they are tried. The plugins lie in the folder of the library (or
+/// program) that contains this code, or in its subfolder "rueda". librueda_mpi.so is for the MPI that was found when
+/// Rueda was built. If that MPI is Open MPI, librueda_mpich.so is for MPICH.
 [[nodiscard]] std::vector<std::string> mpi_plugin_candidates(std::optional<MpiAbi> abi);
 
 }  // namespace rueda::collectives

@@ -42,7 +42,7 @@ Result<MPI_Comm> with_errors_returned(MPI_Comm communicator) {
     return communicator;
 }
 
-/// Freed when it goes out of scope.
+/// A group of processes that is freed when it goes out of scope.
 struct Group {
     Group() = default;
     Group(const Group&) = delete;
@@ -227,7 +227,7 @@ public:
             return std::optional<MpiEnvelope>();
         }
         RUEDA_RETURN_IF_FAILED(check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
-        if (count < 0) {  // MPI_UNDEFINED: more bytes than an int can count
+        if (count < 0) {  // MPI_UNDEFINED means that the message has more bytes than an int can count
             return failure(ErrorCode::aborted,
                            "MPI_Iprobe: a message of rank {} is longer than MPI can tell; expected at most {} bytes",
                            status.MPI_SOURCE, std::numeric_limits<int>::max());

@@ -24,10 +24,10 @@ namespace rueda::collectives {
 
 /// The state of a message.
 struct MpiMessage {
-    bool complete = false;   ///< it was sent, was received, or was cancelled; the request is gone
-    bool truncated = false;  ///< it was longer than the memory for it
-    bool cancelled = false;  ///< a receive that was cancelled before a message came
-    std::size_t bytes = 0;   ///< received bytes; if truncated, the length of the message if MPI tells it
+    bool complete = false;   ///< the message was sent, received, or cancelled; the request exists no longer
+    bool truncated = false;  ///< the message was longer than the memory for it
+    bool cancelled = false;  ///< the receive was cancelled before a message arrived
+    std::size_t bytes = 0;   ///< number of received bytes; if truncated, the length of the message, if MPI reports it
 };
 
 /// A message that has arrived and for which no receive is posted.
@@ -37,44 +37,47 @@ struct MpiEnvelope {
     std::size_t bytes = 0;
 };
 
-/// The MPI calls that Rueda makes, one function each, so that a test can replace MPI. Failures keep the name of the
-/// call and MPI's text. Threads: as the MPI thread level allows.
+/// The MPI calls that Rueda makes, one function each, so that a test can replace MPI. A failure contains the name of
+/// the call and MPI's text. Threads: as MPI's thread level allows.
 class MpiApi {
 public:
     virtual ~MpiApi() = default;
 
-    // May be called at any time.
+    // The next functions may be called at any time, even before MPI is initialised.
     [[nodiscard]] virtual bool initialized() = 0;
     [[nodiscard]] virtual bool finalized() = 0;
     /// The whole text of MPI_Get_library_version.
     [[nodiscard]] virtual std::string library_version() = 0;
 
-    // The next functions concern the whole process. This one initialises MPI and returns the thread level that MPI
-    // gives.
+    // The next functions concern the whole process. init_thread() initialises MPI and returns the thread level that MPI
+    // provides.
     [[nodiscard]] virtual Result<int> init_thread(int required) = 0;
     [[nodiscard]] virtual Result<int> query_thread() = 0;
     [[nodiscard]] virtual Status finalize() = 0;
 
-    // Communicators and their attributes. Returns a duplicate whose errors are returned and do not end the process.
+    // The next functions are about communicators and their attributes. duplicate() returns a duplicate. Errors on this
+    // duplicate are returned, and do not end the process.
     [[nodiscard]] virtual Result<MPI_Comm> duplicate(MPI_Comm communicator) = 0;
-    /// Makes a communicator of these ranks of MPI_COMM_WORLD, in their order. Its errors are returned. Collective among
-    /// these ranks.
+    /// Makes a communicator of these ranks of MPI_COMM_WORLD, in their order. Errors on it are returned. Collective
+    /// among these ranks.
     [[nodiscard]] virtual Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int tag) = 0;
-    /// Whether the communicator is between two groups of processes. A job cannot consist of these.
+    /// Whether the communicator connects two groups of processes. A job cannot consist of the processes of such a
+    /// communicator.
     [[nodiscard]] virtual Result<bool> is_intercommunicator(MPI_Comm communicator) = 0;
-    /// Whether both have the same processes in the same order. Waits for no other process.
+    /// Whether both communicators have the same processes in the same order. Waits for no other process.
     [[nodiscard]] virtual Result<bool> are_congruent(MPI_Comm a, MPI_Comm b) = 0;
-    /// By rank of the communicator: its rank in MPI_COMM_WORLD; −1: it has none. Waits for no other process.
+    /// Returns, for each rank of the communicator, its rank in MPI_COMM_WORLD, or −1 if it has none. Waits for no other
+    /// process.
     [[nodiscard]] virtual Result<std::vector<int>> world_ranks(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Status free_communicator(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<int> rank(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<int> size(MPI_Comm communicator) = 0;
-    /// `called` runs once, at the beginning of MPI_Finalize or when the key is released. It must not throw. If MPI is
-    /// never finalised, it stays in memory. Returns the attribute's key.
+    /// `called` runs once, at the beginning of MPI_Finalize or when the key is released. `called` must not throw. If
+    /// MPI is never finalised, `called` stays in memory. Returns the attribute's key.
     [[nodiscard]] virtual Result<int> call_at_finalize(std::function<void()> called) = 0;
     [[nodiscard]] virtual Status release_finalize_key(int key) = 0;
 
-    // Collectives, on bytes. The memory must stay until the request is complete.
+    // The next functions are collectives on bytes. The memory must stay valid until the request is complete.
     [[nodiscard]] virtual Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all,
                                                          MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all,
@@ -83,10 +86,10 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root,
                                                          MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MPI_Request> ibarrier(MPI_Comm communicator) = 0;
-    /// `all` has one element for each rank. `mine` becomes the sum of this rank's elements over all ranks.
+    /// `all` has one element for each rank. `mine` gets the sum, over all ranks, of the element for this rank.
     [[nodiscard]] virtual Result<MPI_Request> isum_scatter(const std::uint32_t* all, std::uint32_t* mine,
                                                            MPI_Comm communicator) = 0;
-    /// True once the request is complete. Then it must not be used any more.
+    /// Returns true once the request is complete. Afterwards the request must not be used any more.
     [[nodiscard]] virtual Result<bool> test(MPI_Request& request) = 0;
 
     // Messages, on bytes.
@@ -112,7 +115,7 @@ public:
 #endif
 }
 
-/// The MPI with which mpi_api.cpp was compiled.
+/// Returns the wrapper around the MPI with which mpi_api.cpp was compiled.
 [[nodiscard]] std::unique_ptr<MpiApi> real_mpi();
 
 }  // namespace rueda::collectives

@@ -28,14 +28,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Whether Rueda initialised MPI. This is state of the process, because MPI belongs to the process.
+/// Whether Rueda initialised MPI. This is a global variable, because MPI belongs to the process.
 struct Ownership {
     std::shared_ptr<MpiApi> mpi;  ///< null: the program initialised it
-    pid_t process = 0;            ///< a forked child's exit must not finalise its parent's MPI
+    pid_t process = 0;            ///< checked at exit, because a forked child must not finalise the MPI of its parent
     bool finalize_at_exit = false;
 };
 Ownership& ownership() {
-    // Never destroyed: the exit handler reads it.
+    // The object is never destroyed, because the exit handler reads it.
     static auto* const instance = new Ownership();
     return *instance;
 }
@@ -43,7 +43,8 @@ Ownership& ownership() {
 void finalize_at_exit() {
     const Ownership& owner = ownership();
     if (owner.finalize_at_exit && owner.process == ::getpid() && !owner.mpi->finalized()) {
-        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit, no caller is left to get the error
+        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit, no caller is left to which the error could be
+                                                           // returned
     }
 }
 
@@ -62,7 +63,7 @@ const char* thread_level_name(int level) {
     }
 }
 
-/// Tells the ABI from the text that MPI_Get_library_version gives.
+/// Finds the ABI from the text of MPI_Get_library_version.
 std::optional<MpiAbi> abi_of(const std::string& version) {
     if (version.find("Open MPI") != std::string::npos) {
         return MpiAbi::open_mpi;
@@ -75,7 +76,7 @@ std::optional<MpiAbi> abi_of(const std::string& version) {
     return std::nullopt;
 }
 
-/// The plugin uses the handles of the MPI that it was compiled against. They mean nothing to another MPI.
+/// The plugin uses the handles of the MPI that it was compiled against. A different MPI would not understand them.
 Status check_abi(const std::string& version) {
     if (abi_of(version) != own_mpi_abi()) {
         return failure(
@@ -87,7 +88,7 @@ Status check_abi(const std::string& version) {
     return {};
 }
 
-/// A rank that has waited this long in its shutdown says that it waits for other ranks.
+/// After waiting this long in its shutdown, a rank logs that it waits for other ranks.
 constexpr std::chrono::milliseconds kClosingWarning = std::chrono::seconds(10);
 
 /// The time limit for cancelling receives, which needs no other rank.
@@ -101,7 +102,7 @@ struct Buffers {
     std::vector<int> offsets;
 };
 
-/// How many messages this rank sent to each rank, and how many the other ranks sent to this one.
+/// The numbers of messages that this rank sent to each rank, and the number that the other ranks sent to this rank.
 struct MessageCounts {
     std::vector<std::uint32_t> sent;
     std::uint32_t received;
@@ -186,7 +187,7 @@ public:
         Ownership& owner = ownership();
         if (after_failure || !failed_.is_ok() || !transport_->failed().is_ok()) {
             transport_->abandon();
-            // MPI is not finalised after a failure: MPI_Finalize may hang, or print errors about a job that is over.
+            // MPI is not finalised after a failure: MPI_Finalize may hang, or print errors although the job has ended.
             owner = Ownership();
             return;
         }
@@ -201,7 +202,7 @@ public:
             owner = Ownership();
             return;
         }
-        // A failure here is ignored, because the job has its results already.
+        // A failure here is ignored, because the job already has its results.
         static_cast<void>(mpi_->release_finalize_key(key_).is_ok());
         static_cast<void>(mpi_->free_communicator(communicator_).is_ok());
         if (owner.mpi == nullptr) {
@@ -226,8 +227,8 @@ private:
         return {};
     }
 
-    /// The calls that create a communicator cannot be interrupted. Therefore the members first make sure that all of
-    /// them are there (mpi_rendezvous.hpp), in a way that can be interrupted.
+    /// The calls that create a communicator cannot be interrupted. Therefore the members first check that all of them
+    /// are present (mpi_rendezvous.hpp). This check can be interrupted.
     Result<MPI_Comm> create_communicator() {
         const Membership& asked = options_.membership;
         if (!asked.communicator.empty()) {
@@ -264,7 +265,7 @@ private:
         return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    /// The call gets no interruption, because a rank of the launch that ends need not be a member of this job.
+    /// This call is not interrupted when a rank of the launch ends, because that rank need not be a member of this job.
     MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
     Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {
@@ -323,13 +324,14 @@ private:
     }
 
     /// If a message arrived after its receiver had freed the communicator, MPI could deliver it in a later communicator
-    /// that has the same number. Therefore the ranks tell each other how many messages they sent, and wait for all.
+    /// that has the same number. Therefore the ranks tell each other how many messages they sent, and every rank waits
+    /// until all its messages have arrived.
     Status end_messages() {
         operation_ = "shutdown";
         const Clock::time_point begin = Clock::now();
         deadline_ = begin + options_.operation_timeout;
         warn_at_ = begin + kClosingWarning;
-        // On the heap, because MPI may still use them after a failure.
+        // The counts are on the heap, because MPI may still use them after a failure.
         auto counts = std::make_unique<MessageCounts>(MessageCounts{transport_->sent_to(), 0});
         Status status = wait(mpi_->isum_scatter(counts->sent.data(), &counts->received, communicator_));
         if (!status.is_ok()) {
@@ -403,7 +405,7 @@ private:
     }
 
     /// Checks numbers from other processes before memory of that size is allocated. All ranks see the same numbers, so
-    /// all ranks refuse them together.
+    /// either all ranks or none refuse them.
     Status check_sizes(std::span<const std::uint64_t> sizes, std::uint64_t own) const {
         std::uint64_t left = kMaxControlMessage;
         for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
@@ -459,7 +461,7 @@ private:
         RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(buffers_->sent, root, communicator_)));
         std::uint64_t bytes = 0;
         std::copy(buffers_->sent.begin(), buffers_->sent.end(), std::as_writable_bytes(std::span(&bytes, 1)).begin());
-        if (bytes > kMaxControlMessage) {  // all ranks see the same number
+        if (bytes > kMaxControlMessage) {  // all ranks see the same number, so all of them fail here
             return failure(ErrorCode::invalid_argument, "broadcast: rank {} gave {} bytes, expected at most {}", root,
                            bytes, kMaxControlMessage);
         }
@@ -517,14 +519,14 @@ private:
     std::string description_;
     const char* operation_ = "";
     Clock::time_point deadline_;
-    Clock::time_point warn_at_ = Clock::time_point::max();  ///< during the shutdown: when to warn
+    Clock::time_point warn_at_ = Clock::time_point::max();  ///< the time at which to warn that the shutdown takes long
     Clock::time_point next_question_;
     Buffers* buffers_ = nullptr;  ///< of the operation in progress
     Status failed_;
     bool closed_ = false;
 };
 
-/// Initialises MPI unless it is initialised already. Returns its thread level.
+/// Initialises MPI unless it is initialised already. Returns the thread level of MPI.
 Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlaneOptions& options) {
     if (mpi->finalized()) {
         return failure(
@@ -575,7 +577,7 @@ std::string short_mpi_version(const std::string& library_version) {
             result += ' ';
         }
     }
-    // "Open MPI v4.1.4" and "MPICH Version: 4.0.2" (or "Version 4.0.2") become a name and a number.
+    // Finds name and number in texts such as "Open MPI v4.1.4" and "MPICH Version: 4.0.2" (or "Version 4.0.2").
     for (const std::string filler : {" Version: ", " Version ", " v"}) {
         const std::size_t at = result.find(filler);
         if (at != std::string::npos && at + filler.size() < result.size() &&
@@ -602,14 +604,15 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
         return status;
     }
     if (owner.mpi != nullptr && options.finalize == MpiFinalize::at_exit) {
-        // Registered after MPI_Init, and therefore run before the handlers that MPI_Init registered.
+        // This handler is registered after MPI_Init, so it runs before the handlers that MPI_Init registered.
         static const int registered = std::atexit(finalize_at_exit);
         static_cast<void>(registered);
     }
     OpenedMpi opened;
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
     if (Status status = plane->open(); !status.is_ok()) {
-        // After an invalid request MPI can be used again. After any other failure it is not even finalised.
+        // After an invalid request MPI can be used again. After any other failure, MPI is not used again and not
+        // finalised.
         const bool is_as_before = status.code() == ErrorCode::invalid_argument || status.code() == ErrorCode::mismatch;
         owner.finalize_at_exit = is_as_before && options.finalize == MpiFinalize::at_exit;
         if (!is_as_before) {

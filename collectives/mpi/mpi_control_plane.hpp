@@ -10,15 +10,16 @@
 
 namespace rueda::collectives {
 
-/// Opens a control plane over `mpi`, as the plugin's entry does over the real MPI. Initialises MPI in the calling
+/// Opens a control plane over `mpi`. (The plugin's entry calls this with the real MPI.) Initialises MPI in the calling
 /// thread unless it is initialised already. The same thread must close the plane.
 ///
-/// `chunk_bytes` is the most that one MPI call receives, because MPI counts in int. Tests make it small.
+/// `chunk_bytes` is the maximum number of bytes that one MPI call receives. There is a maximum because MPI counts in
+/// int. Tests make it small.
 [[nodiscard]] Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi,
                                                        const MpiControlPlaneOptions& options,
                                                        std::size_t chunk_bytes = std::size_t{1} << 30);
 
-/// Shortens the long text that MPI_Get_library_version gives, for example to "Open MPI 4.1.4".
+/// Shortens the long text of MPI_Get_library_version, for example to "Open MPI 4.1.4".
 [[nodiscard]] std::string short_mpi_version(const std::string& library_version);
 
 }  // namespace rueda::collectives

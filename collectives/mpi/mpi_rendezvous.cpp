@@ -18,15 +18,15 @@
 #include "collectives/mpi/polling_pause.hpp"
 #include "collectives/wire.hpp"
 
-// The lowest member asks every other member with a question. Each member answers with its list, and waits for the
+// The lowest member sends a question to every other member. Each member answers with its list, and waits for the
 // verdict. Numbers are in the machine's byte order:
 //
 //   question  attempt (32 bits), the lowest member's timeout in milliseconds (32 bits, more than 0)
 //   answer    attempt, hash of the list (64 bits), the list as text
-//   verdict   attempt, 0 (32 bits), and a failure (wire.hpp) unless all members are there with the same list
+//   verdict   attempt, 0 (32 bits), and a failure (wire.hpp) unless all members are present and have the same list
 //
-// `attempt` counts the rendezvous of the lowest member's process. Answers and verdicts repeat the question's number, so
-// that messages of a rendezvous that was given up are recognised and ignored.
+// `attempt` is a number that the lowest member's process increments with each rendezvous. Answers and verdicts repeat
+// the number of the question, so that members recognise and ignore messages of a rendezvous that was given up.
 
 namespace rueda::collectives {
 namespace {
@@ -37,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostMessageBytes = 8192;
 /// The longest text of a list: describe_ranks() shows 32 ranks.
 constexpr std::size_t kMostListText = 1024;
-/// A time limit for small messages to leave, or to arrive once their beginning is there.
+/// The time limit for sending small messages, and for receiving a message whose beginning has arrived.
 constexpr std::chrono::milliseconds kTransferTime{2000};
 
 /// FNV-1a (Fowler, Noll, Vo), 64 bits.
@@ -56,7 +56,7 @@ std::int32_t in_milliseconds(std::chrono::milliseconds time) {
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
-/// For example "rank 3 of those that were launched".
+/// The name of a member in messages, for example "rank 3 of those that were launched".
 std::string name_of(const RendezvousPlan& plan, int rank) {
     return fmt::format("rank {} of {}", rank, plan.is_by_list ? "those that were launched" : "the communicator");
 }
@@ -67,8 +67,8 @@ Status damaged(const RendezvousPlan& plan, int rank) {
                    name_of(plan, rank));
 }
 
-/// The messages of one rank's part in a rendezvous. A message is received only when it is there, so no receive is left
-/// that could take a message of a later rendezvous. Threads: one.
+/// The messages of one rank's part in a rendezvous. A receive is started only after its message has arrived, so no
+/// unfinished receive is left that could get a message of a later rendezvous. Threads: one.
 class RendezvousMessages {
 public:
     RendezvousMessages(MpiApi& mpi, MPI_Comm communicator) : mpi_(mpi), communicator_(communicator) {}
@@ -97,7 +97,7 @@ public:
         return sent_.empty();
     }
 
-    /// Returns the next message from this rank, or nothing if none is there.
+    /// Returns the next message from this rank, or nothing if no message has arrived.
     Result<std::optional<Bytes>> receive(int from) {
         const auto found = mpi_.probe(from, kRendezvousTag, communicator_);
         RUEDA_RETURN_IF_FAILED(found.status());
@@ -105,7 +105,7 @@ public:
             return std::optional<Bytes>();
         }
         if (found.value()->bytes > kMostMessageBytes) {
-            return std::optional(Bytes());  // an empty message is damaged, too
+            return std::optional(Bytes());  // an empty message counts as damaged too
         }
         auto message = std::make_unique<Message>(Message{Bytes(found.value()->bytes), MPI_REQUEST_NULL});
         auto started = mpi_.irecv(message->bytes, from, kRendezvousTag, communicator_);
@@ -137,8 +137,9 @@ private:
     std::vector<std::unique_ptr<Message>> sent_;
 };
 
-/// The lowest member: it asks the others, compares their lists with its own, and sends the verdict to all that
-/// answered. A member that answered the current question is still there, because it waits longer than this rank does.
+/// The part of the lowest member. It asks the other members, compares their lists with its own, and sends the verdict
+/// to all members that answered. A member that answered the current question is still waiting, because it waits longer
+/// than this rank does.
 class LowestMember final : public Rendezvous {
 public:
     LowestMember(MpiApi& mpi, RendezvousPlan plan, std::int32_t attempt, RendezvousTime now)
@@ -196,7 +197,7 @@ private:
         }
         return {};
     }
-    /// Receives until the answer to this question. Answers to earlier questions come before it.
+    /// Receives messages until the answer to this question has arrived. Answers to earlier questions arrive before it.
     Status hear(Other& other) {
         while (!other.has_answered) {
             auto message = messages_.receive(other.rank);
@@ -240,7 +241,7 @@ private:
                 message.number(attempt_);
                 message.number(std::int32_t{0});
                 message.append(verdict.is_ok() ? Bytes() : encode_failure(verdict));
-                // Without the verdict the member ends at its own deadline.
+                // A failure is ignored: a member that gets no verdict ends at its own deadline.
                 static_cast<void>(messages_.send(other.rank, std::move(message).take()).is_ok());
             }
         }
@@ -255,8 +256,9 @@ private:
     std::optional<Status> verdict_;
 };
 
-/// Any other member: it answers the lowest member's questions, and ends with the verdict or at its deadline. A question
-/// may be older than this rendezvous. It is answered all the same: the lowest member knows which one it asked last.
+/// The part of any other member. It answers the lowest member's questions, and ends when it gets the verdict or at its
+/// deadline. A question may be older than this rendezvous. The member answers such a question too, because the lowest
+/// member knows which question it asked last.
 class OtherMember final : public Rendezvous {
 public:
     OtherMember(MpiApi& mpi, RendezvousPlan plan, RendezvousTime now)
@@ -299,7 +301,7 @@ private:
             verdict_ = message.complete() ? Status() : parse_failure(bytes.subspan(sizeof attempt + sizeof timeout));
         }
     }
-    /// After its answer, this rank waits longer than the lowest member can.
+    /// After its answer, this rank waits longer than the lowest member's time limit.
     void answer(std::int32_t attempt, std::chrono::milliseconds timeout, RendezvousTime now) {
         answered_ = attempt;
         deadline_ = std::max(deadline_, now + timeout + kRendezvousGrace);
@@ -319,7 +321,7 @@ private:
     std::optional<Status> verdict_;
 };
 
-/// Waits until the messages have left: the members that they go to may be waiting for them.
+/// Waits until the messages were sent, because the receiving members may be waiting for them.
 void see_off(Rendezvous& rendezvous) {
     const Clock::time_point deadline = Clock::now() + kTransferTime;
     while (!rendezvous.have_messages_left() && Clock::now() < deadline) {
@@ -338,7 +340,7 @@ std::unique_ptr<Rendezvous> begin_rendezvous(MpiApi& mpi, RendezvousPlan plan, s
 }
 
 Status meet_members(MpiApi& mpi, const RendezvousPlan& plan, const std::function<Status()>& go_on) {
-    // Relaxed: a counter that only has to give each rendezvous of the process its own number.
+    // Relaxed is enough, because the counter only has to give each rendezvous of the process a different number.
     static std::atomic<std::int32_t> attempts{0};
     const std::int32_t attempt = attempts.fetch_add(1, std::memory_order_relaxed) + 1;
     const auto rendezvous = begin_rendezvous(mpi, plan, attempt, Clock::now());

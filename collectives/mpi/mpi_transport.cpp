@@ -14,8 +14,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// The communicator is Rueda's own, and MPI's collectives have tags of their own, so these are all tags that are used.
-/// MPI promises tags up to 32767.
+/// The communicator belongs to Rueda, and MPI's collectives use separate tags, so there are no other tags than these.
+/// MPI guarantees tags up to 32767.
 int tag_of(Transport::Port port) {
     constexpr std::uint32_t kChannels = 4;  // of each set
     constexpr std::uint32_t kMessages = 1 + kChannels * Transport::kMostSets;
@@ -47,7 +47,7 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
 MpiTransport::~MpiTransport() {
     const bool has_ended = std::all_of(places_.begin(), places_.end(), [](const UnderWay& one) { return one.is_free; });
     if (!has_ended) {
-        // After a failure MPI may still write into the memory for messages without a receive, so that memory stays.
+        // After a failure, MPI may still write into the memory for messages without a receive. So this memory is kept.
         for (std::unique_ptr<std::byte[]>& room : strays_) {
             keep_for_mpi(std::move(room));
         }
@@ -82,7 +82,7 @@ Result<bool> MpiTransport::cancel(Ticket ticket) {
     if (Status status = mpi_->cancel(places_[place].request); !status.is_ok()) {
         return sticky(std::move(status));
     }
-    // Cancelling needs no other process. It is done at once, unless a message is already arriving.
+    // Cancelling needs no other process. It completes at once, unless a message is already arriving.
     const auto received = ask(place);
     RUEDA_RETURN_IF_FAILED(received.status());
     return received.value().has_value();
@@ -122,7 +122,7 @@ Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
 
 Status MpiTransport::progress() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    // The result does not matter: any call of MPI lets it go on with its messages.
+    // The result does not matter: during any call, MPI makes progress with its messages.
     return mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_).status();
 }
 
@@ -222,7 +222,7 @@ Result<Transport::Ticket> MpiTransport::keep(Result<MPI_Request> started, bool i
     return ticket_of(place, places_[place].generation);
 }
 
-/// Returns the length of the message at `place` if it has left or was received, otherwise nothing.
+/// Returns the length of the message at `place` if the message was sent or received, otherwise nothing.
 Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     UnderWay& message = places_[place];
     const auto answer = mpi_->test_message(message.request);
@@ -245,7 +245,7 @@ Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     return std::optional(answer.value().bytes);
 }
 
-/// Some MPIs tell the length of the message, others the length of the part that they wrote.
+/// Some MPIs report the length of the message, others the length of the part that they wrote.
 Status MpiTransport::truncated(const UnderWay& receive, std::size_t bytes) const {
     return bytes > receive.bytes
                ? failure(ErrorCode::aborted, "rank {} sent {} bytes where rank {} has room for {}", receive.rank, bytes,

@@ -18,14 +18,15 @@ namespace rueda::collectives {
 
 /// Whether the program finalised MPI while Rueda was in use. Shared with the callback that MPI keeps.
 struct MpiLife {
-    /// Stored by the callback within MPI_Finalize, loaded before calls of MPI. It guards no other memory.
+    /// The callback stores this flag within MPI_Finalize, and the transport loads it before it calls MPI. The flag
+    /// protects no other memory.
     std::atomic<bool> finalized{false};
 };
 
-/// Messages over the communicator of a control plane. The plane owns the communicator and the transport.
+/// A transport that uses the communicator of a control plane. The plane owns the communicator and the transport.
 ///
-/// The memory of unfinished messages must stay until cancel_receives(), and after a failure until the process ends.
-/// Threads: one at a time.
+/// The memory of unfinished messages must stay valid until cancel_receives(), and after a failure until the process
+/// ends. Threads: one at a time.
 class MpiTransport final : public Transport {
 public:
     MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator, int rank,
@@ -42,24 +43,27 @@ public:
     Result<bool> cancel(Ticket ticket) override;
     void abandon() override;
 
-    // For the control plane: the first failure of a message, or the failure that the transport was abandoned.
+    // The control plane asks for this: the first failure of a message, or the failure with which the transport was
+    // abandoned.
     [[nodiscard]] const Status& failed() const { return failed_; }
-    /// Makes every later call fail with this failure, which happened elsewhere.
+    /// Makes every later call fail with this failure, which happened outside the transport.
     void fail(const Status& status);
-    /// How many messages went to each rank.
+    /// How many messages this rank sent to each rank.
     [[nodiscard]] const std::vector<std::uint32_t>& sent_to() const { return sent_to_; }
-    /// Called before the communicator is freed. The other ranks have sent `expected` messages to this rank. True when
-    /// all of them have arrived and all messages of this rank have left. Messages without a receive are received here.
+    /// Called before the communicator is freed. The other ranks have sent `expected` messages to this rank. Returns
+    /// true when all of these messages have arrived and all messages of this rank were sent. This function also
+    /// receives the messages for which no receive was started.
     [[nodiscard]] Result<bool> has_ended(std::uint32_t expected);
-    /// Called when no rank sends any more. Cancels the receives that are still posted, within `limit`.
+    /// Called when no rank sends messages any more. Cancels the receives that are still posted. It may take at most
+    /// `limit`.
     [[nodiscard]] Status cancel_receives(std::chrono::milliseconds limit);
 
 private:
     struct UnderWay {
         MPI_Request request;
-        std::size_t bytes;  ///< the length of the sent message, or of the memory for a received one
+        std::size_t bytes;  ///< the length of a sent message, or the size of the memory for a received message
         int rank;
-        std::uint32_t generation;  ///< counts the uses of the place, so that a used ticket is noticed
+        std::uint32_t generation;  ///< counts how often the place was used, so that an old ticket is detected
         bool is_send;
         bool is_free;
     };
@@ -79,13 +83,13 @@ private:
     const MPI_Comm communicator_;
     const int rank_;
     const int size_;
-    std::vector<UnderWay> places_;  ///< a ticket is a place's number and its generation
+    std::vector<UnderWay> places_;  ///< a ticket consists of a place's number and its generation
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> sent_to_;
     std::uint32_t received_ = 0;
     std::vector<std::unique_ptr<std::byte[]>> strays_;
     Status failed_;
-    Status abandoned_;  // made in advance, because there may be no memory for it later
+    Status abandoned_;  // created in advance, because later there may be no memory for it
 };
 
 }  // namespace rueda::collectives

@@ -10,9 +10,9 @@
 
 namespace rueda::collectives {
 
-/// The pauses of one wait that has to poll, because MPI has no event to sleep on. A late rank is usually late by
-/// milliseconds, so the pauses soon grow, up to 1 ms: spinning would take the core from the awaited rank.
-/// Threads: one.
+/// The pauses of one wait. The wait has to poll, because a thread cannot sleep until an event of MPI. If a rank is
+/// late, it is usually late by milliseconds. So the pauses soon grow, up to 1 ms; spinning could take the core away
+/// from the rank that is awaited. Threads: one.
 class PollingPause {
 public:
     void wait() {

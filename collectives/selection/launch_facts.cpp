@@ -33,7 +33,7 @@ bool is_connected_socket(int fd) {
     return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
 }
 
-/// Reads what the environment says about the launcher.
+/// Finds the facts about the launcher in the environment.
 LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     LaunchFacts facts;
     const bool has_pmix_folder = environment.value("PMIX_SERVER_TMPDIR").has_value();
@@ -47,8 +47,8 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
         facts.launcher = "an MPI launcher (PMI_FD)";
         facts.job_rank = number_of(environment, "PMI_RANK");
         facts.job_size = number_of(environment, "PMI_SIZE");
-        // Hydra, the launcher of MPICH and Intel MPI, sets this variable too. Slurm does not, and starts Open MPI as
-        // well.
+        // Hydra, the launcher of MPICH and Intel MPI, sets this variable too. Slurm does not set it, and can also start
+        // programs that use Open MPI.
         if (environment.value("MPI_LOCALNRANKS")) {
             facts.abi = MpiAbi::mpich;
         }
@@ -66,7 +66,7 @@ LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment) {
     LaunchFacts facts = launcher_of(environment);
     const LoadedMpi loaded = find_loaded_mpi();
     facts.mpi_initialized = loaded.is_initialized;
-    // An MPI that is in use decides. An MPI that a library has only loaded counts less than the launcher.
+    // If an MPI is in use, its ABI counts. If an MPI is only loaded, the ABI of the launcher's MPI comes first.
     if (loaded.is_initialized || !facts.abi) {
         facts.abi = loaded.abi;
     }

@@ -13,7 +13,7 @@
 
 namespace rueda::collectives {
 
-/// How a set on several hosts reaches the other hosts.
+/// What a set on several hosts needs to communicate with the other hosts.
 struct OtherHosts {
     const LocalGroup& group;
     Transport& transport;

@@ -15,14 +15,16 @@ bool is_mpi_indicated(const StartRequest& request) {
     return request.has_communicator() || request.facts.mpi_initialized || !request.facts.launcher.empty();
 }
 
-/// A communicator belongs to an MPI that is in use in this process. Without one, MPI can be loaded.
+/// If the caller passes a communicator, it belongs to an MPI that this process already uses. Otherwise Rueda can load
+/// an MPI.
 Status is_mpi_viable(const StartRequest& request) {
     if (!request.has_communicator()) {
         return {};
     }
     if (!request.facts.abi) {
         return failure(ErrorCode::unsupported,
-                       "init: a communicator was given, and this process has no MPI; expected the one that it is of");
+                       "init: a communicator was given, and this process has not loaded MPI; expected the MPI that "
+                       "made the communicator");
     }
     return request.facts.mpi_initialized
                ? Status()
@@ -31,8 +33,8 @@ Status is_mpi_viable(const StartRequest& request) {
                          "MPI_THREAD_MULTIPLE, ...) before");
 }
 
-/// If the launcher belongs to another MPI than the plugin, MPI tells every process that it is alone. Then there would
-/// be as many jobs of size 1 as processes, and each would train.
+/// If launcher and plugin belong to different MPIs, MPI tells every process that it is alone. Then every process would
+/// be a job of size 1 and train by itself.
 Status check_mpi_size(const SelectedControlPlane& selected, const base::Config& config, const LaunchFacts& facts) {
     const ControlPlane& plane = *selected.control_plane;
     const int rank = selected.launch_ranks[static_cast<std::size_t>(plane.rank())];
@@ -56,8 +58,8 @@ Status check_mpi_size(const SelectedControlPlane& selected, const base::Config& 
     return {};
 }
 
-/// Settings may differ from rank to rank. If one rank finds an error, the start fails on all ranks, so that no rank
-/// waits for this one.
+/// Settings may differ between ranks. If one rank finds an error, the start fails on all ranks, so that no other rank
+/// waits for this rank.
 Status agree(ControlPlane& plane, const Status& mine) {
     auto gathered = plane.allgather(mine.is_ok() ? Bytes() : encode_failure(mine));
     if (!gathered.is_ok()) {
@@ -89,7 +91,8 @@ Result<SelectedControlPlane> open_mpi(const StartRequest& request) {
     options.warn = [logger = base::Logger(config, facts.job_rank)](const std::string& text) {
         logger.warning("{}", text);
     };
-    // MPI cannot be initialised twice in a process, and rueda::init() may follow a rueda::shutdown().
+    // MPI is finalised only at exit, because it cannot be initialised twice in a process, and the program may call
+    // rueda::init() again after rueda::shutdown().
     options.finalize = MpiFinalize::at_exit;
     auto opened = plugin.value()->open(options);
     if (!opened.is_ok()) {

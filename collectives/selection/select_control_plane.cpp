@@ -9,7 +9,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// In the order of preference: the first candidate that settings ask for or that is indicated is taken.
+/// The candidates, in the order of preference. The first candidate is used that the settings ask for or that is
+/// indicated.
 constexpr std::array kCandidates{&kSocketCandidate, &kMpiCandidate, &kSingleCandidate};
 
 Status check_identity(const base::Config& config) {
@@ -43,7 +44,7 @@ Result<const ControlPlaneCandidate*> choose_control_plane(const StartRequest& re
     if (!request.has_communicator()) {
         RUEDA_RETURN_IF_FAILED(check_identity(request.config));
     }
-    // A communicator decides by itself, whatever the setting is.
+    // If the caller passes a communicator, this decides, whatever the setting is.
     const bool is_automatic = asked == base::ControlPlaneKind::automatic || request.has_communicator();
     for (const ControlPlaneCandidate* const candidate : kCandidates) {
         const bool is_possible = candidate->takes_communicators || !request.has_communicator();

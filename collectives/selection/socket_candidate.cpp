@@ -18,7 +18,8 @@ bool is_socket_indicated(const StartRequest& request) {
 
 Status is_socket_viable(const StartRequest& request) { return check_socket_settings(request.config); }
 
-/// The socket of a part of the launch. Disjoint parts have different lowest ranks, and so different sockets.
+/// The name of the socket for a job of some launched ranks. Disjoint jobs have different lowest ranks, and therefore
+/// different sockets.
 std::string socket_of_members(const base::Config& config, std::span<const int> members) {
     const bool is_all = static_cast<int>(members.size()) == config.size;
     return is_all ? config.rendezvous : fmt::format("{}.ranks-{}", config.rendezvous, members.front());

@@ -481,7 +481,7 @@ Status Leader::hear_deputy(const Neighbour& neighbour) {
         return {};
     }
     RUEDA_RETURN_IF_FAILED(parse(neighbour.deputy_room, *heard.value()).status());
-    return failure(ErrorCode::internal, "rank {} sent something else than last words", *neighbour.deputy);
+    return failure(ErrorCode::internal, "rank {} sent something other than an end reason", *neighbour.deputy);
 }
 
 double Leader::longest_wait(std::int64_t now) const {

@@ -108,7 +108,7 @@ public:
     [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
     [[nodiscard]] Status damage() const {
         return failure(ErrorCode::internal,
-                       "the {} is damaged: rank {} finds no room in it, which no working rank brings about",
+                       "the {} is damaged: rank {} finds no room in it, which cannot happen if all ranks are correct",
                        is_damaged_ ? "mailbox" : "log", environment_.rank_of(rank_));
     }
 
@@ -418,7 +418,8 @@ private:
         std::uint32_t slot = find(request.name(), request.name_hash);
         // On several hosts, other hosts may have announced it.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
-            return failure(ErrorCode::internal, "rank {} has joined, and announced '{}', which nobody else has", member,
+            return failure(ErrorCode::internal,
+                           "rank {} has joined, and announced '{}', which no other rank has announced", member,
                            request.name());
         }
         if (slot == kNoSlot) {

@@ -16,9 +16,7 @@ std::optional<OtherHosts> other_hosts(const base::Config& config, const collecti
     }
     return OtherHosts{group,
                       *transport,
-                      {.small_bytes = config.doubling_limit_bytes,
-                       .ring = config.ring,
-                       .network_chunk_bytes = config.network_chunk_bytes}};
+                      {.small_bytes = config.doubling_limit_bytes, .network_chunk_bytes = config.network_chunk_bytes}};
 }
 
 SeveralHosts::SeveralHosts(const base::Config& config, std::shared_ptr<collectives::Arena> arena,

@@ -103,8 +103,9 @@ const char* what_happened(int number, int code) {
         return " has no pages any more while its operation is pending, because the file that it maps has become "
                "shorter";
     }
-    return code == SEGV_ACCERR ? " cannot be accessed while its operation is pending, because somebody has protected it"
-                               : " was given back while its operation was pending, and is not mapped any more";
+    return code == SEGV_ACCERR
+               ? " cannot be accessed while its operation is pending, because it was protected with mprotect"
+               : " was given back while its operation was pending, and is not mapped any more";
 }
 
 /// If no thread has done so before, raises the abort and prints the line. Nothing here allocates, formats or locks.

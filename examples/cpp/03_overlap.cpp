@@ -6,17 +6,18 @@
 #include <string>
 #include <vector>
 
-// The backward pass computes the gradients one after the other. Each gradient travels while the next is computed.
+// The backward pass computes the gradients one after the other. Each gradient is reduced while the next one is
+// computed.
 int main() {
     rueda::init();
     constexpr std::size_t kLayers = 4;
-    // Allocator gives memory that the ranks of a host reduce in place, which is faster.
+    // Allocator allocates memory that the ranks of a host reduce in place, which is faster.
     using Gradient = std::vector<float, rueda::Allocator<float>>;
     std::vector<Gradient> gradients(kLayers, Gradient(100'000));
     std::vector<rueda::Handle> handles;
 
     for (std::size_t layer = kLayers; layer-- > 0;) {
-        for (float& each : gradients[layer]) {  // the computation of a real layer
+        for (float& each : gradients[layer]) {  // stands for the computation of a real layer
             each = std::sqrt(static_cast<float>(layer * layer)) * static_cast<float>(rueda::rank() + 1);
         }
         handles.push_back(rueda::allreduce_async("layer" + std::to_string(layer), gradients[layer]));

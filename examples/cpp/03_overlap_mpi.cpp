@@ -7,7 +7,7 @@
 #include <vector>
 
 // The twin of 03_overlap.cpp in plain MPI. All ranks have to start the operations in the same order. Most MPI libraries
-// move large messages only while the program is inside an MPI call, so little travels before MPI_Waitall.
+// move large messages only while the program is inside an MPI call, so MPI moves little data before MPI_Waitall.
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     std::vector<MPI_Request> requests(kLayers);
 
     for (std::size_t layer = kLayers; layer-- > 0;) {
-        for (float& each : gradients[layer]) {  // the computation of a real layer
+        for (float& each : gradients[layer]) {  // stands for the computation of a real layer
             each = std::sqrt(static_cast<float>(layer * layer)) * static_cast<float>(rank + 1);
         }
         MPI_Iallreduce(MPI_IN_PLACE, gradients[layer].data(), static_cast<int>(gradients[layer].size()), MPI_FLOAT,

@@ -9,13 +9,13 @@
 // Fits y = 3x + 2 by gradient descent. Each rank computes the gradient for its share of every batch.
 int main() {
     rueda::init();
-    // The ranks must begin with the same model: all take rank 0's.
+    // All ranks must begin with the same model, so they take the parameters of rank 0.
     std::vector<double> model = {0.1 * rueda::rank(), 0.0};  // slope, offset
     rueda::training::broadcast_parameters(std::vector<rueda::training::NamedTensor>{{"model", model}});
 
     rueda::training::Sampler sampler({.samples = 64, .batch = 16, .rank = rueda::rank(), .size = rueda::size()});
     for (int epoch = 0; epoch < 100; ++epoch) {
-        sampler.start_epoch(epoch);  // another order of the samples, the same on all ranks
+        sampler.start_epoch(epoch);  // a new order of the samples, the same on all ranks
         for (std::int64_t batch = 0; batch < sampler.batches(); ++batch) {
             std::vector<double> gradient = {0.0, 0.0};
             for (const std::int64_t sample : sampler.share(batch)) {
@@ -24,7 +24,7 @@ int main() {
                 gradient[0] += 2.0 * error * x;
                 gradient[1] += 2.0 * error;
             }
-            // A sum divided by the size of the whole batch is right even if the shares differ in size.
+            // Divide the sum by the size of the whole batch. This is correct even if the ranks' shares differ in size.
             rueda::allreduce(
                 "gradient", gradient,
                 {.op = rueda::ReduceOp::sum, .postscale = 1.0 / static_cast<double>(sampler.batch_size(batch))});

@@ -9,7 +9,7 @@ using Matrix = Eigen::MatrixXf;
 
 namespace {
 
-/// Weights and their gradient. The gradient lies in memory that the ranks of a host reduce in place.
+/// The weights of a layer and their gradient. The ranks of a host can reduce the gradient's memory in place.
 struct Layer {
     Layer(const char* layer_name, Eigen::Index outputs, Eigen::Index inputs)
         : name(layer_name), weights(Matrix::Random(outputs, inputs) * 0.5F), gradient(outputs, inputs) {
@@ -47,7 +47,8 @@ int main() {
         const Matrix error = second.weights * hidden - targets;
         loss = error.squaredNorm() / kSamples;
 
-        // Backward. The gradient of the second layer travels while the gradient of the first is computed.
+        // The backward pass: the gradient of the second layer is reduced while the gradient of the first layer is
+        // computed.
         *second.gradient = error * hidden.transpose() * (2.0F / kSamples);
         second.start();
         const Matrix slope = (second.weights.transpose() * error).array() * (1.0F - hidden.array().square());

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-// Trains for 50 steps and saves. Started again, it goes on from what was saved, with any number of ranks:
+// Trains for 50 steps and saves a checkpoint. If you start it again, with any number of ranks, it continues from the
+// checkpoint:
 //   ruedarun -np 2 07_resume model.safetensors
 int main(int argc, char** argv) {
     const std::filesystem::path path = argc > 1 ? argv[1] : "model.safetensors";
@@ -16,7 +17,8 @@ int main(int argc, char** argv) {
     const std::vector<rueda::training::NamedTensor> model = {{"slope", slope}};
     int step = 0;
 
-    // Rank 0 alone has to see the file: it decides for all, and restore_checkpoint() sends them what it reads.
+    // Only rank 0 needs access to the file. It tells the other ranks whether the file exists, and restore_checkpoint()
+    // sends them the contents.
     std::vector<std::int32_t> saved = {std::filesystem::exists(path) ? 1 : 0};
     rueda::broadcast("saved", saved, /*root=*/0);
     if (saved[0] == 1) {
@@ -29,7 +31,8 @@ int main(int argc, char** argv) {
         rueda::allreduce("gradient", gradient);
         slope[0] -= 0.01 * gradient[0];
     }
-    // Rank 0 writes; all ranks learn whether that worked. A rank that is killed meanwhile leaves the old file intact.
+    // Rank 0 writes the file, and all ranks learn whether that worked. If a rank is killed meanwhile, the old file
+    // stays intact.
     rueda::training::save_checkpoint(path, model, {{"step", std::to_string(step)}});
     std::printf("rank %d: steps %d to %d, slope %.2f\n", rueda::rank(), first, step, slope[0]);
     rueda::shutdown();

@@ -4,8 +4,8 @@
 #include <rueda/rueda.hpp>
 #include <vector>
 
-// Several hosts. Ranks of one host share memory; hosts exchange messages. A program need not know that, except for
-// two things: local_rank() tells it which device of its host to take, and between hosts a gradient may be compressed.
+// Runs on several hosts. Ranks of one host share memory; hosts exchange messages. Only two things are different for the
+// program: local_rank() tells it which device of its host to use, and a gradient may be compressed between hosts.
 int main() {
     rueda::init();
     std::printf("rank %d of %d: local rank %d of %d on host %d of %d\n", rueda::rank(), rueda::size(),

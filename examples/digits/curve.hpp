@@ -19,18 +19,19 @@ struct CurvePoint {
 };
 using Curve = std::vector<CurvePoint>;
 
-/// Numbers are written so that reading them gives the same bits. The file appears complete or not at all. Throws
-/// rueda::InvalidArgument or rueda::ResourceExhausted with path and reason.
+/// Writes the curve as CSV. Reading a number from the file gives the same bits. The file appears complete or not at
+/// all. Throws rueda::InvalidArgument or rueda::ResourceExhausted with path and reason.
 void write_csv(const std::filesystem::path& path, const Curve& curve);
 
-/// Reads the points before step `end` from a file that write_csv wrote; none if there is no such file. Throws
-/// rueda::InvalidArgument, with the line, for a file of another form.
+/// Reads the points before step `end` from a file that write_csv wrote. Returns an empty curve if the file does not
+/// exist. Throws rueda::InvalidArgument, with the line, if the file has another form.
 Curve read_csv(const std::filesystem::path& path, std::int64_t end);
 
-/// Draws loss and accuracy over the steps, as a picture that any browser shows. Errors are as in write_csv.
+/// Draws loss and accuracy over the steps, as a picture that any browser can show. Throws the same errors as write_csv.
 void write_svg(const std::filesystem::path& path, const Curve& curve);
 
-/// Writes `text` to a file beside `path` and renames it. Errors are as in write_csv.
+/// Writes `text` to a temporary file beside `path`, then renames this file to `path`. Throws the same errors as
+/// write_csv.
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace digits

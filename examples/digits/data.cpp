@@ -21,12 +21,13 @@ namespace digits {
 namespace {
 
 constexpr int kMaxPixel = 16;
-// A small gzipped file can inflate to any length, so there is a limit: the length of a fixed number of lines, each with
-// 64 times "16,", a label and "\r\n". The digits have 1797 lines.
+// Limits the length of the text, because a small gzipped file can inflate to any length. The limit is a fixed number of
+// the longest possible lines: 64 times "16,", a label and "\r
+// ". The digits have 1797 lines.
 constexpr std::size_t kMaxLine = 64 * 3 + 1 + 2;
 constexpr std::size_t kMaxImages = 100'000;
 constexpr std::size_t kMaxBytes = kMaxImages * kMaxLine;
-constexpr std::uint64_t kSplitSeed = 1797;  ///< any number would do, as long as it never changes
+constexpr std::uint64_t kSplitSeed = 1797;  ///< an arbitrary number, which must never change
 
 using GzFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
 
@@ -34,7 +35,7 @@ using GzFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
     throw rueda::InvalidArgument("data file " + path.string() + ": " + what);
 }
 
-/// The text of a gzipped or plain file (zlib tells them apart).
+/// Returns the text of a gzipped or plain file (zlib detects which of the two it is).
 std::string read_text(const std::filesystem::path& path) {
     if (std::filesystem::is_directory(path)) {
         refuse(path, "it is a folder; name a .csv or .csv.gz file");
@@ -64,7 +65,7 @@ std::string read_text(const std::filesystem::path& path) {
     return text;
 }
 
-/// Reads images from the lines of a text. It knows the current line, for error messages.
+/// Reads images from the lines of a text. It keeps the number of the current line for error messages.
 class Reader {
 public:
     explicit Reader(const std::filesystem::path& path) : path_(path) {}
@@ -97,7 +98,7 @@ private:
         images_.labels.push_back(read_number(line, kPixels + 1, kClasses - 1));
     }
 
-    /// Takes one number and the comma behind it from the front of the line.
+    /// Removes a number and the comma after it from the beginning of the line, and returns the number.
     int read_number(std::string_view& line, std::int64_t column, std::int64_t most) {
         const std::string_view field = line.substr(0, line.find(','));
         int value = -1;
@@ -150,7 +151,7 @@ DataSet read_data(const std::filesystem::path& path) {
         refuse(path,
                "has " + std::to_string(all.count()) + " images; at least " + std::to_string(kFewest) + " are needed");
     }
-    // If a sampler has one batch with all samples, the batch is a permutation.
+    // A single batch with all samples is a random permutation of the samples.
     const rueda::training::Sampler shuffled({.samples = all.count(), .batch = all.count(), .seed = kSplitSeed});
     const std::span<const std::int64_t> order = shuffled.share(0);
     const auto held_out = static_cast<std::size_t>(all.count() / 5);

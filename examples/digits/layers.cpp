@@ -20,7 +20,8 @@ auto matrix(const float* data, std::int64_t rows, std::int64_t columns) {
 }
 auto matrix(float* data, std::int64_t rows, std::int64_t columns) { return Eigen::Map<Matrix>(data, rows, columns); }
 
-/// He et al. 2015 (arXiv:1502.01852): keeps the variance through layers with max(0, ·).
+/// The standard deviation of He et al. 2015 (arXiv:1502.01852) keeps the variance the same through layers with max(0,
+/// ·).
 float bound_for(std::int64_t inputs) { return std::sqrt(6.0F / static_cast<float>(inputs)); }
 
 std::size_t elements(std::int64_t images, std::int64_t each) { return static_cast<std::size_t>(images * each); }
@@ -64,7 +65,7 @@ struct Convolution::Plan {
         static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
         return cpu;
     }
-    /// oneDNN takes even inputs as a pointer to non-const memory.
+    /// oneDNN takes inputs, too, as a pointer to non-const memory.
     static dnnl::memory memory(const dnnl::memory::desc& form, const float* data) {
         return {form, engine(), const_cast<float*>(data)};
     }

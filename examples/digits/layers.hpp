@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The layers of the network: convolutions through oneDNN, dense layers through Eigen. No communication here.
+/// The layers of the network: convolutions through oneDNN, dense layers through Eigen. The layers do not communicate.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace digits {
 
-/// Makes oneDNN compute in the calling thread alone. Then a run repeats bit for bit, and the other processes can use
-/// the other cores. Call it before the first layer is made.
+/// Makes oneDNN compute only in the calling thread. Then two runs give the same bits, and the other processes can use
+/// the other cores. Call this before the first layer is made.
 void use_one_thread();
 
-/// A 3×3 convolution with padding 1 over square images, which lie channel by channel and row by row. Its backward pass
-/// comes in two halves, as in Dense.
+/// A 3×3 convolution with padding 1 over square images. The images lie in memory channel by channel and row by row. The
+/// backward pass has two halves, as in Dense.
 class Convolution {
 public:
     struct Form {
@@ -41,7 +41,7 @@ public:
     Parameter biases;
 
 private:
-    struct Plan;  ///< oneDNN's primitives for one number of images
+    struct Plan;  ///< oneDNN's primitives for a certain number of images
     Plan& plan(std::int64_t images);
 
     Form form_;
@@ -51,7 +51,7 @@ private:
     std::vector<float> in_slope_;
 };
 
-/// Computes in × weights + biases. The backward pass comes in two halves: the gradients of the parameters can travel
+/// Computes in × weights + biases. The backward pass has two halves, so the gradients of the parameters can be reduced
 /// while the slope for the layer below is computed.
 class Dense {
 public:
@@ -60,7 +60,7 @@ public:
     const std::vector<float>& forward(const std::vector<float>& in, std::int64_t images);
     /// Replaces the gradients of weights and biases. `in` is the input of the last forward.
     void backward_parameters(const std::vector<float>& in, const std::vector<float>& out_slope);
-    /// The slope of the loss with respect to the input of the last forward.
+    /// Returns the slope of the loss with respect to the input of the last forward.
     std::vector<float>& backward_input(const std::vector<float>& out_slope);
 
     Parameter weights;
@@ -78,9 +78,9 @@ private:
 class Rectifier {
 public:
     void forward(const std::vector<float>& in);
-    /// Changes `slope` in place: it stays where the value was above 0, and becomes 0 elsewhere.
+    /// Changes `slope` in place: keeps it where the input of forward was above 0, and sets it to 0 elsewhere.
     void backward(std::vector<float>& slope) const;
-    /// The result of the last forward.
+    /// Returns the result of the last forward.
     [[nodiscard]] const std::vector<float>& out() const noexcept { return out_; }
 
 private:
@@ -94,7 +94,7 @@ struct Loss {
 };
 Loss softmax_loss(const std::vector<float>& logits, std::span<const std::int32_t> labels, double scale);
 
-/// The number of images whose largest logit is the one of their label.
+/// Returns the number of images whose largest logit is the logit of their label.
 std::int64_t count_correct(const std::vector<float>& logits, std::span<const std::int32_t> labels);
 
 }  // namespace digits

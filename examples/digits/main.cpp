@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
 /// Data-parallel training with Rueda, from beginning to end. Every process runs this program on its own share of the
-/// images. The calls of rueda:: below make it one training. Start it with ruedarun, with mpirun, or alone.
+/// images. The calls of rueda:: below combine the processes into one training. Start the program with ruedarun, with
+/// mpirun, or alone.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -30,7 +31,7 @@ namespace {
 using namespace digits;
 namespace training = rueda::training;
 
-/// Everything that a rank holds while it trains.
+/// The data, the network and the progress of a rank's training.
 class Trainer {
 public:
     Trainer(const Options& options, const DataSet& data)
@@ -71,7 +72,7 @@ public:
     }
 
 private:
-    /// Returns the mean loss of its steps.
+    /// Runs one epoch and returns the mean loss of its steps.
     double train_epoch() {
         double sum = 0.0;
         sampler_.start_epoch(epoch_);
@@ -87,16 +88,16 @@ private:
         return sum / static_cast<double>(sampler_.batches());
     }
 
-    /// One update of the parameters, the same on every rank. Returns the mean loss over the global batch.
+    /// Updates the parameters once, in the same way on every rank. Returns the mean loss over the global batch.
     double train_step(std::int64_t batch, double rate) {
         const Images images = data_.training.pick(sampler_.share(batch));
-        // Each rank divides by the size of the global batch, and Rueda adds up the results. So shares may differ in
-        // size.
+        // Each rank divides its loss by the size of the global batch, and Rueda adds up the results. So the ranks'
+        // shares of the batch may differ in size.
         const double scale = 1.0 / static_cast<double>(sampler_.batch_size(batch));
         const Loss loss = softmax_loss(network_.forward(images), images.labels, scale);
         loss_.numbers()[0] = loss.sum * scale;
         loss_.start();
-        // Layer by layer: a complete gradient travels while the layers below are computed.
+        // backward() works layer by layer: a complete gradient is reduced while the layers below are computed.
         network_.backward(images, loss.slope,
                           [this](Parameter& parameter) { parameter.gradient.start(options_.compression); });
         for (Parameter* parameter : network_.parameters()) {
@@ -107,7 +108,7 @@ private:
         return loss_.numbers()[0];
     }
 
-    /// The share of the held-out images that the network recognises. Each rank evaluates its part of them.
+    /// Returns the share of the held-out images that the network recognises. Each rank evaluates a part of the images.
     double evaluate() {
         const rueda::Busy busy("evaluating");
         const training::Range mine = training::shard(data_.held_out.count(), rueda::rank(), rueda::size());
@@ -118,7 +119,8 @@ private:
         return static_cast<double>(right_.numbers()[0]) / static_cast<double>(data_.held_out.count());
     }
 
-    /// The settings and the data that the training depends on, and the number of epochs done.
+    /// Returns what the checkpoint stores beside the tensors: the options and the checksum of the data that determine
+    /// the training, and the number of finished epochs.
     [[nodiscard]] training::Metadata metadata(std::int64_t epochs_done) const {
         training::Metadata text = course_of(options_);
         text["data"] = data_.checksum;
@@ -195,8 +197,8 @@ private:
     std::int64_t step_ = 0;
 };
 
-/// run_on_every_rank makes local work (options, file, memory) fail on all ranks or on none. So no rank waits for a rank
-/// that has left.
+/// If work on a single rank fails (options, files, memory), run_on_every_rank makes it fail on all ranks. So no rank
+/// waits for a rank that has already ended.
 void run(int argc, char** argv) {
     std::optional<Options> options;
     std::string help;
@@ -215,8 +217,8 @@ void run(int argc, char** argv) {
     trainer->run();
 }
 
-/// Prints one line. Errors end every rank in the same way, so rank 0 prints for all. If a rank has died, every other
-/// rank prints.
+/// Prints one line. Errors end all ranks in the same way, so only rank 0 prints. If a rank has died, every other rank
+/// prints.
 int report(const rueda::Error& error) {
     if (!rueda::initialized() || rueda::rank() == 0 || error.code() == rueda::ErrorCode::aborted) {
         std::fprintf(stderr, "digits: %s: %s\n", name_of(error.code()), error.what());

@@ -12,26 +12,26 @@
 
 namespace digits {
 
-/// 8×8 images → 3×3 convolution, 16 channels → 3×3 convolution, 32 channels, every other pixel → dense 64 → dense 10.
-/// About 38,000 parameters.
+/// The network: 8×8 images → 3×3 convolution, 16 channels → 3×3 convolution, 32 channels, stride 2 → dense 64 → dense
+/// 10. It has about 38,000 parameters.
 class Network {
 public:
-    /// Parameters that follow from the seed alone.
+    /// Makes a network whose first parameters depend only on the seed.
     explicit Network(std::uint64_t seed);
     Network(const Network&) = delete;  // parameters_ points into it
     Network& operator=(const Network&) = delete;
 
-    /// Computes the logits of the images, kClasses for each.
+    /// Computes the logits of the images. Each image has kClasses logits.
     const std::vector<float>& forward(const Images& images);
-    /// Computes the gradients of the loss whose slope with respect to the logits is given, for the images of the last
-    /// forward. Works from the last layer to the first, and calls `ready` for each parameter as soon as its gradient is
-    /// complete.
+    /// Computes the gradients of the loss for the images of the last forward. `logits_slope` is the slope of the loss
+    /// with respect to the logits. Works from the last layer to the first, and calls `ready` for each parameter as soon
+    /// as its gradient is complete.
     void backward(const Images& images, const std::vector<float>& logits_slope,
                   const std::function<void(Parameter&)>& ready);
 
-    /// In the order in which backward completes their gradients.
+    /// Returns the parameters in the order in which backward completes their gradients.
     [[nodiscard]] const std::vector<Parameter*>& parameters() const noexcept { return parameters_; }
-    /// The values and the velocities: everything that training changes.
+    /// Returns everything that training changes: the values and the velocities of the parameters.
     [[nodiscard]] std::vector<rueda::training::NamedTensor> state();
 
 private:

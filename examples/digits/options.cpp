@@ -75,7 +75,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
 
 rueda::training::Metadata course_of(const Options& options) {
     const auto text = [](double value) {
-        std::array<char, 32> digits{};  // the shortest text that reads back as the same number
+        std::array<char, 32> digits{};  // std::to_chars writes the shortest text that reads back as the same number
         return std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
     };
     return {{"batch", std::to_string(options.batch)},

@@ -29,11 +29,11 @@ struct Options {
     rueda::Compression compression = rueda::Compression::none;  ///< of gradients, between hosts
 };
 
-/// Throws rueda::InvalidArgument, with one line, for arguments that cannot be understood. Returns nothing if the user
-/// asked for help, which is then in `help`.
+/// Reads the command line. Throws rueda::InvalidArgument, with one line, for arguments that cannot be understood. If
+/// the user asked for help, writes the text to `help` and returns nothing.
 std::optional<Options> parse_options(int argc, const char* const* argv, std::string& help);
 
-/// The options on which the course of the training depends, in the form in which a checkpoint keeps them.
+/// Returns the options that influence the training, in the form in which a checkpoint stores them.
 rueda::training::Metadata course_of(const Options& options);
 
 }  // namespace digits

@@ -14,7 +14,7 @@ namespace digits {
 
 /// A tensor that is trained by stochastic gradient descent with momentum.
 struct Parameter {
-    /// Values evenly distributed between −bound and bound.
+    /// Makes a parameter with values that are evenly distributed between −bound and bound.
     Parameter(const std::string& parameter_name, const rueda::Shape& parameter_shape, float bound,
               rueda::training::Random& random)
         : name(parameter_name),

@@ -10,15 +10,16 @@
 namespace digits {
 namespace {
 constexpr std::int64_t kBarWidth = 30;           ///< characters
-constexpr std::chrono::milliseconds kPause{50};  ///< drawing more often would not be visible, and costs time over a
-                                                 ///< network
-constexpr const char* kClearLine = "\r\x1b[K";   ///< ECMA-48: to the first column, erase to the right
+constexpr std::chrono::milliseconds kPause{50};  ///< more frequent drawing would not be visible, and would cost time
+                                                 ///< over a network
+constexpr const char* kClearLine = "\r\x1b[K";   ///< moves to the first column and erases the rest of the line
+                                                 ///< (ECMA-48)
 }  // namespace
 
 Progress::Progress(bool visible, std::int64_t epochs, std::int64_t steps)
     : visible_(visible),
-      // mpirun gives its programs a terminal as standard output, even if its own output goes to a file. It does not do
-      // so for standard error.
+      // Tests standard error, because mpirun gives its programs a terminal as standard output even if the output of
+      // mpirun goes to a file. For standard error it does not do this.
       terminal_(visible && ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1),
       epochs_(epochs),
       steps_(steps) {}

@@ -11,8 +11,9 @@
 
 namespace digits {
 
-/// Numbers that are summed over all ranks while this rank continues to compute: start(), then other work, then wait().
-/// They lie in resident memory, where the ranks of a host add them up in place. The look-up of their name is kept.
+/// Sums numbers over all ranks while this rank continues to compute: call start(), do other work, then call wait(). The
+/// numbers lie in resident memory, where the ranks of a host add them up in place. A TensorSlot saves the look-up of
+/// their name.
 template <class T>
 class Summed {
 public:
@@ -20,7 +21,8 @@ public:
         : shape_(shape), numbers_(static_cast<std::size_t>(shape.elements())), slot_(name) {}
     Summed(Summed&&) noexcept = default;
     Summed& operator=(Summed&&) = delete;
-    /// Rueda uses the numbers until the operation has ended, so the destructor waits, also after an exception.
+    /// Rueda uses the numbers until the operation has completed, so the destructor waits for it, also after an
+    /// exception.
     ~Summed() {
         try {
             pending_.wait();

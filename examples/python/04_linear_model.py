@@ -10,7 +10,7 @@ import rueda  # rueda
 
 rueda.init()  # rueda
 rank, size = rueda.rank(), rueda.size()  # rueda
-random = np.random.default_rng(0)  # the same seed on all ranks, so they shuffle alike
+random = np.random.default_rng(0)  # the same seed on all ranks: all get the same order
 model = random.normal(size=2)  # slope, offset
 rueda.broadcast_(model, root_rank=0, name="model")  # rueda
 for _epoch in range(100):

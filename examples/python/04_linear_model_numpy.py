@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The twin of 04_linear_model.py in one process, with NumPy alone."""
+"""The twin of 04_linear_model.py: it runs in one process and uses only NumPy."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A multi-layer perceptron with PyTorch. It learns the product of two numbers.
+"""Trains a multi-layer perceptron with PyTorch. It learns the product of two numbers.
 
 The lines that 05_mlp_plain.py does not have end in "# rueda".
 """
@@ -9,7 +9,7 @@ import rueda.torch as hvd  # rueda
 import torch
 
 hvd.init()  # rueda
-torch.manual_seed(hvd.rank())  # rueda: every rank has other samples
+torch.manual_seed(hvd.rank())  # rueda: every rank has different samples
 model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())  # rueda

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A convolutional network with DistributedDataParallel on the backend "rueda" of torch.distributed.
+"""Trains a convolutional network with DistributedDataParallel on the backend "rueda" of torch.distributed.
 
-The lines for the backend end in "# rueda". With "gloo" in place of "rueda" this is any script of torch.distributed.
-Start it with ruedarun, torchrun or mpirun.
+The lines for the backend end in "# rueda". With "gloo" in place of "rueda", this would be an ordinary script for
+torch.distributed. Start it with ruedarun, torchrun or mpirun.
 """
 
 import rueda.torch.distributed  # noqa: F401  # rueda
@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 dist.init_process_group("rueda")  # rueda
 torch.manual_seed(0)
-# Noisy images of ten random patterns.
+# Makes noisy images of ten random patterns.
 labels = torch.arange(640) % 10
 images = torch.rand(10, 1, 8, 8).round()[labels] + 0.3 * torch.randn(640, 1, 8, 8)
 dataset = torch.utils.data.TensorDataset(images, labels)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains for 50 steps and saves. Started again, it goes on from what was saved, with any number of ranks:
+"""Trains for 50 steps and saves a checkpoint. If you start it again, with any number of ranks, it continues from the
+checkpoint:
 
 ruedarun -np 2 python 07_resume.py model.npz
 """
@@ -15,7 +16,7 @@ import rueda
 path = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "model.npz")
 rueda.init()
 slope, step = np.zeros(1), 0
-# Rank 0 alone has to see the file: it reads, and the other ranks get what it has read.
+# Only rank 0 needs access to the file: it reads the file and sends the contents to the other ranks.
 if rueda.rank() == 0 and path.exists():
     with np.load(path) as saved:
         slope, step = saved["slope"], int(saved["step"])
@@ -28,5 +29,5 @@ for _ in range(50):
 if rueda.rank() == 0:
     with open(f"{path}.new", "wb") as file:
         np.savez(file, slope=slope, step=first + 50)
-    os.replace(f"{path}.new", path)  # a process that is killed leaves the old file intact
+    os.replace(f"{path}.new", path)  # if the process is killed while it writes, the old file stays intact
 print(f"rank {rueda.rank()}: steps {first} to {first + 50}, slope {slope[0]:.2f}", flush=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Several hosts. Ranks of one host share memory; hosts exchange messages. A program need not know that, except for two
-things: local_rank() tells it which device of its host to take, and between hosts a gradient may be compressed.
+"""Runs on several hosts. Ranks of one host share memory; hosts exchange messages. Only two things are different for the
+program: local_rank() tells it which device of its host to use, and a gradient may be compressed between hosts.
 """
 
 import numpy as np

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Gradient accumulation and mixed precision: bfloat16, which CPUs support and which needs no scaling; optionally a GradScaler.
+"""Shows gradient accumulation and mixed precision. It uses bfloat16, which CPUs support and which needs no scaling; a
+GradScaler is optional.
 
     ruedarun -np 2 python accumulation_amp.py --accumulate 4
 
 The gradients of several batches are added up before they are reduced. With a scaler, the ranks look for infinities in the reduced
-gradients, so that all of them take a step or none does. scaler.step() makes sure of it.
+gradients, so that all of them take a step or none does. scaler.step() ensures this.
 """
 
 import argparse
@@ -25,7 +26,8 @@ def main() -> None:
     hvd.init()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
-    # Rueda averages over the ranks, but adds up over the batches. So the loss is divided by the number of batches.
+    # Rueda averages gradients over the ranks, but the gradients of several batches are added up. So the loss is divided
+    # by the number of batches.
     optimizer = hvd.DistributedOptimizer(
         torch.optim.AdamW(model.parameters(), lr=3e-3),
         named_parameters=model.named_parameters(),
@@ -45,7 +47,7 @@ def main() -> None:
             (scaler.scale(loss) if scaler else loss).backward()
             total += loss.detach()
 
-        # Gradients must be reduced before they are clipped. With a scaler, unscale them in between.
+        # Gradients must be reduced before they are clipped. With a scaler, unscale them before they are clipped.
         optimizer.synchronize()
         if scaler:
             scaler.unscale_(optimizer)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A small transformer that learns text letter by letter, its parameters and optimizer state sharded by FSDP2 on the backend "rueda".
+"""Trains a small transformer on text, letter by letter. FSDP2 on the backend "rueda" shards its parameters and its
+optimizer state.
 
 torchrun --nproc-per-node 2 language_model.py --text book.txt      (or: ruedarun -np 2 python language_model.py)
 
-Without --text it generates sentences. PyTorch 2.6 or newer.
+Without --text it trains on generated sentences. It needs PyTorch 2.6 or newer.
 """
 
 import argparse
@@ -18,14 +19,14 @@ from torch import nn
 
 try:
     from torch.distributed.fsdp import fully_shard
-except Exception as error:  # PyTorch before 2.6 has no FSDP2; 1.13 also fails in other ways
+except Exception as error:  # PyTorch before 2.6 has no FSDP2; with 1.13 other things fail, too
     raise SystemExit(f"PyTorch {torch.__version__} has no FSDP2; 2.6 or newer has") from error
 
 CONTEXT = 64
 
 
 def sentences(count: int) -> str:
-    """Sentences of a tiny grammar, in which verbs agree with their subjects. A model can learn that."""
+    """Generates sentences of a tiny grammar in which verbs agree with their subjects. A model can learn this rule."""
     chosen = random.Random(0)
     words = []
     for _ in range(count):
@@ -39,7 +40,7 @@ def sentences(count: int) -> str:
 
 
 class Block(nn.Module):
-    """A block of the transformer: attention to earlier places, and a layer for each place."""
+    """A block of the transformer: attention to earlier positions, then a feed-forward layer for each position."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""ResNet-50, trained as on ImageNet. The learning rate grows with the number of ranks, after a warm-up. The ranks' validation
-results are averaged. Rank 0 writes checkpoints, and a run that is started again goes on from the last one.
+"""Trains ResNet-50 as on ImageNet. The learning rate is proportional to the number of ranks, after a warm-up. The
+ranks' validation results are averaged. Rank 0 writes checkpoints, and a run that is started again continues from the
+last checkpoint.
 
     ruedarun -np 2 python resnet50.py --synthetic --batches 4 --image-size 64
     ruedarun -np 8 -H a:4,b:4 python resnet50.py --data /imagenet      # needs torchvision, for the images
@@ -19,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 
 class Bottleneck(nn.Module):
-    """1×1, 3×3 and 1×1 convolutions, with a connection from the input around them."""
+    """1×1, 3×3 and 1×1 convolutions, with a skip connection from the input."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -51,7 +52,7 @@ def resnet50(classes: int) -> nn.Module:
 
 
 class Synthetic(torch.utils.data.Dataset):
-    """Images of noise, the same for an index on every rank."""
+    """Images of noise. An index gives the same image on every rank."""
 
     def __init__(self, count: int, size: int, classes: int) -> None:
         self.count, self.size, self.classes = count, size, classes
@@ -78,7 +79,9 @@ def images(given: argparse.Namespace, part: str) -> torch.utils.data.Dataset:
 
 
 def learning_rate(given: argparse.Namespace, epoch: float) -> float:
-    """The rate for all ranks' batches together. It is reached after the warm-up, and then falls like a cosine."""
+    """Returns the learning rate for the global batch. The rate rises during the warm-up, and then falls like a
+    cosine.
+    """
     whole = given.lr * hvd.size() * given.accumulate
     if epoch < given.warmup:
         return given.lr + (whole - given.lr) * epoch / given.warmup
@@ -86,7 +89,7 @@ def learning_rate(given: argparse.Namespace, epoch: float) -> float:
 
 
 def validate(model: nn.Module, loader: torch.utils.data.DataLoader) -> tuple[float, float]:
-    """(loss, accuracy) over all ranks' images."""
+    """Returns (loss, accuracy) over the images of all ranks."""
     model.eval()
     sums = torch.zeros(3)
     with torch.no_grad():

@@ -9,19 +9,19 @@ int main() {
     const int size = rueda::size();
     const int rank = rueda::rank();
 
-    // In place; the average is the default.
+    // Reduces in place. The default operation is the average.
     std::vector<float> loss = {static_cast<float>(rank)};
     rueda::allreduce("loss", loss);
     bool right = loss[0] == static_cast<float>(size - 1) / 2.0F;
 
-    // From one container into another, with another operation. Any contiguous container, span or Eigen vector will do.
+    // Reduces from one container into another, with a different operation. Every contiguous container, span or Eigen
+    // vector works.
     const std::vector<std::int64_t> seen = {100 + rank, -rank};
     std::vector<std::int64_t> largest(2);
     rueda::allreduce("seen", seen, largest, {.op = rueda::ReduceOp::max});
     right = right && largest[0] == 100 + size - 1 && largest[1] == 0;
 
-    // Scale factors cost nothing extra. A view gives the tensor a shape that the container does not have: here, three
-    // rows of two.
+    // Scale factors cost no extra time. A view gives the container's elements a shape: here, three rows of two.
     std::vector<double> weights(6, 1.0);
     const rueda::TensorView view(weights.data(), rueda::DType::float64, {3, 2});
     rueda::allreduce("weights", view, {.op = rueda::ReduceOp::sum, .prescale = 0.5, .postscale = 4.0});

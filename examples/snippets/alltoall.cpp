@@ -8,13 +8,13 @@ int main() {
     rueda::init();
     const int size = rueda::size();
     const int rank = rueda::rank();
-    // Rank r has r + 1 values for the last rank, and one for every other.
+    // Rank r has r + 1 values for the last rank, and one value for every other rank.
     std::vector<std::int64_t> splits(static_cast<std::size_t>(size), 1);
     splits.back() = rank + 1;
     const std::vector<std::int32_t> values(static_cast<std::size_t>(size + rank), rank);
     const rueda::Handle handle = rueda::alltoall("values", values, splits);
 
-    // The received rows in the order of the ranks, and the number of rows from each rank.
+    // The result is the received rows in the order of the ranks, and the number of rows from each rank.
     const rueda::TensorView all = handle.output();
     const std::int64_t from_last = handle.received_splits()[static_cast<std::size_t>(size - 1)];
     bool right = all.shape().elements() == (rank == size - 1 ? size * (size + 1) / 2 : size) &&
@@ -26,7 +26,7 @@ int main() {
     second.wait();
     right = right && second.output().shape().elements() == 3 * size;
 
-    // The result can also go into memory of your own.
+    // You can also pass memory for the result.
     std::vector<double> exchanged(even.size());
     rueda::alltoall_into("even", even, exchanged);
     right = right && exchanged.back() == 0.5;

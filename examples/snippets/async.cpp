@@ -11,13 +11,13 @@ int main() {
     std::vector<std::vector<float>> gradients(kLayers, std::vector<float>(10'000, 1.0F));
     std::vector<rueda::Handle> handles;
 
-    // In a backward pass the last layer is ready first. Each rank may have another order.
+    // In a backward pass the gradient of the last layer is ready first. The order may differ between ranks.
     for (std::size_t i = 0; i < kLayers; ++i) {
         const std::size_t layer = rueda::rank() % 2 == 0 ? kLayers - 1 - i : i;
         handles.push_back(
             rueda::allreduce_async("gradient" + std::to_string(layer), gradients[layer], {.op = rueda::ReduceOp::sum}));
     }
-    // ready() does not block; wait_for() throws rueda::Timeout, and the operation goes on.
+    // ready() does not block. If the time of wait_for() is over, it throws rueda::Timeout, and the operation continues.
     while (!handles[0].ready()) {
         try {
             handles[0].wait_for(std::chrono::milliseconds(10));

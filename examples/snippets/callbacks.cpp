@@ -13,7 +13,7 @@ int main() {
         .on_completion([&](std::exception_ptr failure) {  // the handle is gone already
             failure ? sum.set_exception(failure) : sum.set_value(gradient[0]);
         });
-    const float found = sum.get_future().get();  // the trainer does something else meanwhile
+    const float found = sum.get_future().get();  // stands for other work of the trainer
     std::cout << "rank " << rueda::rank() << ": " << found << "\n";
     const bool right = found == static_cast<float>(rueda::size());
     rueda::shutdown();

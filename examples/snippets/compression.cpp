@@ -8,7 +8,8 @@ int main() {
     std::vector<float> gradient(1 << 20, 0.5F);
     rueda::allreduce("layer1.weight", gradient, {.compression = rueda::Compression::bf16});  // half the bytes
 
-    // Small values would be inexact as float16, so they are multiplied by 1024 while they travel.
+    // Small values would be inexact as float16. So they are multiplied by 1024 before they are sent, and divided by
+    // 1024 afterwards.
     std::vector<float> small(1000, 0x1p-20F);
     rueda::allreduce("layer2.weight", small,
                      {.prescale = 1024, .postscale = 1.0 / 1024, .compression = rueda::Compression::fp16});

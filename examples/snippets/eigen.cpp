@@ -4,7 +4,7 @@
 
 int main() {
     rueda::init();
-    // A matrix in resident memory: an Eigen map that owns its memory.
+    // A matrix in resident memory is an Eigen map that owns its memory.
     rueda::ResidentMatrix<Eigen::MatrixXf> weights(300, 200);
     weights->setConstant(static_cast<float>(rueda::rank() + 1));
     rueda::allreduce("weights", weights.tensor(), {.op = rueda::ReduceOp::max});

@@ -9,12 +9,12 @@ int main() {
     bool refused = false;
     std::vector<float> tensor(rueda::rank() == 0 ? 3 : 4, 1.0F);
     try {
-        rueda::allreduce("tensor", tensor);  // with two ranks, 3 elements here and 4 there
+        rueda::allreduce("tensor", tensor);  // the number of elements differs: 3 on rank 0, 4 on rank 1
     } catch (const rueda::Mismatch& error) {
         refused = true;
-        std::printf("%s\n", error.what());  // names the ranks and their shapes
+        std::printf("%s\n", error.what());  // the text names the ranks and their shapes
     }
-    // Only that tensor failed, on all ranks.
+    // Only the operation on that tensor failed, on all ranks. Other operations work.
     std::vector<float> other(2, 1.0F);
     rueda::allreduce("other", other, {.op = rueda::ReduceOp::sum});
 

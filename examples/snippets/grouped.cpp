@@ -10,7 +10,7 @@ int main() {
     const std::vector<rueda::TensorView> layer = {weight, bias};
 
     rueda::grouped_allreduce("layer1", layer, {.op = rueda::ReduceOp::sum});
-    const rueda::Handle handle = rueda::grouped_allreduce_async("layer1", layer);  // one handle for all of them
+    const rueda::Handle handle = rueda::grouped_allreduce_async("layer1", layer);  // one handle for all members
     handle.wait();
     const auto size = static_cast<float>(rueda::size());
     bool right = weight[999] == size && bias[9] == 2.0F * size;

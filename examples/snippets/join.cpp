@@ -5,13 +5,13 @@
 
 int main() {
     rueda::init();
-    const int batches = 10 + rueda::rank();  // every rank has another number of batches
+    const int batches = 10 + rueda::rank();  // each rank has a different number of batches
     std::vector<float> gradient(1000);
     for (int batch = 0; batch < batches; ++batch) {
         gradient.assign(gradient.size(), 1.0F);
         rueda::allreduce("gradient", gradient);  // also works while other ranks have no batches left
     }
-    const int last = rueda::join();  // returns when all ranks are here
+    const int last = rueda::join();  // returns when all ranks have called join()
     const bool as_expected = last == rueda::size() - 1;
     rueda::shutdown();
     return as_expected ? 0 : 1;

@@ -8,7 +8,7 @@ int main() {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     const dnnl::memory::desc form({8, 3, 5, 5}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::oihw);
 
-    // oneDNN works in memory that Rueda allocated. The ranks of a host reduce it in place.
+    // oneDNN uses memory that Rueda allocated. The ranks of a host can reduce this memory in place.
     auto* const memory = static_cast<float*>(rueda::allocate(form.get_size()));
     const dnnl::memory gradient(form, engine, memory);
     std::fill_n(memory, 8 * 3 * 5 * 5, static_cast<float>(rueda::rank()));

@@ -8,12 +8,12 @@ int main() {
     rueda::init();
     bool right = true;
 
-    // Every rank makes the set, members or not. Here the members are the even ranks.
+    // Every rank calls this function, even if it is not a member. Here the members are the even ranks.
     std::vector<std::int32_t> even;
     for (std::int32_t rank = 0; rank < rueda::size(); rank += 2) {
         even.push_back(rank);
     }
-    if (even.size() < static_cast<std::size_t>(rueda::size())) {  // all ranks are a set already, the world
+    if (even.size() < static_cast<std::size_t>(rueda::size())) {  // a set of all ranks exists already: the world
         const rueda::ProcessSet set = rueda::add_process_set(even);
         if (set.included()) {
             std::vector<float> value = {static_cast<float>(rueda::rank())};

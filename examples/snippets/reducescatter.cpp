@@ -7,7 +7,7 @@
 int main() {
     rueda::init();
     const int size = rueda::size();
-    // Two rows for every rank, and one more: the first rank gets it.
+    // There are two rows for every rank, and one more row, which the first rank gets.
     const std::int64_t rows = 2 * size + 1;
     std::vector<float> gradient(static_cast<std::size_t>(rows), 1.0F);
     const rueda::Handle handle = rueda::reducescatter("gradient", gradient, {.op = rueda::ReduceOp::sum});
@@ -17,7 +17,7 @@ int main() {
     bool right = mine.shape().elements() == (rueda::rank() == 0 ? 3 : 2) &&
                  static_cast<const float*>(mine.data())[1] == static_cast<float>(size);
 
-    // The result can also go into memory of your own. The default reduction is the average.
+    // You can also pass memory for the result. The default reduction is the average.
     std::vector<float> shard(rueda::rank() == 0 ? 3 : 2);
     rueda::reducescatter_async("gradient", gradient, shard).wait();
     right = right && shard.back() == 1.0F;

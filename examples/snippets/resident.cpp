@@ -6,11 +6,11 @@
 
 int main() {
     rueda::init();
-    // A container whose elements are resident …
+    // A container can have its elements in resident memory.
     std::vector<float, rueda::Allocator<float>> gradient(100'000, 1.0F);
     rueda::allreduce("gradient", gradient, {.op = rueda::ReduceOp::sum});
 
-    // … or bare memory, zeroed and aligned to 64 bytes.
+    // You can also allocate bare memory. It is zeroed and aligned to 64 bytes.
     constexpr std::size_t kCount = 1000;
     auto* memory = static_cast<float*>(rueda::allocate(kCount * sizeof(float)));
     const std::span<float> bias(memory, kCount);

@@ -7,7 +7,7 @@ int main() {
     rueda::init();
     const int rank = rueda::rank();
 
-    // Rank 0 has the samples: one for itself, two for every other rank. The other ranks give only the dtype and the
+    // Rank 0 has the samples: one for itself, and two for every other rank. The other ranks only give the dtype and the
     // shape of a row.
     std::vector<std::int64_t> splits(static_cast<std::size_t>(rueda::size()), 2);
     splits[0] = 1;

@@ -8,7 +8,7 @@ int main() {
     const int next = (rueda::rank() + 1) % rueda::size();
     const int before = (rueda::rank() + rueda::size() - 1) % rueda::size();
 
-    // Round the ring: each rank sends to the next one, and receives from the one before.
+    // The ranks form a ring: each rank sends to the next rank and receives from the previous rank.
     std::array<float, 3> mine{};
     mine.fill(static_cast<float>(rueda::rank()));
     std::array<float, 3> theirs{};
@@ -17,7 +17,7 @@ int main() {
     sent.wait();
     bool right = theirs[2] == static_cast<float>(before);
 
-    // Receives from any rank that sends with the tag; the result is the sender.
+    // Receives from any rank that sends with this tag, and returns the rank of the sender.
     const rueda::Handle results = rueda::send_async(mine, 0, /*tag=*/8);
     if (rueda::rank() == 0) {
         for (int i = 0; i < rueda::size(); ++i) {

@@ -7,7 +7,7 @@ int main() {
     rueda::init();
     std::vector<double> value = {1.0};
     {
-        const rueda::TensorSlot slot("value");  // keeps the look-up of the name
+        const rueda::TensorSlot slot("value");  // saves the look-up of the name
         for (int step = 0; step < 100; ++step) {
             rueda::allreduce(slot, value);
         }

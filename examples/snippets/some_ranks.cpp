@@ -7,13 +7,13 @@
 int main() {
     rueda::init();  // all that were launched
     const int launched = rueda::rank();
-    std::vector<std::int32_t> part;  // the ranks whose numbers are even, or odd, like this rank's
+    std::vector<std::int32_t> part;  // all even ranks if this rank is even, otherwise all odd ranks
     for (int rank = launched % 2; rank < rueda::size(); rank += 2) {
         part.push_back(rank);
     }
     rueda::shutdown();
 
-    rueda::init(part);  // two jobs at the same time
+    rueda::init(part);  // the even and the odd ranks are two jobs at the same time
     std::printf("rank %d of %d, and number %d of the launch\n", rueda::rank(), rueda::size(), launched);
     float sum = 1.0F;
     rueda::allreduce("sum", std::span(&sum, 1), {.op = rueda::ReduceOp::sum});

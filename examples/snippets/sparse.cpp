@@ -9,14 +9,15 @@ int main() {
     const int rank = rueda::rank();
     const int size = rueda::size();
 
-    // The gradient of an embedding of 1000 words: this rank's batch had the words 7 and 100 + rank.
+    // This is the gradient of an embedding of 1000 words. This rank's batch had the words 7 and 100 + rank.
     const std::vector<std::int64_t> words = {100 + rank, 7};
     const std::vector<float> gradient(2 * 16, 1.0F);
     const rueda::InputView rows(gradient.data(), rueda::DType::float32, {2, 16});
     const rueda::Handle handle =
         rueda::sparse_allreduce("embedding", words, rows, {1000, 16}, {.op = rueda::ReduceOp::sum});
 
-    // Each word that some rank had, once and ascending, and its row. Both belong to the handle.
+    // The result has each word that any rank had, once and in ascending order, and its row. Both outputs belong to the
+    // handle.
     const rueda::TensorView all_words = handle.output(0);
     const auto* const word = static_cast<const std::int64_t*>(all_words.data());
     const auto* const total = static_cast<const float*>(handle.output(1).data());

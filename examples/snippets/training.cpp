@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-// Fits y = 3x by gradient descent, saves, and reads back what was saved.
+// Fits y = 3x by gradient descent, saves a checkpoint, and reads it back.
 int main(int argc, char** argv) {
     rueda::init();
     std::vector<double> slope = {rueda::rank() == 0 ? 0.5 : 0.0};

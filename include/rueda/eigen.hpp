@@ -42,7 +42,8 @@ View view_of(Dense& dense) {
 /// Returns the memory of a matrix, vector or map as a tensor, without a copy. A vector has the shape [size], and a
 /// row-major matrix [rows, columns]. A column-major matrix, which is Eigen's default, has the shape [columns, rows]. So
 /// operations that divide a tensor along its first dimension divide it into columns. Throws InvalidArgument if the
-/// memory is not dense (a block of a larger matrix, a map with strides): copy such an object into a matrix first.
+/// memory is not dense (for example a block of a larger matrix, or a map with strides). Copy such an object into a
+/// matrix first.
 ///
 ///     Eigen::MatrixXf weights(300, 200);
 ///     rueda::allreduce("weights", rueda::tensor_of(weights));
@@ -52,21 +53,23 @@ template <class Derived>
                   "the matrix is const, and would be written to: it can be an input, tensor_of(std::as_const(matrix))");
     return detail::view_of<TensorView>(matrix.derived());
 }
-/// The same for a matrix that must not be written: an input.
+/// The same for a matrix that must not be written. The result can only be an input.
 template <class Derived>
 [[nodiscard]] InputView tensor_of(const Eigen::DenseBase<Derived>& matrix) {
     return detail::view_of<InputView>(matrix.derived());
 }
-/// The same for a block or a map that is made for the call. The tensor is writable if the memory that it shows is.
+/// The same for a block or a map that is a temporary object of the call. The tensor is writable if the block's or map's
+/// memory is writable.
 template <class Derived>
 [[nodiscard]] auto tensor_of(Eigen::DenseBase<Derived>&& matrix) {
     using View = std::conditional_t<(Derived::Flags & Eigen::LvalueBit) != 0, TensorView, InputView>;
     return detail::view_of<View>(matrix.derived());
 }
 
-/// Returns the tensor's memory as a row-major matrix. Its first dimension becomes the rows, and all others together
-/// become the columns; a scalar is 1 x 1. Throws InvalidArgument if its elements are not of type `Scalar`. The map is
-/// valid as long as the memory: for the output of a handle, as long as the handle.
+/// Returns the tensor's memory as a row-major matrix. Its first dimension becomes the rows, and all other dimensions
+/// together become the columns. A scalar becomes a 1 x 1 matrix. Throws InvalidArgument if the tensor's elements are
+/// not of type `Scalar`. The map is valid as long as the memory is valid; the output of a handle is valid as long as
+/// the handle.
 ///
 ///     const rueda::Handle all = rueda::allgather("embeddings", rueda::tensor_of(mine));
 ///     const auto embeddings = rueda::matrix_of<float>(all.output());
@@ -83,9 +86,9 @@ template <class Scalar>
             static_cast<Eigen::Index>(columns)};
 }
 
-/// A matrix in resident memory, which the ranks of a host reduce in place. It is a map that owns its memory, zeroed and
-/// aligned to 64 bytes. Movable. It may be made and used between init() and the end of the process, also after
-/// shutdown().
+/// A matrix in resident memory, which the ranks of a host reduce in place. The object is a map that owns its memory,
+/// which is zeroed and aligned to 64 bytes. The object is movable. It must be created after init(), and may be used
+/// until the end of the process, also after shutdown().
 ///
 ///     rueda::ResidentMatrix<Eigen::MatrixXf> gradient(300, 200);
 ///     *gradient = slope * activations.transpose();
@@ -115,7 +118,7 @@ private:
         std::size_t bytes = 0;
         if (__builtin_mul_overflow(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), &bytes) ||
             __builtin_mul_overflow(bytes, sizeof(typename Plain::Scalar), &bytes)) {
-            throw std::bad_alloc();  // as Eigen does for its own matrices
+            throw std::bad_alloc();  // Eigen does this for its own matrices too
         }
         return bytes;
     }

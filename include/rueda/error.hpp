@@ -11,18 +11,20 @@ namespace rueda {
 /// The kinds of errors. The numbers are part of the C ABI and never change.
 enum class ErrorCode : std::int32_t {
     ok = 0,
-    invalid_argument = 1,  ///< a value that the caller gave cannot be used
+    invalid_argument = 1,  ///< the caller passed a value that cannot be used
     duplicate_name = 2,    ///< a tensor with this name is still pending on this rank; nothing was started
-    not_initialized = 3,   ///< init() has not been called, or shutdown() has
-    mismatch = 4,  ///< ranks disagree about this tensor; all ranks of the set get this, the next operation works
+    not_initialized = 3,   ///< init() was not called, or shutdown() was called already
+    mismatch = 4,  ///< the ranks disagree about this tensor; all ranks of the set get this error, and later operations
+                   ///< work
     aborted = 5,   ///< a rank died or the job was ended; Rueda cannot be used until it is initialised again
-    timeout = 6,   ///< the given time has passed; the operation goes on
+    timeout = 6,   ///< the given time has passed; the operation continues
     resource_exhausted = 7,  ///< memory, slots or descriptors ran out
-    unsupported = 8,         ///< this version or this machine cannot do what was asked for
+    unsupported = 8,         ///< this version or this machine does not support the request
     internal = 9,            ///< a defect in Rueda
 };
 
-/// "InvalidArgument", "Mismatch", … as they appear in messages and as C++ and Python class names.
+/// Returns the code's name as it appears in messages and in the class names of C++ and Python: "InvalidArgument",
+/// "Mismatch", …
 [[nodiscard]] constexpr const char* name_of(ErrorCode code) noexcept {
     switch (code) {
         case ErrorCode::ok:
@@ -49,8 +51,8 @@ enum class ErrorCode : std::int32_t {
     return "Unknown";
 }
 
-/// The base class of everything that Rueda throws. what() is one line: the thing, the value found, the value expected,
-/// what to do.
+/// The base class of everything that Rueda throws. what() is one line that says what it is about, what was found, what
+/// was expected, and what to do.
 class Error : public std::runtime_error {
 public:
     Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -61,9 +63,9 @@ private:
     ErrorCode code_;
 };
 
-// There is one class per error code, so that callers can catch what they can handle. Each is a class of its own and not
-// an alias of a template. If no handler catches an error, the last line of the program names its type, and
-// "rueda::Aborted" is the name that the documentation uses.
+// There is one class per error code, so that callers can catch what they can handle. Each is a separate class and not
+// an alias of a template. The reason is that a program prints the type of an error that it does not catch, and should
+// then print the name that the documentation uses, for example "rueda::Aborted".
 /// ErrorCode::invalid_argument.
 class InvalidArgument : public Error {
 public:

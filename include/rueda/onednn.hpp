@@ -34,9 +34,9 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
     }
 }
 
-/// What tensor_of() needs of a description: its extents, whether its elements are contiguous in the order of the
-/// dimensions, and the number of elements before the first one. The handle of a submemory is the handle of the whole
-/// memory.
+/// What tensor_of() needs to know from a memory description: its extents, whether its elements are contiguous in the
+/// order of the dimensions, and the number of elements before its first element. This number matters because the handle
+/// of a submemory is the handle of the whole memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
@@ -75,13 +75,14 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 }
 }  // namespace detail
 
-/// Returns the memory of a CPU engine as a tensor with its dimensions, without a copy. Throws InvalidArgument if its
-/// layout is not plain and row-major (format_tag::abcd and similar ones). Which blocked layout oneDNN chooses depends
-/// on the processor, so it may differ between ranks: reorder the memory into a plain one first. Throws Unsupported for
-/// a data type that Rueda does not have. For a submemory (submemory_desc()) the tensor is the part that it describes,
-/// if that part is dense: some rows of a plain memory are dense, some columns are not.
+/// Returns the memory of a CPU engine as a tensor with the same dimensions, without a copy. Throws InvalidArgument if
+/// the layout is not plain and row-major (format_tag::abcd and similar ones). Reorder memory with a blocked layout into
+/// a plain layout first. The blocked layout that oneDNN chooses depends on the processor, so it may differ between
+/// ranks. Throws Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor
+/// is the part that it describes. This part must be dense: a range of rows of a plain memory is dense, a range of
+/// columns is not.
 ///
-/// For resident memory, give oneDNN memory that Rueda has allocated. This memory must outlive the oneDNN object:
+/// To use resident memory, let Rueda allocate the memory and pass it to oneDNN. It must outlive the oneDNN object:
 ///
 ///     dnnl::memory weights(description, engine, rueda::allocate(description.get_size()));
 ///     rueda::allreduce("weights", rueda::tensor_of(weights));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The C++ interface of Rueda: thin and inline over the C interface (rueda.h), so that it works across compilers.
-/// Every function throws a subclass of rueda::Error. Threads: any function from any thread.
+/// The C++ interface of Rueda. It consists of inline functions over the C interface (rueda.h), so that program and
+/// library may be built with different compilers. If a function fails, it throws a subclass of rueda::Error. Threads:
+/// any function may be called from any thread.
 #pragma once
 
 #include <chrono>
@@ -49,7 +50,7 @@ inline int number(int (*function)(int*)) {
     check(function(&value));
     return value;
 }
-/// Eigen's blocks and maps with strides look like containers of their elements, but are not.
+/// Eigen's blocks and maps with strides have the members of a container, but their elements are not contiguous.
 template <class C>
 bool is_contiguous(const C& values) {
     if constexpr (requires { values.innerStride() + values.outerStride() + values.innerSize() + values.outerSize(); }) {
@@ -60,19 +61,20 @@ bool is_contiguous(const C& values) {
 }
 }  // namespace detail
 
-/// Joins the other processes of the job. Collective. Without a launcher, the job is this process alone.
+/// Joins the other processes of the job. Collective. Without a launcher, the job consists of this process alone.
 inline void init() { detail::check(rueda_init()); }
-/// Joins the processes that call it with the same list: a job of these launched ranks. See rueda_init_ranks.
+/// Forms a job of these launched ranks. All of them must call it with the same list. See rueda_init_ranks.
 inline void init(std::span<const std::int32_t> ranks) { detail::check(rueda_init_ranks(ranks.data(), ranks.size())); }
 inline void init(std::initializer_list<std::int32_t> ranks) {
     init(std::span<const std::int32_t>(ranks.begin(), ranks.size()));
 }
-/// Joins the processes of an MPI communicator, an MPI_Comm, which Rueda duplicates. See rueda_init_communicator.
+/// Forms a job of the processes of an MPI communicator, an MPI_Comm, which Rueda duplicates. See
+/// rueda_init_communicator.
 template <class Communicator>
 void init_communicator(const Communicator& communicator) {
     detail::check(rueda_init_communicator(&communicator, sizeof(communicator)));
 }
-/// Leaves the job. Returns when every rank has called it. See rueda_shutdown.
+/// Leaves the job. The function returns when every rank has called it. See rueda_shutdown.
 inline void shutdown() { detail::check(rueda_shutdown()); }
 inline bool initialized() { return rueda_initialized() != 0; }
 
@@ -82,10 +84,10 @@ inline int size() { return detail::number(rueda_size); }
 /// This process's number among the processes of its machine.
 inline int local_rank() { return detail::number(rueda_local_rank); }
 inline int local_size() { return detail::number(rueda_local_size); }
-/// The position among the ranks with the same local rank, and the number of those ranks.
+/// This rank's position among the ranks with the same local rank, and the number of these ranks.
 inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
-/// Whether all hosts have equally many ranks.
+/// Whether all hosts have the same number of ranks.
 inline bool is_homogeneous() { return detail::number(rueda_is_homogeneous) != 0; }
 
 /// The shape of a tensor, stored by value: up to RUEDA_MAX_DIMENSIONS extents, each ≥ 0.
@@ -110,7 +112,8 @@ public:
         return {extents_, static_cast<std::size_t>(ndim_)};
     }
     /// The product of the extents: 1 for a scalar, and 0 if any extent is 0. It is −1 for shapes that no tensor can
-    /// have: with a negative extent, or with more elements than any memory holds. Operations refuse such a shape.
+    /// have, namely shapes with a negative extent or with more elements than any memory holds. Operations refuse such a
+    /// shape.
     [[nodiscard]] std::int64_t elements() const noexcept {
         const std::optional<std::uint64_t> count = detail::count_of_elements(extents());
         return count ? static_cast<std::int64_t>(*count) : -1;
@@ -141,13 +144,13 @@ void check_dense(const C& values) {
 }
 }  // namespace detail
 
-/// A typed, shaped view of memory that is only read: the input of an operation. Dense and row-major. Does not own the
-/// memory.
+/// A view of an input tensor: memory that is only read, with a dtype and a shape. The memory is dense and row-major.
+/// The view does not own it.
 class InputView {
 public:
     InputView(const void* data, DType dtype, const Shape& shape)
         : data_(const_cast<void*>(data)), dtype_(dtype), shape_(shape) {}
-    /// A vector of `values.size()` elements.
+    /// Makes a vector of `values.size()` elements.
     template <class T>
     InputView(std::span<T> values)  // NOLINT(google-explicit-constructor): a span is a one-dimensional tensor
         : InputView(values.data(), dtype_of<T>, Shape{static_cast<std::int64_t>(values.size())}) {}
@@ -162,7 +165,7 @@ public:
     [[nodiscard]] const void* data() const noexcept { return data_; }
     [[nodiscard]] DType dtype() const noexcept { return dtype_; }
     [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
-    /// The C interface has one type for memory that is read and memory that is written.
+    /// The C interface has the same type for memory that is read and for memory that is written.
     [[nodiscard]] rueda_tensor c_tensor() const noexcept {
         return {data_, shape_.data(), shape_.ndim(), static_cast<std::int32_t>(dtype_)};
     }
@@ -176,7 +179,8 @@ private:
     Shape shape_;
 };
 
-/// The same for memory that may be written: the output of an operation, or its input and output in one.
+/// The same for memory that may be written. It can be the output of an operation, or its input and output at the same
+/// time.
 class TensorView : public InputView {
 public:
     TensorView(void* data, DType dtype, const Shape& shape) : InputView(data, dtype, shape) {}
@@ -202,7 +206,7 @@ public:
 struct ProcessSet {
     std::int32_t id = 0;
 
-    /// The ranks of the job that are members, ascending.
+    /// The members, as ranks of the job, in ascending order.
     [[nodiscard]] std::vector<std::int32_t> ranks() const {
         std::size_t count = 0;
         detail::check(rueda_process_set_ranks(id, nullptr, 0, &count));
@@ -236,7 +240,8 @@ inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
 }
 /// Removes a set. Collective. Operations that are pending in the set fail.
 inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
-/// Makes a process set that concerns only its members; collective among them. See rueda_process_set_add_among.
+/// Makes a process set. Only its members take part in the call. Collective among the members. See
+/// rueda_process_set_add_among.
 inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
     ProcessSet set;
     detail::check(rueda_process_set_add_among(ranks.data(), ranks.size(), &set.id));
@@ -245,14 +250,14 @@ inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
 inline ProcessSet add_process_set_among(std::initializer_list<std::int32_t> ranks) {
     return add_process_set_among(std::span(ranks.begin(), ranks.size()));
 }
-/// Leaves such a set, without waiting for other ranks.
+/// Leaves a set of add_process_set_among(), without waiting for other ranks.
 inline void leave_process_set(ProcessSet set) { detail::check(rueda_process_set_leave(set.id)); }
 
-/// One list of the job's ranks per process set.
+/// For each process set, a list of ranks of the job.
 using RankLists = std::vector<std::vector<std::int32_t>>;
 
 namespace detail {
-/// `options` says who is in the job.
+/// `options` says which ranks form the job.
 inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const RankLists& process_sets) {
     std::vector<rueda_rank_list> lists;
     for (const std::vector<std::int32_t>& ranks : process_sets) {
@@ -273,8 +278,8 @@ inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const 
 
 /// The options of init_with().
 struct InitOptions {
-    std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; empty: all of them
-    RankLists process_sets = {};           ///< made at once; the same on all ranks
+    std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; empty means all of them
+    RankLists process_sets = {};           ///< sets that are made during the initialisation; the same on all ranks
 };
 /// Joins the job and makes process sets, which it returns in the order of `process_sets`. See rueda_init_with.
 inline std::vector<ProcessSet> init_with(const InitOptions& options) {
@@ -298,18 +303,18 @@ struct AllreduceOptions {
     double prescale = 1.0;
     double postscale = 1.0;
     ProcessSet process_set = world();
-    Compression compression = Compression::none;  ///< between hosts, for an allreduce of floats, also grouped
+    Compression compression = Compression::none;  ///< compression between hosts, for an allreduce or grouped allreduce
+                                                  ///< of floats
 };
 struct Options {
     ProcessSet process_set = world();
 };
 
-/// A name, or a TensorSlot that has already looked one up. An empty name means an unnamed operation, which matches by
-/// call order. A TensorSlot keeps the result of the look-up: `rueda::TensorSlot slot("name"); rueda::allreduce(slot,
-/// t);`
+/// Keeps the result of looking up the name of an operation, so that repeated operations need not look it up again:
+/// `rueda::TensorSlot slot("name"); rueda::allreduce(slot, t);`
 class TensorSlot {
 public:
-    /// For operations of one process set.
+    /// Makes a slot for operations of one process set.
     explicit TensorSlot(const std::string& name, ProcessSet process_set = world()) {
         detail::check(rueda_slot_create_in(name.c_str(), process_set.id, &slot_));
     }
@@ -327,20 +332,21 @@ private:
     rueda_slot* slot_ = nullptr;
 };
 
-/// Where a call stands in the source, for errors and stall reports with RUEDA_CALL_SITES=1.
+/// The place of a call in the source, for errors and stall reports with RUEDA_CALL_SITES=1.
 struct CallSite {
     const char* file = nullptr;
     std::int32_t line = 0;
 
-    /// For use as a default argument: it then describes the place of the caller that leaves the argument out. Clang has
-    /// std::source_location only from version 15 on.
+    /// Use it as a default argument. If a caller leaves this argument out, the result describes the place of the
+    /// caller. (std::source_location is not used, because Clang has it only from version 15 on.)
     [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
                                                     std::int32_t line = __builtin_LINE()) noexcept {
         return {file, line};
     }
 };
 
-/// The name of a call, together with the place of the call in the source.
+/// The name of an operation, as a text or as a TensorSlot, together with the place of the call in the source. An empty
+/// name means an unnamed operation; unnamed operations match between ranks by the order of the calls.
 class TensorName {
 public:
     // as above
@@ -395,16 +401,17 @@ std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
 }
 }  // namespace detail
 
-/// The caller's reference to a pending operation. To destroy a handle neither waits nor cancels: the operation still
-/// owns its tensors until it has completed. So call wait() before their memory is freed. Movable. A handle that was
-/// made without an operation, or that was moved from, is empty. It can be assigned to and destroyed; every other member
-/// function throws InvalidArgument, because it would not wait for the operation that the program means.
+/// The caller's reference to a pending operation. The destructor of a handle neither waits for the operation nor
+/// cancels it: the operation owns its tensors until it has completed. So call wait() before you free their memory.
+/// Handles are movable. A handle is empty if it was made without an operation or was moved from. An empty handle can be
+/// destroyed, assigned to, and asked with empty(). The other member functions throw InvalidArgument, because the
+/// program probably means an operation that this handle does not have.
 class Handle {
 public:
     Handle() = default;
     explicit Handle(rueda_handle* handle) : handle_(handle) {}
     Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-    /// Drops the operation that this handle had; `other` is empty afterwards.
+    /// Releases the operation that this handle had before. Afterwards `other` is empty.
     Handle& operator=(Handle&& other) noexcept {
         rueda_handle* const taken = std::exchange(other.handle_, nullptr);
         rueda_handle_release(std::exchange(handle_, taken));
@@ -414,15 +421,15 @@ public:
     Handle& operator=(const Handle&) = delete;
     ~Handle() { rueda_handle_release(handle_); }
 
-    /// Whether the handle is empty: it has no operation to wait for.
+    /// Whether the handle is empty, that is, has no operation.
     [[nodiscard]] bool empty() const noexcept { return handle_ == nullptr; }
-    /// Blocks until the operation has completed. Throws its error if it failed.
+    /// Blocks until the operation has completed. If the operation failed, throws its error.
     void wait() const { detail::check(rueda_wait(held("wait()"), -1.0)); }
-    /// Throws rueda::Timeout when `timeout` has passed; the operation then goes on.
+    /// Like wait(), but throws rueda::Timeout when `timeout` has passed. The operation then continues.
     void wait_for(std::chrono::duration<double> timeout) const {
         detail::check(rueda_wait(held("wait_for()"), timeout.count()));
     }
-    /// True once the operation has completed, with or without success.
+    /// Returns true once the operation has completed, with or without success.
     [[nodiscard]] bool ready() const {
         int completed = 0;
         detail::check(rueda_poll(held("ready()"), &completed));
@@ -432,8 +439,9 @@ public:
     using Callback = std::function<void(std::exception_ptr failure)>;
     /// Calls `callback` once, when the operation has completed. If it has completed already, the call happens at once.
     /// Otherwise it happens on a thread of Rueda, and other callbacks wait for it. The callback may start operations
-    /// but must not wait for any (InvalidArgument). An exception that it throws is logged. A handle has at most one
-    /// callback, and may be destroyed before the callback is called. See rueda_handle_on_completion.
+    /// but must not wait for any; such a wait throws InvalidArgument. If the callback throws an exception, Rueda logs
+    /// it. A handle has at most one callback, and may be destroyed before the callback is called. See
+    /// rueda_handle_on_completion.
     void on_completion(Callback callback) const {
         rueda_handle* const handle = held("on_completion()");
         auto kept = std::make_unique<Callback>(std::move(callback));
@@ -443,12 +451,13 @@ public:
         };
         const int status = rueda_handle_on_completion(handle, call, kept.get());
         if (status == RUEDA_OK) {
-            static_cast<void>(kept.release());  // the call owns it now, and may have happened already
+            static_cast<void>(kept.release());  // the operation owns the callback now, and may have called it already
         }
         detail::check(status);
     }
-    /// The result of a completed operation that allocates its own: an allgather, an alltoall, a reducescatter, a
-    /// scatter, or on its root a gather, without an output. Valid while this handle lives.
+    /// The result of a completed operation, if Rueda has allocated it. This is the case for an allgather, an alltoall,
+    /// a reducescatter, a scatter, and on the root a gather, if the caller passed no output. The view is valid while
+    /// this handle lives.
     [[nodiscard]] TensorView output() const { return output(0); }
     /// The result of member `index` of a group, counted from 0.
     [[nodiscard]] TensorView output(std::size_t index) const {
@@ -458,21 +467,21 @@ public:
                 Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
     }
 
-    /// For a completed alltoall, and on the root of a gather: the number of rows that came from each rank. Valid while
-    /// this handle lives.
+    /// The number of rows that came from each rank, after an alltoall, and on the root after a gather. The numbers are
+    /// valid while this handle lives.
     [[nodiscard]] std::span<const std::int64_t> received_splits() const {
         const std::int64_t* splits = nullptr;
         std::size_t count = 0;
         detail::check(rueda_handle_received_splits(held("received_splits()"), &splits, &count));
         return {splits, count};
     }
-    /// For a completed receive_async(): the rank that sent the message.
+    /// The rank that sent the message, after a receive_async() has completed.
     [[nodiscard]] int sender() const {
         std::int32_t rank = -1;
         detail::check(rueda_handle_sender(held("sender()"), &rank));
         return rank;
     }
-    /// For a completed join_async(): the rank that joined last.
+    /// The rank that joined last, after a join_async() has completed.
     [[nodiscard]] int joined_last() const {
         std::int32_t rank = -1;
         detail::check(rueda_handle_joined_last(held("joined_last()"), &rank));
@@ -552,7 +561,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_broadcast(name.c_name(), &c_tensor, &c_tensor, root, &c));
 }
 
-/// Starts an allgather along the first dimension; the result is Handle::output().
+/// Starts an allgather along the first dimension. The result is Handle::output().
 [[nodiscard]] inline Handle allgather_async(const TensorName& name, const InputView& in, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -568,8 +577,8 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather(name.c_name(), &c_in, &c, &handle));
     return Handle(handle);
 }
-/// Starts an allgather into `out`, whose first dimension is the sum over all ranks. `in` is its place in `out`, or does
-/// not overlap `out`. See rueda_allgather_into_async.
+/// Starts an allgather into `out`, whose first dimension is the sum over all ranks. `in` must be the place of this
+/// rank's rows in `out`, or must not overlap `out`. See rueda_allgather_into_async.
 [[nodiscard]] inline Handle allgather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                  const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -600,7 +609,7 @@ using ReducescatterOptions = AllreduceOptions;
     detail::check(rueda_reducescatter_async(name.c_name(), &c_in, &c_out, &c, &handle));
     return Handle(handle);
 }
-/// The same into memory that Rueda allocates. The result is Handle::output().
+/// The same, but Rueda allocates the memory for the result. The result is Handle::output().
 [[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const InputView& in,
                                                 const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -706,9 +715,9 @@ inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& 
 }
 }  // namespace detail
 
-/// Starts an allreduce of tensors of `shape` of which each rank has only the rows, or elements, `values` at the
-/// positions `indices`. The results are Handle::output(0), the positions that some rank has, ascending, as int64; and
-/// Handle::output(1), the values there. See rueda_sparse_allreduce_async.
+/// Starts an allreduce of tensors of the shape `shape`, if each rank has only some rows or elements, namely `values` at
+/// the positions `indices`. Handle::output(0) contains the positions that at least one rank has, in ascending order, as
+/// int64. Handle::output(1) contains the values at these positions. See rueda_sparse_allreduce_async.
 [[nodiscard]] inline Handle sparse_allreduce_async(const TensorName& name, const InputView& indices,
                                                    const InputView& values, const Shape& shape,
                                                    const SparseOptions& options = {}) {
@@ -721,8 +730,8 @@ inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& 
 }
 
 namespace detail {
-/// Converts splits for the C interface. There, null means equal splits. So an empty list of splits must not become
-/// null: it is an error of the caller.
+/// Converts splits for the C interface. In the C interface, null means equal splits. An empty list of splits is an
+/// error of the caller, so it must not become null.
 inline const std::int64_t* c_splits(std::span<const std::int64_t> splits) {
     static constexpr std::int64_t kNone = 0;
     return splits.empty() ? &kNone : splits.data();
@@ -762,13 +771,13 @@ inline void run_alltoall_into(const TensorName& name, const InputView& in, const
 }  // namespace detail
 
 /// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on. The
-/// result is Handle::output(); Handle::received_splits() tells how many rows came from each rank. See
+/// result is Handle::output(); Handle::received_splits() says how many rows came from each rank. See
 /// rueda_alltoall_async.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in,
                                            std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
 }
-/// The same with equally many rows for every rank.
+/// The same with the same number of rows for every rank.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in, const Options& options = {}) {
     return detail::start_alltoall(name, in, nullptr, 0, options);
 }
@@ -787,7 +796,7 @@ inline void run_alltoall_into(const TensorName& name, const InputView& in, const
                                                 std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
 }
-/// The same with equally many rows for every rank.
+/// The same with the same number of rows for every rank.
 [[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, nullptr, 0, options);
@@ -802,11 +811,11 @@ inline void alltoall_into(const TensorName& name, const InputView& in, const Ten
     detail::run_alltoall_into(name, in, out, nullptr, 0, options);
 }
 
-// Operations with a root, which is a rank of the job. Outputs, and results in the handle, exist only on the root; for a
-// scatter they exist on all ranks.
+// The next functions are operations with a root, which is given as its rank in the job. Only the root has an output, or
+// a result in the handle. A scatter is different: all ranks have one.
 
 namespace detail {
-/// Null if there is no output.
+/// Returns null if there is no output.
 class OptionalTensor {
 public:
     explicit OptionalTensor(const TensorView* view)
@@ -843,8 +852,8 @@ inline Handle call_scatter(Scatter function, const TensorName& name, const Input
 }
 }  // namespace detail
 
-/// Starts gathering the ranks' rows on the root. There the result is Handle::output(), and Handle::received_splits()
-/// tells how many rows came from each rank. See rueda_gather_async.
+/// Starts gathering the ranks' rows on the root. On the root, the result is Handle::output(), and
+/// Handle::received_splits() says how many rows came from each rank. See rueda_gather_async.
 [[nodiscard]] inline Handle gather_async(const TensorName& name, const InputView& in, int root,
                                          const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, nullptr, root, options);
@@ -853,7 +862,7 @@ inline Handle call_scatter(Scatter function, const TensorName& name, const Input
 [[nodiscard]] inline Handle gather(const TensorName& name, const InputView& in, int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather, name, in, nullptr, root, options);
 }
-/// Starts a gather into `out`. `out` is used on the root only, and has room for all rows there.
+/// Starts a gather into `out`. `out` is used on the root only, where it must have space for all rows.
 [[nodiscard]] inline Handle gather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                               int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, &out, root, options);
@@ -864,13 +873,14 @@ inline void gather_into(const TensorName& name, const InputView& in, const Tenso
     static_cast<void>(detail::call_gather(rueda_gather, name, in, &out, root, options));
 }
 
-/// Starts a scatter of the root's rows: splits[0] of them go to rank 0, and so on. On other ranks `in` gives only the
-/// dtype and the shape of a row, and `splits` is ignored. The result is Handle::output(). See rueda_scatter_async.
+/// Starts a scatter of the root's rows: the first splits[0] rows go to rank 0, and so on. On other ranks, only the
+/// dtype of `in` and the shape of its rows are used, and `splits` is ignored. The result is Handle::output(). See
+/// rueda_scatter_async.
 [[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in,
                                           std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, nullptr, root, options);
 }
-/// The same with equally many rows for every rank.
+/// The same with the same number of rows for every rank.
 [[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in, int root,
                                           const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, nullptr, root, options);
@@ -884,13 +894,13 @@ inline void gather_into(const TensorName& name, const InputView& in, const Tenso
                                     const Options& options = {}) {
     return detail::call_scatter(rueda_scatter, name, in, std::nullopt, nullptr, root, options);
 }
-/// Starts a scatter into `out`, which has room for this rank's rows.
+/// Starts a scatter into `out`, which must have space for this rank's rows.
 [[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                std::span<const std::int64_t> splits, int root,
                                                const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, &out, root, options);
 }
-/// The same with equally many rows for every rank.
+/// The same with the same number of rows for every rank.
 [[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, &out, root, options);
@@ -907,8 +917,8 @@ inline void scatter_into(const TensorName& name, const InputView& in, const Tens
 
 using ReduceOptions = AllreduceOptions;
 
-/// Starts a reduce of `in` into `out` (which may be `in`) of the root. On other ranks `out` is ignored. See
-/// rueda_reduce_async.
+/// Starts a reduce of the ranks' `in` into the root's `out`, which may be its `in`. On other ranks `out` is ignored.
+/// See rueda_reduce_async.
 [[nodiscard]] inline Handle reduce_async(const TensorName& name, const InputView& in, const TensorView& out, int root,
                                          const ReduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -918,7 +928,7 @@ using ReduceOptions = AllreduceOptions;
     detail::check(rueda_reduce_async(name.c_name(), &c_in, &c_out, root, &c, &handle));
     return Handle(handle);
 }
-/// The same in place: `tensor` of the root becomes the result. On other ranks `tensor` is only read.
+/// The same in place: the result replaces the root's `tensor`. On other ranks `tensor` is only read.
 [[nodiscard]] inline Handle reduce_async(const TensorName& name, const TensorView& tensor, int root,
                                          const ReduceOptions& options = {}) {
     return reduce_async(name, tensor, tensor, root, options);
@@ -936,11 +946,11 @@ inline void reduce(const TensorName& name, const TensorView& tensor, int root, c
     reduce(name, tensor, tensor, root, options);
 }
 
-/// For receive(): accepts a message with the tag from any rank.
+/// If receive() gets this as `peer`, it accepts a message with the tag from any rank.
 inline constexpr int any_peer = RUEDA_ANY_PEER;
 
-/// Starts sending `in` to rank `peer` of the job. There a receive with the same tag, dtype and number of elements takes
-/// it. See rueda_send_async.
+/// Starts sending `in` to rank `peer` of the job. Rank `peer` must receive it with the same tag, dtype and number of
+/// elements. See rueda_send_async.
 [[nodiscard]] inline Handle send_async(const InputView& in, int peer, std::int32_t tag = 0, const Options& options = {},
                                        CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
@@ -956,7 +966,8 @@ inline void send(const InputView& in, int peer, std::int32_t tag = 0, const Opti
     const rueda_tensor c_in = in.c_tensor();
     detail::check(rueda_send(&c_in, peer, tag, &c));
 }
-/// Starts receiving a message with the tag from `peer` (or any_peer) into `out`. Handle::sender() tells who sent it.
+/// Starts receiving a message with the tag from `peer` (or any_peer) into `out`. Handle::sender() says which rank sent
+/// the message.
 [[nodiscard]] inline Handle receive_async(const TensorView& out, int peer, std::int32_t tag = 0,
                                           const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
@@ -982,17 +993,18 @@ inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const 
     detail::check(rueda_barrier_async(&c, &handle));
     return Handle(handle);
 }
-/// Returns when every rank has called it, or barrier_async().
+/// Returns when every rank has called this function or barrier_async().
 inline void barrier(const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     detail::check(rueda_barrier(&c));
 }
 
-/// What averages divide by while a rank is in join(): the number of all ranks, or of those that gave something.
+/// The number by which averages divide while a rank is in join(): the number of all ranks, or of the ranks that
+/// contributed.
 enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
 
 /// For ranks with fewer batches than others. Blocks until every rank of the job has joined, and returns the rank that
-/// joined last. Meanwhile allreduces and barriers of the other ranks go on without this rank. See rueda_join.
+/// joined last. Until then, allreduces and barriers of the other ranks work without this rank. See rueda_join.
 inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     std::int32_t last = -1;
     rueda_set_call_site(site.file, site.line);
@@ -1000,7 +1012,7 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
     return last;
 }
 
-/// The same as a handle: Handle::joined_last() is the rank that joined last. See rueda_join_async.
+/// The same, but returns a handle. Handle::joined_last() is the rank that joined last. See rueda_join_async.
 [[nodiscard]] inline Handle join_async(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     rueda_handle* handle = nullptr;
     rueda_set_call_site(site.file, site.line);
@@ -1008,7 +1020,7 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
     return Handle(handle);
 }
 
-/// Allocates resident memory, zeroed. See rueda_allocate.
+/// Allocates zeroed resident memory. See rueda_allocate.
 [[nodiscard]] inline void* allocate(std::size_t bytes) {
     void* memory = nullptr;
     detail::check(rueda_allocate(bytes, &memory));
@@ -1036,13 +1048,13 @@ public:
     friend bool operator==(const Allocator& /*a*/, const Allocator& /*b*/) noexcept { return true; }
 };
 
-/// Ends the job on all ranks because this rank cannot go on. See rueda_abort.
+/// Ends the job on all ranks because this rank cannot continue. See rueda_abort.
 inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.c_str())); }
 
 /// Says that this rank begins training step `step`, counted from 0 through all restarts. See rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 
-/// For the lifetime of the object, stall reports show the text: what this rank is doing instead of collectives.
+/// Says what this rank is doing while it runs no collectives. Stall reports show the text as long as the object lives.
 class Busy {
 public:
     explicit Busy(const std::string& what) { detail::check(rueda_busy_begin(what.c_str())); }

@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-/// Element types that Rueda moves and reduces. The numbers are part of the C ABI (rueda.h), in the order in which the
-/// types were added.
+/// Element types that Rueda moves and reduces. The numbers are part of the C ABI (rueda.h). They follow the order in
+/// which the types were added.
 enum class DType : std::int32_t {
     uint8 = 0,
     int8 = 1,
@@ -23,7 +23,8 @@ enum class DType : std::int32_t {
     bfloat16 = 5,
     float32 = 6,
     float64 = 7,
-    boolean = 8,  ///< bytes; 0 is false; "bool" in texts. Reduced by min, max and product; results are 0 and 1
+    boolean = 8,  ///< one byte per element; 0 is false; called "bool" in texts. Can be reduced by min, max and product,
+                  ///< with results 0 or 1
     int16 = 9,
     uint16 = 10,
     uint32 = 11,
@@ -33,7 +34,7 @@ enum class DType : std::int32_t {
 /// The number of element types; values of DType are 0 … kDTypeCount − 1.
 inline constexpr std::int32_t kDTypeCount = 13;
 
-/// How the values of several ranks are combined. The numbers are those of Horovod's Python constants.
+/// The ways in which the values of several ranks can be combined. The numbers are those of Horovod's Python constants.
 enum class ReduceOp : std::int32_t {
     average = 0,
     sum = 1,
@@ -43,10 +44,9 @@ enum class ReduceOp : std::int32_t {
     product = 5,
 };
 
-/// What a tensor's values become while they travel between hosts (docs/compression.md). The numbers are part of the C
-/// ABI.
+/// The format in which a tensor's values travel between hosts (docs/compression.md). The numbers are part of the C ABI.
 enum class Compression : std::int32_t {
-    none = 0,  ///< as RUEDA_COMPRESSION says; without it, values are not changed
+    none = 0,  ///< the format in the setting RUEDA_COMPRESSION; if it is not set, values are not changed
     fp16 = 1,  ///< float32 and float64 travel as float16
     bf16 = 2,  ///< float32 and float64 travel as bfloat16
 };
@@ -141,12 +141,12 @@ enum class Compression : std::int32_t {
 }
 
 namespace detail {
-/// No memory holds more elements than this.
+/// No memory can hold more elements than this.
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
 
-/// The number of elements of a tensor with these extents: 1 without any extents, and 0 if any extent is 0, whatever the
-/// others are and in whatever order they stand. Returns nothing if an extent is negative, or if the number is larger
-/// than `most`. Everything in Rueda that multiplies extents calls this function, so that all parts agree.
+/// The number of elements of a tensor with these extents: 1 if there are no extents, and 0 if at least one extent is 0,
+/// whatever the other extents are. Returns nothing if an extent is negative, or if the number is larger than `most`.
+/// All code in Rueda that multiplies extents calls this function, so that all parts agree.
 [[nodiscard]] constexpr std::optional<std::uint64_t> count_of_elements(std::span<const std::int64_t> extents,
                                                                        std::uint64_t most = kMostElements) noexcept {
     bool is_empty = false;
@@ -169,7 +169,7 @@ inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
 }
 }  // namespace detail
 
-/// The dtype of a C++ arithmetic type: `dtype_of<float>` is DType::float32. Types without one do not compile.
+/// The dtype of a C++ arithmetic type: `dtype_of<float>` is DType::float32. A type that has no dtype does not compile.
 template <class T>
 requires(std::is_arithmetic_v<T>) [[nodiscard]] consteval DType dtype_for() {
     if constexpr (std::is_same_v<T, float>) {

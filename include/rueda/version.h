@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
-/* The one place that holds the version; CMake and the documentation read it from here. */
+/* The version is written only in this file; CMake and the documentation read it from here. */
 #ifndef RUEDA_VERSION_H
 #define RUEDA_VERSION_H
 

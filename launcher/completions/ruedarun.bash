@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Completion of ruedarun's own options, then of the program and its arguments as if they stood alone; and of rueda.
+# Completes ruedarun's own options, and then the program and its arguments as if ruedarun were not there. It also
+# completes the command rueda.
 _ruedarun_values="-n -np --np -H --hosts --host --hostfile --machinefile --processes-per-host --ppn --mpi-args \
     --custom-mpi-options --network-interfaces --ssh-port --ssh-identity-file -x --env-file --config --output-dir --grace \
     --max-restarts"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The conclusions of rueda doctor. Nothing in this file looks at the machine.
+// Draws the conclusions of rueda doctor. The functions in this file use only the facts that they get, and do not look
+// at the machine.
 #include "launcher/doctor/doctor.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// The first word of the line with which a host answers.
+/// A host's answer is a line that begins with this word.
 constexpr std::string_view kEchoMark = "rueda-doctor";
 
 class Examination {
@@ -106,7 +107,8 @@ private:
             const std::string problem = !plugin.problem.empty()  ? plugin.problem
                                         : plugin.is_for_open_mpi ? "it is for Open MPI"
                                                                  : "it is for MPICH";
-            const bool says_its_name = problem.starts_with(plugin.file);  // the system's loader writes such texts
+            const bool says_its_name = problem.starts_with(plugin.file);  // texts of this form come from the system's
+                                                                          // loader
             text += fmt::format("{}{}{}", text.empty() ? "" : "; ", says_its_name ? "" : plugin.file + ": ", problem);
         }
         return text;
@@ -216,7 +218,8 @@ private:
     }
 
     void look_at_huge_pages() {
-        const std::string& all = facts_.huge_pages_shared;  // "always within_size [advise] never deny force"
+        const std::string& all = facts_.huge_pages_shared;  // The text has the form "always within_size [advise] never
+                                                            // deny force".
         const std::size_t begin = all.find('[');
         const std::size_t end = all.find(']', begin == std::string::npos ? 0 : begin);
         if (begin == std::string::npos || end == std::string::npos) {
@@ -238,7 +241,7 @@ private:
     void look_at_files() {
         constexpr std::uint64_t kFew = 1024;
         constexpr std::size_t kLongFolder =
-            60;  // Open MPI adds about 40 characters, and the name of a socket has at most 107
+            60;  // Open MPI adds about 40 characters, and the name of a socket may have at most 107
         if (facts_.descriptors < kFew) {
             warn("open files", fmt::format("at most {}", facts_.descriptors), "ulimit -n 65536");
         } else {

@@ -29,7 +29,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLoadTime{10};
 constexpr std::size_t kLongestAnswer = 4096;
 
-/// The first letter of a child's answer: the plugin is for Open MPI, is for MPICH, or cannot be loaded.
+/// The first letter of a child's answer. It says that the plugin is for Open MPI, that it is for MPICH, or that it
+/// cannot be loaded.
 constexpr char kOpenMpi = 'o';
 constexpr char kMpich = 'm';
 constexpr char kFailed = 'f';
@@ -43,18 +44,19 @@ std::string answer_of_loading(const std::string& file) {
     if (::dlsym(library, "rueda_mpi_plugin_open") == nullptr) {
         return fmt::format("{}it is no MPI plugin of Rueda", kFailed);
     }
-    // Open MPI's MPI_COMM_WORLD is the address of this symbol, so the MPI library that the plugin needs has it.
+    // Open MPI's MPI_COMM_WORLD is the address of this symbol, so an Open MPI library that the plugin needs contains
+    // the symbol.
     return std::string(1, ::dlsym(library, "ompi_mpi_comm_world") == nullptr ? kMpich : kOpenMpi);
 }
 
 [[noreturn]] void load_in_child(const std::string& file, int write_end) {
     const std::string answer = answer_of_loading(file).substr(0, kLongestAnswer);
-    // A pipe takes this much at once, so this does not block even if the parent does not read.
+    // A pipe has space for this text, so the write does not block even if the parent does not read.
     const ssize_t written = ::write(write_end, answer.data(), answer.size());
     ::_exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
 }
 
-/// Everything that the child writes until it ends or the time is over.
+/// Returns everything that the child writes until it ends or the time limit has passed.
 std::string read_until(int fd, Clock::time_point deadline) {
     std::string text;
     while (true) {
@@ -94,7 +96,7 @@ bool has_library(const fs::path& folder) {
     return false;
 }
 
-/// lib, lib64, and Debian's lib/<architecture>.
+/// The folder may be lib, lib64, or Debian's lib/<architecture>.
 std::vector<fs::path> folders_beside(const fs::path& program) {
     const fs::path own = program.parent_path();
     const fs::path prefix = own.parent_path();

@@ -32,13 +32,13 @@ namespace {
 
 constexpr int kCalledWrongly = 3;
 
-/// mpirun itself gives up an ssh without an answer after about 20 s.
+/// If ssh gets no answer, mpirun itself gives up after about 20 s.
 constexpr std::chrono::seconds kProbeTime{25};
 
-/// Limits the wait for a diagnosis to a minute, however many hosts do not answer.
+/// Limits the total wait to a minute, even if many hosts do not answer.
 constexpr std::chrono::seconds kTimeOfAllProbes{50};
 
-/// Each question is an mpirun of its own.
+/// Each question starts a separate mpirun.
 constexpr std::size_t kProbesAtOnce = 64;
 
 double unix_seconds(std::chrono::system_clock::time_point time) {
@@ -116,7 +116,7 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     });
 }
 
-/// The command that asks a ruedarun on another host, in the way in which a job would be started there.
+/// The command that runs ruedarun on another host. It starts ruedarun there in the same way as a job.
 Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
     MpiRequest request;
     request.shares = {{host, 1}};
@@ -202,7 +202,7 @@ int run_doctor(const Options& options) {
         return refuse(around.status());
     }
     DoctorFacts facts;
-    // An mpirun that ruedarun does not know is a finding of the doctor, not a reason to stop.
+    // If ruedarun does not know this mpirun, this is a finding of the doctor and not a reason to stop.
     const Result<Surroundings> with_mpi = look_around(true);
     if (with_mpi.is_ok()) {
         around.value().mpi = with_mpi.value().mpi;

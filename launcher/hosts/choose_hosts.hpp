@@ -13,8 +13,8 @@
 
 namespace rueda::launcher {
 
-/// The hosts that the user named, else those of a Slurm allocation, else SageMaker's. Returns nothing if the job is to
-/// run on this host alone.
+/// Returns the hosts that the user named. If the user named none, returns the hosts of a Slurm allocation, or otherwise
+/// those of SageMaker. Returns nothing if the job is to run on this host alone.
 [[nodiscard]] Result<std::optional<HostList>> choose_hosts(const Options& options, const Environment& environment,
                                                            const base::FileReader& read);
 

@@ -18,12 +18,13 @@ namespace {
 
 constexpr int kMostSlots = 65536;
 
-/// The longest name in the domain name system.
+/// The maximum length of a name in the domain name system.
 constexpr std::size_t kLongestName = 255;
 
 bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// Whether mpirun and ssh take the name for a host. They would take a name that begins with '-' for an option.
+/// Whether mpirun and ssh would treat the text as the name of a host. They would treat a name that begins with '-' as
+/// an option.
 bool is_host_name(std::string_view name) {
     return !name.empty() && name.size() <= kLongestName && (is_alphanumeric(name.front()) || name.front() == '_') &&
            std::all_of(name.begin(), name.end(),
@@ -41,7 +42,7 @@ std::optional<int> parse_slots(std::string_view text) {
     return slots && *slots >= 1 && *slots <= kMostSlots ? slots : std::nullopt;
 }
 
-/// Reads "name", "name:2", "[fe80::1]" or "[fe80::1]:2". Returns nothing for anything else.
+/// Reads "name", "name:2", "[fe80::1]" or "[fe80::1]:2". Returns nothing for any other text.
 std::optional<Host> parse_host(std::string_view text) {
     Host host;
     std::string_view rest;
@@ -67,7 +68,7 @@ std::optional<Host> parse_host(std::string_view text) {
     return slots ? std::optional(host) : std::nullopt;
 }
 
-/// Adds a host. If the list has it already, the host gets more slots.
+/// Adds a host. If the list already contains the host, the host gets additional slots.
 Status add_host(std::vector<Host>& hosts, const Host& host) {
     const auto known =
         std::find_if(hosts.begin(), hosts.end(), [&](const Host& other) { return other.name == host.name; });
@@ -78,13 +79,13 @@ Status add_host(std::vector<Host>& hosts, const Host& host) {
         hosts.push_back(host);
         return {};
     }
-    // Without a number, each line of the file is one slot, as in launchers that know only lists of names.
+    // A line without a number stands for one slot, as in launchers that accept only lists of names.
     known->slots = std::min(kMostSlots, std::max(1, known->slots) + std::max(1, host.slots));
     known->max_slots = std::max(known->max_slots, host.max_slots);
     return {};
 }
 
-/// The words of one line of a host file, without its comment. "slots = 2" is one word.
+/// Splits one line of a host file into words, without the comment. "slots = 2" is one word.
 std::vector<std::string> words_of_line(std::string_view line) {
     std::vector<std::string> words;
     line = line.substr(0, line.find('#'));
@@ -102,7 +103,7 @@ std::vector<std::string> words_of_line(std::string_view line) {
     return words;
 }
 
-/// A word behind a host's name, and what ruedarun does with it.
+/// A keyword after a host's name, and what ruedarun does with it.
 struct HostKey {
     enum class Kind { slots, most, user, ignored };
     std::string_view name;
@@ -180,7 +181,7 @@ Result<Host> read_host_line(const std::vector<std::string>& words, std::vector<H
     return host;
 }
 
-/// Splits the text at the commas outside of brackets.
+/// Splits the text at those commas that are not inside brackets.
 std::vector<std::string_view> split_list(std::string_view text) {
     std::vector<std::string_view> items;
     std::size_t begin = 0;
@@ -201,7 +202,8 @@ Status wrong_names(std::string_view text) {
                    base::quote(text));
 }
 
-/// Appends the numbers of a range such as "01-03" to each of the beginnings. They keep the width of the first number.
+/// Appends the numbers of a range such as "01-03" to each of the beginnings. All numbers have as many digits as the
+/// first number of the range.
 bool append_range(std::string_view range, const std::vector<std::string>& beginnings, std::vector<std::string>& names) {
     const std::size_t dash = range.find('-');
     const std::string_view low_text = range.substr(0, dash);
@@ -218,8 +220,8 @@ bool append_range(std::string_view range, const std::vector<std::string>& beginn
     return names.size() <= kMostHosts;
 }
 
-/// Expands one item of Slurm's list. Several brackets multiply: "r[1-2]n[1-2]" is four names. As in Slurm's own order,
-/// the last bracket changes fastest.
+/// Expands one item of Slurm's list. Several brackets are combined with each other: "r[1-2]n[1-2]" stands for four
+/// names. As in Slurm's own order, the last bracket changes fastest.
 bool expand_item(std::string_view item, std::vector<std::string>& names) {
     std::vector<std::string> heads = {""};
     while (!item.empty()) {

@@ -12,13 +12,13 @@
 
 namespace rueda::launcher {
 
-/// More hosts than any job has, and few enough that a range with a typing error does not fill the memory.
+/// The maximum number of hosts. No job has more hosts, and a range with a typing error cannot fill the memory.
 inline constexpr std::size_t kMostHosts = 65536;
 
 struct Host {
     std::string name;   ///< a name or an address; an IPv6 address without brackets
-    int slots = 0;      ///< how many ranks it gets; 0: unknown
-    int max_slots = 0;  ///< how many ranks it may get at most; 0: unknown
+    int slots = 0;      ///< how many ranks the host gets; 0 if unknown
+    int max_slots = 0;  ///< the maximum number of ranks that the host may get; 0 if unknown
 
     friend bool operator==(const Host&, const Host&) = default;
 };
@@ -27,35 +27,36 @@ struct Host {
 struct HostList {
     std::vector<Host> hosts;
     std::string origin;              ///< "-H", "hosts.txt", "the Slurm allocation 17"
-    std::optional<int> ranks;        ///< the number of ranks, if the origin tells it
-    std::optional<int> cores;        ///< the cores of each host, if the origin tells them
-    std::optional<std::string> own;  ///< the name of this host in the list, if the origin tells it
-    std::vector<std::string> notes;  ///< lines for the user about the list
+    std::optional<int> ranks;        ///< the number of ranks, if the source of the list says it
+    std::optional<int> cores;        ///< the number of cores of each host, if the source of the list says it
+    std::optional<std::string> own;  ///< the name of this host in the list, if the source of the list says it
+    std::vector<std::string> notes;  ///< lines to print for the user about the list
 };
 
-/// Reads the value of -H, "a:2,b:2". Addresses are allowed; an IPv6 address needs brackets if a number follows.
+/// Reads the value of -H, for example "a:2,b:2". Addresses are allowed. An IPv6 address needs brackets if a number of
+/// slots follows.
 [[nodiscard]] Result<std::vector<Host>> parse_host_option(std::string_view text);
 
 /// Reads the host files of Open MPI and Horovod ("host slots=2 max_slots=4") and of MPICH and Intel MPI ("host:2"),
-/// with comments behind '#'. A host that comes again gets more slots. Errors name `file`: "hosts.txt:3: …". Words
-/// without an effect here (MPICH's binding= and ifname=) are ignored, and `notes` gets a line for the first of each
-/// kind.
+/// with comments after '#'. A host that occurs again gets additional slots. Error messages begin with `file` and the
+/// line: "hosts.txt:3: …". Keywords that have no effect in ruedarun (MPICH's binding= and ifname=) are ignored, and
+/// `notes` gets a line for the first of each kind.
 [[nodiscard]] Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file,
                                                         std::vector<std::string>* notes = nullptr);
 
-/// Expands Slurm's short form of many names: "n[01-03,7],m2" is n01 n02 n03 n7 m2.
+/// Expands Slurm's short form of many names: "n[01-03,7],m2" becomes n01 n02 n03 n7 m2.
 [[nodiscard]] Result<std::vector<std::string>> expand_slurm_names(std::string_view text);
 
-/// Expands Slurm's short form of many numbers: "2(x3),1" is 2 2 2 1.
+/// Expands Slurm's short form of many numbers: "2(x3),1" becomes 2 2 2 1.
 [[nodiscard]] Result<std::vector<int>> expand_slurm_counts(std::string_view text);
 
-/// The allocation that the SLURM_* variables describe; nothing if there are no such variables.
+/// Returns the allocation that the SLURM_* variables describe. Returns nothing if there are no such variables.
 [[nodiscard]] Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment);
 
-/// The hosts that SageMaker's SM_* variables describe; nothing if there are no such variables.
+/// Returns the hosts that SageMaker's SM_* variables describe. Returns nothing if there are no such variables.
 [[nodiscard]] Result<std::optional<HostList>> hosts_of_sagemaker(const Environment& environment);
 
-/// "a:4, b:2", for messages. Long lists are cut.
+/// Describes the hosts for messages, for example "a:4, b:2". A long list is cut.
 [[nodiscard]] std::string format_hosts(const std::vector<Host>& hosts);
 
 }  // namespace rueda::launcher

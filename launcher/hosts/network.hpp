@@ -13,14 +13,14 @@ namespace rueda::launcher {
 /// The name of this host, from uname().
 [[nodiscard]] std::string host_name();
 
-/// A line that is the same for two processes exactly if they run on one host in Rueda's sense. A name is not enough,
-/// because cloned machines may have the same name. The line has the name (RUEDA_HOSTNAME, else uname's), the kernel's
-/// boot id, and the namespaces of network, processes and shared memory.
+/// A text that is the same for two processes if, and only if, Rueda regards them as running on the same host. A name is
+/// not enough, because cloned machines may have the same name. The text contains the name (RUEDA_HOSTNAME, or otherwise
+/// the name from uname()), the kernel's boot id, and the namespaces of network, processes and shared memory.
 [[nodiscard]] std::string host_key(const Environment& environment);
 
 struct NetworkAddress {
     std::string interface;
-    std::string address;  ///< numeric, without the scope of a link-local address
+    std::string address;  ///< in numeric form, without the scope of a link-local address
     bool is_ipv6 = false;
     bool is_loopback = false;
     bool is_link_local = false;
@@ -29,11 +29,12 @@ struct NetworkAddress {
 /// The addresses of all interfaces that are up.
 [[nodiscard]] std::vector<NetworkAddress> network_addresses();
 
-/// Names and addresses that mean this host: its own name, in full and up to the first dot, "localhost", and the
+/// The names and addresses of this host: its complete name, its name up to the first dot, "localhost", and the
 /// addresses of its interfaces.
 [[nodiscard]] std::set<std::string> names_of_this_host();
 
-/// Why this host has no address for the name; "" if it has one. May ask a name server and wait for the answer.
+/// Returns the reason why this host cannot find an address for the name, or "" if it finds one. The function may ask a
+/// name server and wait for the answer.
 [[nodiscard]] std::string why_unknown(const std::string& host);
 
 }  // namespace rueda::launcher

@@ -12,7 +12,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Gives ranks to the hosts in their order, up to the capacity of each.
+/// Gives ranks to the hosts in their order. Each host gets ranks up to its capacity.
 Placement fill(const std::vector<Host>& hosts, const std::vector<std::int64_t>& capacities, std::int64_t ranks) {
     Placement placement;
     for (std::size_t i = 0; i < hosts.size() && ranks > 0; ++i) {
@@ -33,7 +33,7 @@ std::string counted(std::int64_t number, const char* what) {
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-/// How many ranks each host may take, and why.
+/// How many ranks each host may get, and the reason.
 struct Capacities {
     std::vector<std::int64_t> most;
     std::string reason;
@@ -44,7 +44,7 @@ Capacities per_host_capacities(const HostList& list, int per_host) {
     return {std::vector<std::int64_t>(list.hosts.size(), per_host), fmt::format("--processes-per-host {}", per_host)};
 }
 
-/// If no number of ranks per host is known, each host takes an even share. The first hosts take the remainder.
+/// Divides the ranks equally if no number of ranks per host is known. The first hosts get the remainder.
 Capacities even_capacities(const HostList& list, std::int64_t ranks) {
     const auto hosts = static_cast<std::int64_t>(list.hosts.size());
     Capacities even;
@@ -60,7 +60,7 @@ Capacities slot_capacities(const HostList& list, std::int64_t ranks) {
     for (const Host& host : list.hosts) {
         slots.most.push_back(std::max(1, host.slots));
     }
-    // When all slots are taken, hosts with max_slots take more ranks, one after another.
+    // When all slots are used, the hosts that have max_slots get additional ranks, one host after the other.
     std::int64_t missing = ranks - sum(slots.most);
     for (bool has_room = true; missing > 0 && has_room;) {
         has_room = false;

@@ -11,7 +11,8 @@
 
 namespace rueda::launcher {
 
-/// Consecutive ranks on one host. The first share begins with rank 0, each other share after the one before.
+/// Consecutive ranks on one host. The first share begins with rank 0. Each later share begins after the last rank of
+/// the preceding share.
 struct HostShare {
     std::string host;
     int ranks = 0;
@@ -21,18 +22,18 @@ struct HostShare {
 
 /// Which ranks run where.
 struct Placement {
-    std::vector<HostShare> shares;  ///< hosts that get no rank are left out
+    std::vector<HostShare> shares;  ///< the hosts that get ranks; other hosts are left out
     std::string reason;             ///< for --explain
 };
 
 [[nodiscard]] int ranks_of(const Placement& placement);
-/// The number of ranks on the host that has most.
+/// The largest number of ranks on one host.
 [[nodiscard]] int most_ranks_on_a_host(const Placement& placement);
 [[nodiscard]] bool all_are_equal(const std::vector<HostShare>& shares);
 
-/// Fills the hosts in their order, so that ranks with neighbouring numbers are on one host. `ranks` and `per_host` are
-/// the user's options; without them every slot gets a rank. If no host tells its slots, the ranks are spread evenly. An
-/// InvalidArgument says what does not fit.
+/// Fills the hosts in their order, so that ranks with consecutive numbers are on the same host. `ranks` and `per_host`
+/// are the user's options. Without these options, every slot gets a rank. If no host has a number of slots, the ranks
+/// are divided equally. Fails with InvalidArgument if the numbers do not fit each other.
 [[nodiscard]] Result<Placement> place_ranks(const HostList& list, std::optional<int> ranks,
                                             std::optional<int> per_host);
 

@@ -10,16 +10,18 @@
 
 namespace rueda::launcher {
 
-/// One setting of a file for --config.
+/// One option in a file for --config.
 struct ConfigEntry {
-    std::string name;                 ///< of an option, without its hyphens
-    std::vector<std::string> values;  ///< one for each time that the option would be written
-    bool is_switch = false;           ///< the file has true or false; `values` is {"true"} or {"false"}
+    std::string name;                 ///< the name of the option, without its hyphens
+    std::vector<std::string> values;  ///< the option's values; an option that is repeated has several
+    bool is_switch = false;           ///< whether the value in the file is true or false; then `values` is {"true"} or
+                                      ///< {"false"}
     std::string place;                ///< "job.json:3", for errors
 };
 
 /// Reads a JSON object whose names are those of options: {"np": 4, "hosts": "a:2,b:2", "x": {"MODE": "fast"}}. Comments
-/// as in C++ are allowed. An array repeats the option; an object stands for an array of NAME=value. Errors name `file`.
+/// as in C++ are allowed. An array stands for an option that is repeated. An object stands for an array of texts
+/// NAME=value. Error messages contain `file`.
 [[nodiscard]] Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const std::string& file);
 
 }  // namespace rueda::launcher

@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// All options of Open MPI's, MPICH's and Intel MPI's mpirun have small letters in their names.
+/// All options of Open MPI's, MPICH's and Intel MPI's mpirun contain lower-case letters.
 bool is_variable_option(std::string_view word) {
     if (!word.starts_with("--")) {
         return false;

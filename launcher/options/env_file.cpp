@@ -13,7 +13,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The position of the quote that closes the one at the beginning of the text; npos if there is none.
+/// The text begins with a quote. Returns the position of the closing quote, or npos if there is none.
 std::size_t end_of_quotes(std::string_view text) {
     for (std::size_t i = 1; i < text.size(); ++i) {
         if (text[i] == text.front()) {
@@ -26,7 +26,7 @@ std::size_t end_of_quotes(std::string_view text) {
     return std::string_view::npos;
 }
 
-/// Reads the text behind the '='. Errors do not show this text, because it may be a password.
+/// Reads the text after the '='. Error messages do not show this text, because it may be a password.
 Result<std::string> read_value(std::string_view text) {
     if (text.empty() || (text.front() != '"' && text.front() != '\'')) {
         return std::string(trimmed(text.substr(0, text.find(" #"))));
@@ -77,7 +77,7 @@ bool looks_like_a_secret(std::string_view name) {
     std::string_view rest = name;
     while (!rest.empty()) {
         const std::string_view word = take_until(rest, '_');
-        // PWD alone is the shell's working directory; DB_PWD is a password.
+        // The variable PWD is the shell's working directory, but DB_PWD is a password.
         const bool is_folder = word == name && base::equal_ignoring_case(word, "PWD");
         if (!is_folder && std::any_of(kWords.begin(), kWords.end(), [word](std::string_view secret) {
                 return base::equal_ignoring_case(word, secret);

@@ -19,24 +19,25 @@ struct HorovodFlag {
     std::string_view option;
     /// The variable that does the same, if there is no such option.
     std::string_view variable;
-    /// The value of the variable; empty: the flag's value.
+    /// The value of the variable; if empty, the variable gets the flag's value.
     std::string_view fixed_value;
-    /// Appended to the flag's value, for example "M" for mebibytes.
+    /// A text that is appended to the flag's value, for example "M" for mebibytes.
     std::string_view unit;
     /// Why the flag has no effect, or what to use instead.
     std::string_view reason;
-    /// Without this flag the job would differ from what the user asked for, so ruedarun ends with `reason` as an error.
+    /// Whether the flag is an error. This is so if a job that ignores the flag would not be what the user wants. Then
+    /// ruedarun ends with `reason` as the message.
     bool is_refused = false;
 };
 
-/// `name` has its hyphens, as in horovodrun 0.28: "--fusion-threshold-mb".
+/// Finds a flag of horovodrun. `name` contains the hyphens, as in horovodrun 0.28: "--fusion-threshold-mb".
 [[nodiscard]] std::optional<HorovodFlag> find_horovod_flag(std::string_view name);
 
 /// The line that tells the user that the flag was translated, or that it was ignored and why.
 [[nodiscard]] std::string describe_horovod_flag(std::string_view name, const HorovodFlag& flag,
                                                 const std::string& value);
 
-/// The variable that a flag with `variable` sets.
+/// The variable that the flag sets. `flag.variable` must not be empty.
 [[nodiscard]] ExportedVariable variable_of(const HorovodFlag& flag, const std::string& value);
 
 }  // namespace rueda::launcher

@@ -54,7 +54,8 @@ constexpr const char* kExamples =
     "Exit status: 0 if all ranks ended well. If a rank failed, it is the status of the first such rank, or 128 + the\n"
     "signal's number if that rank was killed. 2 if ruedarun was called wrongly.";
 
-/// The texts as CLI11 collects them. ruedarun checks them afterwards, so that the messages are its own.
+/// The values as texts, as CLI11 collects them. ruedarun checks them afterwards, so that it can write its own error
+/// messages.
 struct RawOptions {
     std::string ranks;
     std::string per_host;
@@ -69,14 +70,14 @@ struct RawOptions {
     std::string max_restarts;
 };
 
-/// CLI11 needs two hyphens before long names, but users of MPI have always written -np.
+/// CLI11 needs two hyphens before long names, but users of MPI are used to -np.
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
 
-/// Other long names that launchers accept with one hyphen.
+/// Other long names that MPI launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
-/// CLI11 2.1 has no App::usage(), and the line that it writes itself would not show the program.
+/// CLI11 2.1 has no App::usage(), and its own usage line would not show the program argument.
 class HelpFormatter final : public CLI::Formatter {
 public:
     HelpFormatter() { column_width(28); }
@@ -103,7 +104,7 @@ public:
         RUEDA_RETURN_IF_FAILED(find_program(arguments));
         RUEDA_RETURN_IF_FAILED(read_config());
         try {
-            std::reverse(own_.begin(), own_.end());  // CLI11 reads its arguments from the back
+            std::reverse(own_.begin(), own_.end());  // CLI11 reads its arguments from the last to the first
             app_.parse(own_);
         } catch (const CLI::CallForHelp&) {
             return CommandLine{{}, app_.help()};
@@ -181,8 +182,8 @@ private:
         option->type_name(value_name)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
 
-    /// Divides the arguments into ruedarun's and the program's. CLI11 cannot do that alone: it would treat an unknown
-    /// option as the program, and look for its own options behind it.
+    /// Divides the arguments into those of ruedarun and those of the program. CLI11 alone cannot do this: it would
+    /// treat an unknown option as the program, and would look for ruedarun's options after it.
     Status find_program(std::span<const std::string> arguments) {
         std::size_t at = 0;
         while (at < arguments.size()) {
@@ -243,7 +244,7 @@ private:
         const bool ends_in_equals = is_long && has_value && equals + 1 == word.size();
         taken.push_back(ends_in_equals ? name : word);
         if (ends_in_equals) {
-            taken.emplace_back();  // else CLI11 would use the next argument as the value
+            taken.emplace_back();  // otherwise CLI11 would use the next argument as the value
         } else if (takes_value && !has_value) {
             if (arguments.size() < 2) {
                 return failure(ErrorCode::invalid_argument, "{} needs a value after it; see ruedarun --help",
@@ -301,7 +302,7 @@ private:
         return std::move(*text);
     }
 
-    /// The last value of the option on the command line.
+    /// The last value that the command line gives to the option.
     [[nodiscard]] std::optional<std::string> config_name() const {
         constexpr std::string_view kName = "--config";
         std::optional<std::string> found;
@@ -321,7 +322,7 @@ private:
         });
     }
 
-    /// Puts the options of the file before those of the command line, so that the command line wins.
+    /// Puts the options of the file before those of the command line, so that the command line takes precedence.
     Status read_config() {
         const std::optional<std::string> name = config_name();
         if (!name) {
@@ -333,7 +334,7 @@ private:
         RUEDA_RETURN_IF_FAILED(entries.status());
         std::vector<std::string> words;
         for (const ConfigEntry& entry : entries.value()) {
-            // -H on the command line replaces the host file of the configuration file, too.
+            // -H on the command line also replaces a host file in the configuration file.
             const bool is_hosts = entry.name == "hosts" || entry.name == "host" || entry.name == "hostfile" ||
                                   entry.name == "machinefile";
             const Status taken = is_hosts && names_hosts() ? Status() : take_entry(entry, words);
@@ -446,7 +447,7 @@ private:
         all.insert(all.end(), more.begin(), more.end());
     }
 
-    /// Puts variables of horovodrun's flags and of files first, so that -x wins.
+    /// Puts the variables of horovodrun's flags and of files first, so that -x takes precedence.
     Status read_env_files() {
         append(options_.exported, from_horovod_);
         for (const std::string& name : raw_.env_files) {
@@ -475,7 +476,7 @@ private:
         return {};
     }
 
-    /// Reads the whole number of an option, if the option was given.
+    /// Reads the value of an option as a whole number, if the option was given.
     Status read_number(const char* option, const char* shown, const std::string& text, int least, int most,
                        const char* what, std::optional<int>& number) const {
         if (app_.count(option) == 0) {

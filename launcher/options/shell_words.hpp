@@ -11,15 +11,16 @@
 
 namespace rueda::launcher {
 
-/// Writes the word so that a POSIX shell reads it back: unchanged if nothing in it is special, else in single quotes.
+/// Quotes a word for a POSIX shell. The word is unchanged if it has no special characters; otherwise it is in single
+/// quotes.
 [[nodiscard]] std::string shell_quote(std::string_view word);
 
 /// Quotes the words and puts one space between them.
 [[nodiscard]] std::string shell_join(std::span<const std::string> words);
 
-/// Splits the text at blanks, and understands single quotes, double quotes and backslashes as a POSIX shell does.
-/// Expands nothing: '$', '*' and '~' are plain characters. Returns InvalidArgument if a quote is not closed or the text
-/// ends in a backslash.
+/// Splits the text at blanks, and understands single quotes, double quotes and backslashes as a POSIX shell does. It
+/// expands nothing: '$', '*' and '~' are ordinary characters. Fails with InvalidArgument if a quote is not closed or
+/// the text ends in a backslash.
 [[nodiscard]] Result<std::vector<std::string>> split_shell_words(std::string_view text);
 
 }  // namespace rueda::launcher

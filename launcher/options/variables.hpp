@@ -16,7 +16,7 @@ struct EnvironmentChange {
     std::optional<std::string> value;  ///< nothing: remove the variable
 };
 
-/// The value of the variable; nothing if it is not set.
+/// Returns the value of the variable, or an empty text if it is not set.
 [[nodiscard]] inline std::string text_of(const Environment& environment, std::string_view name) {
     const auto found = environment.find(std::string(name));
     return found == environment.end() ? "" : found->second;

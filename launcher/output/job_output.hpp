@@ -18,7 +18,7 @@
 
 namespace rueda::launcher {
 
-/// The descriptors that a rank writes to.
+/// The descriptors for the output of a rank.
 struct RankDescriptors {
     base::UniqueFd standard_output;
     base::UniqueFd standard_error;
@@ -29,19 +29,20 @@ struct Screen {
     bool progress_open = false;
 };
 
-/// ruedarun's own standard output or error. Text is queued, and written only when that does not block: a reader that
-/// pauses, such as a pager, must not keep ruedarun from seeing Ctrl-C.
+/// ruedarun's own standard output or error. Text is put into a queue, and written only when the write does not block.
+/// Otherwise a reader that pauses, such as a pager, would prevent ruedarun from reacting to Ctrl-C.
 class OutputSink {
 public:
-    /// `on_failure` is called once with the errno of the first write that fails, unless the reader of a pipe is gone.
+    /// `on_failure` is called once with the errno of the first write that fails, except if the reader of a pipe has
+    /// closed it.
     OutputSink(int fd, std::shared_ptr<Screen> screen, std::function<void(int)> on_failure);
 
     void put_line(std::string_view prefix, std::string_view text);
     void put_progress(std::string_view prefix, std::string_view text);
     void put_bytes(std::string_view bytes);
     void add_to(PollSet& set);
-    /// The reader is gone, or the file takes no more. A rank that writes after this has to get SIGPIPE, as if it wrote
-    /// there directly.
+    /// Whether the reader has closed the pipe, or the file cannot grow any more. If so, a rank that writes must get
+    /// SIGPIPE, as if it wrote to this pipe or file directly.
     [[nodiscard]] bool is_broken() const { return broken_; }
     [[nodiscard]] bool is_empty() const { return queue_.empty(); }
     [[nodiscard]] bool is_full() const;
@@ -60,7 +61,7 @@ private:
     std::shared_ptr<Screen> screen_;
     std::function<void(int)> on_failure_;
     std::string queue_;
-    std::size_t lines_ = 0;  ///< the number of lines that were put
+    std::size_t lines_ = 0;  ///< the number of lines that were put into the queue
     bool broken_ = false;
 };
 
@@ -71,16 +72,16 @@ public:
         : read_end_(std::move(read_end)), prefix_(std::move(prefix)), sink_(sink) {}
 
     void add_to(PollSet& set);
-    /// Reads what the rank has written until now.
+    /// Reads the output that the rank has written so far.
     void drain();
-    /// Takes bytes that arrived from a supervisor.
+    /// Processes output that arrived from a supervisor.
     void feed(std::string_view bytes) { show(splitter_.feed(bytes)); }
-    /// Stops reading. An unfinished line is shown.
+    /// Stops reading. If the last line is unfinished, it is printed too.
     void close();
     [[nodiscard]] bool is_open() const { return read_end_.is_open(); }
 
 private:
-    /// Returns false if there is nothing to read now, or the stream has ended.
+    /// Reads once. Returns false if there is nothing to read now, or if the stream has ended.
     bool read_once();
     void show(const std::vector<OutputPiece>& pieces);
 
@@ -95,21 +96,21 @@ class JobOutput {
 public:
     explicit JobOutput(const LaunchPlan& plan);
 
-    /// Creates and opens the files, if the output goes to files.
+    /// If the output goes to files, creates and opens them.
     [[nodiscard]] Status prepare();
-    /// The descriptors to start a rank with. To be called once for each rank.
+    /// Returns the descriptors for the output of a rank that is about to be started. Call it once for each rank.
     [[nodiscard]] Result<RankDescriptors> open_rank(int rank);
-    /// The same for a rank on another host. Its output comes through feed().
+    /// Does the same for a rank on another host. The caller must pass this rank's output to feed().
     void open_remote_rank(int rank);
     void feed(int rank, bool is_error, std::string_view bytes);
     void close_remote_rank(int rank);
-    /// More output should wait, because the reader of ruedarun's output is slow.
+    /// Whether the ranks should wait with more output, because the reader of ruedarun's output is slow.
     [[nodiscard]] bool is_full() const { return output_.is_full() || error_.is_full(); }
-    /// This stream of the ranks has no reader any more, so the ranks have to get SIGPIPE.
+    /// Whether this stream of the ranks has no reader any more. If so, the ranks must get SIGPIPE.
     [[nodiscard]] bool has_lost_reader(bool is_error) const {
         return plan_.output != OutputMode::files && (is_error ? error_ : output_).is_broken();
     }
-    /// Prints a line of ruedarun's own on standard error.
+    /// Prints a message of ruedarun itself on standard error.
     void say(std::string_view line);
     /// The number of texts on standard error that are not from ruedarun itself: lines of the ranks, and texts of
     /// mpirun.
@@ -121,11 +122,12 @@ public:
     }
 
     void add_to(PollSet& set);
-    /// Reads what the rank has written until now, so that it is printed before the line about the rank's end.
+    /// Reads the output that the rank has written so far, so that it is printed before the line about the rank's end.
     void drain_rank(int rank);
     /// All ranks' streams have ended.
     [[nodiscard]] bool all_closed() const;
-    /// Shows the rest of streams that descendants of ranks still hold open, and stops reading them.
+    /// Stops reading all streams, after printing the rest of their output. Some streams may still be open in
+    /// descendants of ranks.
     void close_all();
     [[nodiscard]] bool all_written() const;
     void finish();
@@ -140,9 +142,11 @@ private:
     OutputSink error_;
     std::size_t own_lines_ = 0;
     std::size_t passed_on_ = 0;
-    std::vector<RankDescriptors> files_;                             ///< by rank, until open_rank() returns them
+    std::vector<RankDescriptors> files_;                             ///< by rank: the opened files, until open_rank()
+                                                                     ///< returns them
     std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
-    std::set<std::string> failed_files_;                             ///< the errors about which a line was printed
+    std::set<std::string> failed_files_;                             ///< the errors that were already reported by a
+                                                                     ///< line
 };
 
 }  // namespace rueda::launcher

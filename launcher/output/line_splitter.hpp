@@ -9,11 +9,11 @@
 
 namespace rueda::launcher {
 
-/// A piece of a rank's output that can be shown.
+/// A piece of a rank's output that can be printed.
 struct OutputPiece {
     enum class Kind {
         line,      ///< a complete line, without its newline
-        progress,  ///< the present state of a line that the program keeps rewriting by '\r'
+        progress,  ///< the current state of a line that the program rewrites again and again with '\r'
     };
     Kind kind;
     std::string text;
@@ -29,7 +29,7 @@ public:
     static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
     [[nodiscard]] std::vector<OutputPiece> feed(std::string_view bytes);
-    /// The rest, when the stream has ended.
+    /// Returns the rest after the stream has ended.
     [[nodiscard]] std::vector<OutputPiece> finish();
 
 private:
@@ -37,8 +37,8 @@ private:
 
     std::string line_;
     std::string shown_progress_;
-    bool return_seen_ = false;  ///< the next character replaces the line, unless it is a newline
-    bool rewritten_ = false;    ///< the line has been replaced before
+    bool return_seen_ = false;  ///< whether the next character replaces the line, unless it is a newline
+    bool rewritten_ = false;    ///< whether the line was replaced before
 };
 
 }  // namespace rueda::launcher

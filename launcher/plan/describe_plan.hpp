@@ -8,10 +8,10 @@
 
 namespace rueda::launcher {
 
-/// The plan as shell commands that can be pasted, for `--dry-run`.
+/// Describes the plan as shell commands that a user can paste. `--dry-run` prints them.
 [[nodiscard]] std::string describe_as_shell(const LaunchPlan& plan);
 
-/// The reasons as shell comments, which `--explain` prints before the commands.
+/// Describes the reasons for the plan as shell comments. `--explain` prints them before the commands.
 [[nodiscard]] std::string describe_reasons(const LaunchPlan& plan);
 
 }  // namespace rueda::launcher

@@ -46,7 +46,8 @@ std::vector<EnvironmentChange> host_settings(const Environment& environment, dou
     add_threads(changes, environment, threads_of_a_rank(cores, ranks_of_the_host));
     const bool is_open_mpi = environment.contains("OMPI_COMM_WORLD_RANK");
     if (is_open_mpi && !environment.contains(kYieldVariable)) {
-        // Set in both cases, because with --oversubscribe Open MPI's default is to yield always.
+        // The variable is set in both cases, because with --oversubscribe the ranks of Open MPI always yield by
+        // default.
         changes.push_back({kYieldVariable, ranks_of_the_host > cores ? "1" : "0"});
     }
     return changes;

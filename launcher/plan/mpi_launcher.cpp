@@ -68,7 +68,7 @@ private:
     MpiCommand command_;
 };
 
-/// "a:4,b:2"; an IPv6 address is put in brackets.
+/// Formats the hosts as "a:4,b:2". IPv6 addresses are put in brackets.
 std::string host_words(const std::vector<HostShare>& shares, bool with_numbers) {
     std::string text;
     for (const HostShare& share : shares) {
@@ -80,7 +80,7 @@ std::string host_words(const std::vector<HostShare>& shares, bool with_numbers) 
     return text;
 }
 
-/// The arguments for ssh, as one text for the parameter of Open MPI.
+/// Formats the arguments for ssh as one text, for the parameter of Open MPI.
 std::string ssh_arguments(const MpiRequest& request) {
     std::string text = request.ssh_port ? fmt::format("-p {}", *request.ssh_port) : "";
     if (!request.ssh_identity.empty()) {
@@ -120,7 +120,7 @@ void add_yielding(CommandBuilder& builder, std::optional<bool> more_ranks_than_c
                                        : "every rank has a core of its own");
 }
 
-/// Open MPI cuts the arguments for ssh at every blank and does not understand quotes there (orte/mca/plm/rsh of 4.1 and
+/// Open MPI cuts the arguments for ssh at every blank and does not support quotes in them (orte/mca/plm/rsh of 4.1 and
 /// PRRTE's plm/ssh split plm_rsh_args and plm_ssh_args by opal_argv_split).
 Status check_ssh_identity(const MpiLauncher& launcher, const std::string& file) {
     if (file.find_first_of(" \t\n") == std::string::npos) {
@@ -145,9 +145,9 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     if (request.as_root) {
         builder.add("allow-run-as-root", {"--allow-run-as-root"}, "this is root, as in many containers");
     }
-    // mpirun refuses more ranks than whole cores. It does not count hardware threads, and does not look at the quota of
-    // a container. ruedarun counts the cores itself and sets mpi_yield_when_idle below if there are too many ranks.
-    // "slot" means that the ranks of a host have consecutive numbers.
+    // Without --oversubscribe, mpirun refuses to start more ranks than the host has whole cores. It does not count
+    // hardware threads, and ignores the CPU quota of a container. So ruedarun counts the cores itself, and sets
+    // mpi_yield_when_idle below if there are too many ranks. "slot" gives consecutive numbers to the ranks of a host.
     if (is_prrte) {
         builder.add("map-by", {"--map-by", "slot:OVERSUBSCRIBE"}, "how many ranks fit is ruedarun's decision");
     } else {
@@ -157,20 +157,22 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
         }
     }
     add_yielding(builder, request.more_ranks_than_cores);
-    // Open MPI would bind each of two ranks to one core, which the trainer and Rueda's background thread would share.
-    // Communication would then interrupt the computation. Without binding, the kernel moves threads to free cores.
+    // Open MPI would bind each of two ranks to one core. The training threads and Rueda's background thread would share
+    // this core, so communication would interrupt the computation. Without binding, the kernel moves threads to free
+    // cores.
     builder.add("bind-to", {"--bind-to", "none"}, kRoomForThreads);
     if (is_prrte) {
         builder.add("runtime-options", {"--runtime-options", "recoverable"}, kSurvivorsReport);
     } else {
-        // Without these, Open MPI 4 kills the surviving ranks a second after one died, before they have reported why
-        // (seen with 4.1.4). Other versions ignore parameters that they do not know.
+        // Without these parameters, Open MPI 4 kills the surviving ranks a second after a rank has died, before they
+        // have reported the reason (seen with 4.1.4). Other versions ignore parameters that they do not know.
         builder.add("orte_abort_on_non_zero_status", {"--mca", "orte_abort_on_non_zero_status", "0"}, kSurvivorsReport);
         builder.add("orte_enable_recovery", {"--mca", "orte_enable_recovery", "1"},
                     "the same for a rank that was killed");
     }
     add_open_mpi_network(builder, request, is_prrte);
-    // Only names: mpirun takes the values from its own environment. It would cut a value on the command line at a ';'.
+    // -x gets only names, and mpirun takes the values from its own environment. It would cut a value on the command
+    // line at a ';'.
     for (const std::string& name : request.travelling) {
         builder.add_plain({"-x", name});
     }
@@ -179,7 +181,7 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     return std::move(builder).finish();
 }
 
-/// Writes one set of arguments for each host: -host a -n 4 PROGRAM : -host b -n 2 PROGRAM.
+/// Adds one set of arguments for each host, for example -host a -n 4 PROGRAM : -host b -n 2 PROGRAM.
 void add_argument_sets(CommandBuilder& builder, const MpiRequest& request) {
     builder.explain("one set of arguments for each host: their numbers of ranks differ");
     bool first = true;
@@ -192,8 +194,8 @@ void add_argument_sets(CommandBuilder& builder, const MpiRequest& request) {
     }
 }
 
-/// MPICH accepts a number with each host, but no -host in argument sets (seen with 5.0.2). Intel MPI accepts one number
-/// for all hosts, or argument sets (seen with 2021.18).
+/// MPICH accepts a number of ranks with each host, but no -host in argument sets (seen with 5.0.2). Intel MPI accepts
+/// one number for all hosts, or argument sets with -host (seen with 2021.18).
 void add_hydra_hosts(CommandBuilder& builder, MpiKind kind, const MpiRequest& request) {
     if (kind == MpiKind::intel_mpi && !all_are_equal(request.shares)) {
         add_argument_sets(builder, request);
@@ -210,7 +212,7 @@ void add_hydra_hosts(CommandBuilder& builder, MpiKind kind, const MpiRequest& re
 }
 
 /// MPICH and Intel MPI both start ranks by Hydra, which accepts any number of ranks. Hydra passes its whole environment
-/// to the ranks, on other hosts as well, unless it gets a list of variables.
+/// to the ranks, also on other hosts, except if it gets a list of variables.
 Result<MpiCommand> hydra_command(const MpiLauncher& launcher, const MpiRequest& request) {
     if (request.ssh_port || !request.ssh_identity.empty()) {
         return failure(ErrorCode::invalid_argument,
@@ -244,11 +246,11 @@ Result<MpiCommand> hydra_command(const MpiLauncher& launcher, const MpiRequest& 
 }  // namespace
 
 std::optional<MpiLauncher> recognise_mpi_launcher(std::string path, std::string_view version_text) {
-    // "mpirun (Open MPI) 4.1.4", "mpirun (Open MPI) 5.0.3"
+    // The text contains, for example, "mpirun (Open MPI) 4.1.4" or "mpirun (Open MPI) 5.0.3".
     if (const std::string_view version = behind(version_text, "(Open MPI)"); !version.empty()) {
         return launcher_of(std::move(path), MpiKind::open_mpi, "Open MPI", trimmed(first_line(version)));
     }
-    // "Intel(R) MPI Library for Linux* OS, Version 2021.13 Build …"
+    // The text contains, for example, "Intel(R) MPI Library for Linux* OS, Version 2021.13 Build …".
     if (version_text.find("Intel(R) MPI Library") != std::string_view::npos) {
         const std::string_view version = trimmed(first_line(behind(version_text, "Version")));
         return launcher_of(std::move(path), MpiKind::intel_mpi, "Intel MPI", version.substr(0, version.find(' ')));

@@ -23,7 +23,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The output of `mpirun --version`. It is empty if mpirun does not answer in time.
+/// Returns the output of `mpirun --version`, or an empty text if mpirun does not answer in time.
 Result<std::string> version_text_of(const std::string& mpirun, const Surroundings& around) {
     constexpr std::chrono::seconds kLongestWait{20};
     Result<CapturedRun> run = run_captured({mpirun, "--version"}, around.environment, kLongestWait);
@@ -75,7 +75,7 @@ Status rename_sockets(Surroundings& around) {
     const Result<std::string> token = random_token();
     RUEDA_RETURN_IF_FAILED(token.status());
     around.rendezvous = "@rueda-" + token.value();
-    // Without any network there is no port. A job of this host runs then, too, unless it needs MASTER_PORT.
+    // Without any network there is no port. A job on this host alone works without one, unless it needs MASTER_PORT.
     Result<HeldPort> port = hold_port();
     around.master_port = port.is_ok() ? port.value().port : std::uint16_t{0};
     around.held_port = port.is_ok() ? std::make_shared<const HeldPort>(std::move(port).value()) : nullptr;

@@ -11,13 +11,14 @@ namespace rueda::launcher {
 
 [[nodiscard]] Environment environment_of_this_process();
 
-/// 128 random bits as text. No other job has them by chance, and no other user can guess them.
+/// Returns 128 random bits as text. No other job gets the same text by chance, and no other user can guess it.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Gives another attempt a new rendezvous and a new port.
+/// Sets a new rendezvous and a new port for another attempt.
 [[nodiscard]] Status rename_sockets(Surroundings& around);
 
-/// Looks at the machine. Looks for an mpirun, and asks for its version, only if `mpi_is_wanted`.
+/// Collects the facts about the machine. Only if `mpi_is_wanted` is true, it looks for an mpirun and asks for its
+/// version.
 [[nodiscard]] Result<Surroundings> look_around(bool mpi_is_wanted);
 
 }  // namespace rueda::launcher

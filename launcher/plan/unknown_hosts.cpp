@@ -21,10 +21,10 @@ namespace rueda::launcher {
 
 namespace {
 
-/// ssh only reads its files, but these may run programs of the user (Match exec).
+/// A time limit for `ssh -G`. It only reads configuration files, but these may run programs of the user (Match exec).
 constexpr std::chrono::seconds kLongestQuestion{5};
 
-/// These variables tell mpirun to reach hosts in another way than by plain ssh.
+/// With these variables, mpirun connects to hosts in another way than by plain ssh.
 constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent",
                                                         "OMPI_MCA_orte_rsh_agent",
                                                         "OMPI_MCA_plm",
@@ -34,11 +34,11 @@ constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent"
                                                         "HYDRA_LAUNCHER_EXEC",
                                                         "I_MPI_HYDRA_BOOTSTRAP",
                                                         "I_MPI_HYDRA_BOOTSTRAP_EXEC"};
-/// Parts of --mpi-args that name an agent, or a file of parameters that may name one.
+/// Parts of --mpi-args that name a program to use instead of ssh, or a file of parameters that may name such a program.
 constexpr std::array<std::string_view, 6> kAgentOptions = {"agent",     "plm",        "launcher",
                                                            "bootstrap", "param_file", "--tune"};
 
-/// "ssh : rsh" is the list that Open MPI tries if no agent is named.
+/// "ssh : rsh" is Open MPI's default: it tries these programs if the user names none.
 bool is_plain_ssh(std::string_view agent) { return agent.empty() || agent == "ssh" || agent == "ssh : rsh"; }
 
 void add_path_list(std::vector<std::string>& files, std::string_view list) {
@@ -58,7 +58,8 @@ std::vector<std::string> parameter_files(const LaunchPlan& plan, const Environme
          {"OMPI_MCA_mca_base_param_files", "PRTE_MCA_mca_base_param_files", "OMPI_MCA_mca_base_override_param_file"}) {
         add_path_list(files, text_of(environment, variable));
     }
-    // <prefix>/bin/mpirun belongs to <prefix>/etc. Distributions put the files into a folder of /etc instead.
+    // <prefix>/bin/mpirun belongs to <prefix>/etc. Packages of distributions have these files in a folder of /etc
+    // instead.
     std::vector<std::filesystem::path> folders = {"/etc/openmpi", "/etc/prte"};
     if (const std::string prefix = text_of(environment, "OPAL_PREFIX"); !prefix.empty()) {
         folders.push_back(std::filesystem::path(prefix) / "etc");

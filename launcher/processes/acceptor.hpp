@@ -15,8 +15,8 @@ namespace rueda::launcher {
 /// Accepts connections on listening sockets, in an event loop.
 ///
 /// If descriptors or memory are used up, a connection cannot be accepted and stays in the kernel's queue. poll() would
-/// report it again at once. So the acceptor ignores its listeners for a while: 10 ms first, and twice as long after
-/// each further failure, up to a second. It prints one line per shortage.
+/// report it again at once. So the acceptor ignores its listening sockets for a while: first for 10 ms, and after each
+/// further failure twice as long, up to a second. It prints one line for each shortage.
 ///
 /// Threads: one.
 class Acceptor {
@@ -24,7 +24,8 @@ public:
     using OnAccepted = std::function<void(base::UniqueFd socket)>;
     using Say = std::function<void(std::string_view line)>;
 
-    /// `on_accepted` gets sockets that do not block and are closed on exec. `say` prints a line for the user.
+    /// `on_accepted` is called with each new socket, which is non-blocking and closed on exec. `say` prints a line for
+    /// the user.
     Acceptor(std::vector<base::UniqueFd> listeners, OnAccepted on_accepted, Say say);
     /// Has no listeners.
     Acceptor() = default;
@@ -38,7 +39,7 @@ private:
     std::vector<base::UniqueFd> listeners_;
     OnAccepted on_accepted_;
     Say say_;
-    std::chrono::milliseconds pause_{0};  ///< the latest pause; 0: the latest attempt succeeded
+    std::chrono::milliseconds pause_{0};  ///< the latest pause; 0 if the latest attempt succeeded
     PollSet::TimePoint paused_until_ = {};
 };
 

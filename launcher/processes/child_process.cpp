@@ -38,7 +38,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     return pointers;
 }
 
-/// Everything that the child needs, prepared before the fork. After the fork only async-signal-safe calls are allowed.
+/// Everything that the child needs. It is prepared before the fork, because after the fork only async-signal-safe calls
+/// are allowed.
 struct PreparedChild {
     const ChildSpec& spec;
     std::vector<std::string> words;
@@ -70,7 +71,7 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     }
 }
 
-/// ruedarun ignores these signals, and a program would inherit that.
+/// ruedarun ignores these signals, and the program would inherit this.
 void restore_signals() {
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGXFSZ, SIG_DFL);
@@ -81,7 +82,7 @@ void restore_signals() {
         ::setpgid(0, 0);
     }
     ::prctl(PR_SET_PDEATHSIG, child.spec.death_signal);
-    if (::getppid() != child.parent) {  // the parent died before the line above
+    if (::getppid() != child.parent) {  // the parent died before the prctl() above
         ::_exit(127);
     }
     place_descriptor(child, child.spec.stdin_fd, STDIN_FILENO);
@@ -96,7 +97,8 @@ void restore_signals() {
     report_and_exit(child);
 }
 
-/// The fourth field of /proc/<pid>/stat. The second field, the name, is in parentheses and may itself contain some.
+/// Returns the parent of a process, which is the fourth field of /proc/<pid>/stat. The second field, the name, is in
+/// parentheses and may itself contain parentheses.
 std::optional<pid_t> parent_of(pid_t pid) {
     const std::optional<std::string> text = base::read_small_file("/proc/" + std::to_string(pid) + "/stat");
     const std::size_t name_end = text ? text->rfind(") ") : std::string::npos;
@@ -166,7 +168,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 std::vector<pid_t> children_of_this_process() {
     std::vector<pid_t> children;
-    // /proc/<pid>/task/<tid>/children would be shorter, but not every kernel is built with it.
+    // /proc/<pid>/task/<tid>/children would be simpler, but not every kernel has this file.
     std::error_code error;
     std::filesystem::directory_iterator entry("/proc", error);
     for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -185,7 +187,7 @@ void end_leftover_children() {
     constexpr std::chrono::milliseconds kPause{5};
     const Clock::time_point begin = Clock::now();
     std::set<pid_t> asked;
-    // The numbers of own children cannot be given to other processes before these children are reaped.
+    // The kernel does not reuse the pids of this process' children before the children are reaped.
     while (reap_all() && Clock::now() < begin + kLongest) {
         const bool polite = Clock::now() < begin + kPolite;
         for (const pid_t pid : children_of_this_process()) {

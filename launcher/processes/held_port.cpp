@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Binds a port at any address of the family. Port 0 means that no port could be bound.
+/// Binds a port at the wildcard address of the family. Port 0 means that no port could be bound.
 HeldPort hold_port_of(int family) {
     HeldPort held;
     held.socket.reset(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -26,7 +26,7 @@ HeldPort hold_port_of(int family) {
     six.sin6_addr = in6addr_any;
     four.sin_family = AF_INET;
     if (family == AF_INET6) {
-        // The port is then held for IPv4, too.
+        // The port is then reserved for IPv4 too.
         ::setsockopt(held.socket.value(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     }
     sockaddr* const address =

@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kWholeMachine = "/proc/vmstat";
 
-/// Reads the first folder, which is the process's own group. The groups around it would also count other processes.
+/// Only the first folder is read, which is the process' own group. The groups that contain it also count other
+/// processes.
 std::optional<OomKills> count_of_group(const base::FileReader& read, const std::vector<std::string>& folders,
                                        const char* file) {
     if (folders.empty()) {

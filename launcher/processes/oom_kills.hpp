@@ -12,29 +12,31 @@
 
 namespace rueda::launcher {
 
-/// The number of processes that the kernel has killed because memory ran out, and the file that says so. The parent of
-/// such a process sees an ordinary SIGKILL, so only the difference between two counts tells the reason.
+/// The number of processes that the kernel has killed because memory ran out, and the file that contains this number.
+/// The parent of such a process sees an ordinary SIGKILL, so only the difference between two counts shows the reason.
 struct OomKills {
     std::uint64_t processes = 0;
-    std::string counted_in;  ///< the file; empty: there is none
+    std::string counted_in;  ///< the file; empty if there is none
 };
 
 /// Reads the line "oom_kill N" of memory.events (control groups version 2), memory.oom_control (version 1) or
 /// /proc/vmstat. Returns nothing if there is no such line, or no number in it.
 [[nodiscard]] std::optional<std::uint64_t> parse_oom_kills(std::string_view text);
 
-/// The count of this process's own control group, which its children share. If the group has none (the root of version
-/// 2, kernels before 4.13), the count of the whole machine.
+/// The count of this process' control group, to which its children belong too. If the group has no count (the root of
+/// version 2, kernels before 4.13), the result is the count of the whole machine.
 [[nodiscard]] OomKills count_oom_kills(const base::FileReader& read = base::read_small_file);
 
-/// The difference between two counts. None if they are from different files, because then the process was moved to
-/// another group.
+/// The difference between two counts. Returns nothing if the counts are from different files, because then the process
+/// was moved to another group.
 [[nodiscard]] OomKills grown(const OomKills& before, const OomKills& after);
 
-/// "the kernel ended 2 processes for want of memory meanwhile (oom_kill of /sys/fs/cgroup/memory.events); …what to do"
+/// Describes the kills for a message: "the kernel ended 2 processes for want of memory meanwhile (oom_kill of
+/// /sys/fs/cgroup/memory.events); …what to do"
 [[nodiscard]] std::string describe(const OomKills& kills);
 
-/// True if the process was killed by SIGKILL, or is a shell whose last command was (exit status 137).
+/// True if the process was killed by SIGKILL, or if it is a shell whose last command was killed by SIGKILL (exit status
+/// 137).
 [[nodiscard]] bool is_kill(int wait_status);
 
 /// Compares the count before a process starts with the count after its end. Threads: one.
@@ -42,10 +44,10 @@ class OomWatch {
 public:
     explicit OomWatch(base::FileReader read = base::read_small_file) : read_(std::move(read)) {}
 
-    /// To be called before the start.
+    /// Call this before the process starts.
     void begin() { before_ = count_oom_kills(read_); }
-    /// To be called after the end, once for each process. The kernel counts before it kills. `sent_by_us` says that
-    /// ruedarun or its supervisor has sent SIGKILL; then the kernel's count says nothing about this process.
+    /// Call this once for each process, after its end. (The kernel increments the count before it kills.) `sent_by_us`
+    /// means that ruedarun or its supervisor has sent SIGKILL; then the kernel's count says nothing about this process.
     [[nodiscard]] OomKills look(int wait_status, bool sent_by_us) const {
         return is_kill(wait_status) && !sent_by_us ? grown(before_, count_oom_kills(read_)) : OomKills();
     }

@@ -12,18 +12,18 @@
 
 namespace rueda::launcher {
 
-/// The descriptors and times that one turn of an event loop waits for. It is filled anew for every turn. Threads: one.
+/// The descriptors and times that one turn of an event loop waits for. It is filled again for every turn. Threads: one.
 class PollSet {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// `on_ready` is also called when the other end has been closed.
+    /// Adds a descriptor. `on_ready` is also called when the other end was closed.
     void add(int fd, short events, std::function<void()> on_ready) {
         descriptors_.push_back({fd, events, 0});
         callbacks_.push_back(std::move(on_ready));
     }
 
-    /// The wait ends at the earliest of all the times given.
+    /// Adds a time. The wait ends at the earliest of all added times.
     void wake_at(std::optional<TimePoint> time) {
         if (time && (!wake_ || *time < *wake_)) {
             wake_ = time;
@@ -46,7 +46,7 @@ private:
         if (!wake_) {
             return -1;
         }
-        // Rounded up, because a turn before the time would do nothing.
+        // The time is rounded up, because a turn before this time would do nothing.
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake_ - std::chrono::steady_clock::now());
         return left.count() < 0 ? 0 : static_cast<int>(left.count());
     }

@@ -8,8 +8,8 @@
 
 namespace rueda::launcher {
 
-/// The file that a shell would run for `name`. That is `name` itself if it contains a '/', else the first executable
-/// file of that name in the folders of `path`. An InvalidArgument says what is wrong.
+/// Finds the file that a shell would run for `name`. This is `name` itself if it contains a '/', otherwise the first
+/// executable file with this name in the folders of `path`. Fails with InvalidArgument if there is no such file.
 [[nodiscard]] Result<std::string> find_program(const std::string& name, const std::string& path);
 
 }  // namespace rueda::launcher

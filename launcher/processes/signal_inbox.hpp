@@ -14,7 +14,7 @@
 namespace rueda::launcher {
 
 /// Turns signals into messages that an event loop reads. Signals that the caller's shell ignores (nohup, background
-/// jobs) stay ignored. Blocks the signals in this thread until the inbox is gone. Threads: one.
+/// jobs) stay ignored. The inbox blocks the signals in this thread as long as it exists. Threads: one.
 class SignalInbox {
 public:
     SignalInbox() = default;
@@ -24,9 +24,9 @@ public:
 
     [[nodiscard]] Status open(std::initializer_list<int> signals);
     [[nodiscard]] int fd() const { return fd_.value(); }
-    /// The next signal, or nothing if none has arrived.
+    /// Returns the next signal, or nothing if none has arrived.
     [[nodiscard]] std::optional<signalfd_siginfo> take();
-    /// The signal mask before open(). Children start with it.
+    /// The signal mask before open(). Child processes start with this mask.
     [[nodiscard]] const sigset_t& original_mask() const { return original_mask_; }
 
 private:

@@ -14,16 +14,16 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A process that connects must say hello within this time.
+/// A process that connects must send its hello within this time.
 constexpr std::chrono::seconds kHelloTime{10};
-/// From the end of the job to the end of the connections. Supervisors still send output in this time.
+/// The time after the end of the job within which the connections must end. Supervisors still send output in this time.
 constexpr std::chrono::seconds kLinkTime{8};
-/// Connections that may wait for their hello at the same time.
+/// The maximum number of connections that have not sent their hello yet.
 constexpr std::size_t kMostNewcomers = 4096;
 constexpr std::size_t kLongestHello = 1024;
 
-/// A rank needs a connection and two pipes, so the usual soft limit of 1024 descriptors is too low for large jobs. It
-/// is raised only as far as needed, because mpirun and the ranks inherit it.
+/// A rank needs a connection and two pipes, so the usual soft limit of 1024 descriptors is too low for large jobs. This
+/// function raises the limit only as far as needed, because mpirun and the ranks inherit it.
 void raise_descriptor_limit(int ranks) {
     const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + kMostNewcomers;
     rlimit limit{};
@@ -54,7 +54,8 @@ Status MpiRanks::start(JobOutput& output) {
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { accept_newcomer(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
-        // When all ranks have ended, ruedarun has said how. mpirun's pages about the same would only hide that line.
+        // When all ranks have ended, ruedarun has already printed how they ended. mpirun's long messages about this
+        // would only hide that line.
         if (!running().empty()) {
             output_->pass_on_error(text);
         }
@@ -133,8 +134,8 @@ Status MpiRanks::open_output(int rank) {
         std::array<int, 2>{descriptors.value().standard_output.value(), descriptors.value().standard_error.value()});
 }
 
-/// The programs start together. Each is told the address of rank 0 and the hosts of the others, and ruedarun knows
-/// these for certain only when all supervisors have reported.
+/// The programs are started together, after all supervisors have reported. The reason is that each program gets the
+/// address of rank 0 and the hosts of the other ranks, which ruedarun knows for certain only then.
 void MpiRanks::welcome_when_all_have_reported() {
     const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_reported; });
     if (welcomed_ || start_failed_ || !all) {
@@ -155,8 +156,9 @@ void MpiRanks::welcome_when_all_have_reported() {
     }
 }
 
-/// An address of rank 0's host that the other hosts reach. It is the one from which the supervisor of rank 0 has
-/// connected. If rank 0 runs on ruedarun's own host, it is the one to which a supervisor of another host has connected.
+/// An address of rank 0's host that the other hosts can reach. It is the address from which the supervisor of rank 0
+/// has connected. If rank 0 runs on ruedarun's own host, it is the address to which a supervisor of another host has
+/// connected.
 std::string MpiRanks::master_address() const {
     if (is_on_this_host()) {
         return kMasterOfOneHost;
@@ -179,8 +181,8 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     }
 }
 
-/// All supervisors have just been sent the notification about the failed rank. A host that is cut off does not
-/// acknowledge it.
+/// Called just after the notification about the failed rank was sent to all supervisors. A host that cannot be reached
+/// does not acknowledge this notification, so its link is closed.
 void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;
@@ -221,7 +223,7 @@ void MpiRanks::take_report(int rank, const Frame& frame) {
 }
 
 void MpiRanks::take_output(int rank, const Frame& frame) {
-    if (!is_on_this_host()) {  // else the rank has descriptors of its own, and no stream waits for frames
+    if (!is_on_this_host()) {  // otherwise the rank has its own descriptors, and no stream waits for frames
         output_->feed(rank, frame.value == kStandardError, frame.payload);
         rank_at(rank).unacknowledged += frame.payload.size();
     }
@@ -257,12 +259,14 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
     if (!mpirun_.ended(pid)) {
         return;
     }
-    if (!mpirun_.is_released()) {  // mpirun had no reason to exit, because the supervisors stay until release()
+    if (!mpirun_.is_released()) {  // this is a failure of mpirun: it has no reason to exit, because the supervisors
+                                   // stay until release()
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
         start_failed_ = start_failed_ || !welcomed_;
     }
     for (Rank& rank : ranks_) {
-        rank.ended = rank.ended || !rank.link.is_open();  // no process is left that would start these ranks
+        rank.ended = rank.ended || !rank.link.is_open();  // ranks without a supervisor count as ended, because nothing
+                                                          // can start them any more
     }
 }
 
@@ -325,7 +329,7 @@ void MpiRanks::give_up_on_absent_ranks() {
     }
 }
 
-/// Answers received output in few messages, and not while ruedarun's own reader pauses.
+/// Acknowledges received output. It sends few messages, and none while the reader of ruedarun's output pauses.
 void MpiRanks::ask_for_more_output() {
     constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
     if (output_->is_full()) {

@@ -17,7 +17,7 @@ namespace rueda::launcher {
 /// Ranks under mpirun, on this host or on several. Each rank has a supervisor (supervisor.hpp), which reports to
 /// ruedarun over a FrameLink. The number of hosts makes two differences. If all ranks are on this host, the link is a
 /// Unix socket, and a rank writes to descriptors that it gets from ruedarun over this socket, for example to the
-/// terminal itself. If not, the link is a TCP connection, and the supervisor sends what the rank writes in frames.
+/// terminal itself. Otherwise the link is a TCP connection, and the supervisor sends the rank's output in frames.
 class MpiRanks final : public RankGroup {
 public:
     MpiRanks(const LaunchPlan& plan, StartContext context);
@@ -38,15 +38,15 @@ public:
 private:
     struct Rank {
         FrameLink link;        ///< open from the hello until the supervisor has exited
-        std::string host;      ///< the name that the supervisor told, for messages
-        std::string host_key;  ///< equal for ranks of one host
-        pid_t pid = 0;         ///< on its own host; 0: the program has not started
+        std::string host;      ///< the host's name as the supervisor reported it, for messages
+        std::string host_key;  ///< the same for all ranks of one host
+        pid_t pid = 0;         ///< pid on the rank's own host; 0 if the program has not started
         bool has_reported = false;
         bool ended = false;
         std::array<bool, 2> output_stopped{};
-        std::size_t unacknowledged = 0;  ///< bytes of output that were not yet answered with `more_output`
+        std::size_t unacknowledged = 0;  ///< bytes of output that ruedarun has not yet acknowledged by `more_output`
     };
-    /// A connection that has not yet shown that it knows the secret.
+    /// A connection whose process has not yet proved that it knows the secret.
     struct Newcomer {
         FrameLink link;
         TimePoint deadline;
@@ -80,13 +80,14 @@ private:
     std::vector<std::unique_ptr<Newcomer>> newcomers_;
     std::vector<Rank> ranks_;
     std::vector<RankEnd> ends_;
-    TimePoint start_deadline_;  ///< all supervisors have to report until then
-    TimePoint link_deadline_;   ///< after release(): the links have to end until then
+    TimePoint start_deadline_;  ///< the time by which all supervisors must have reported
+    TimePoint link_deadline_;   ///< after release(): the time by which the links must have ended
     bool links_expired_ = false;
     bool is_watched_closely_ = false;
-    bool welcomed_ = false;          ///< the supervisors were told to start their programs
-    bool start_failed_ = false;      ///< a failure came before that, so no program runs and none will
-    std::uint16_t master_port_ = 0;  ///< the port, as the supervisor of rank 0 reported it; 0: there is none
+    bool welcomed_ = false;          ///< whether the supervisors were told to start their programs
+    bool start_failed_ = false;      ///< whether a failure came before the programs were started, so that they are not
+                                     ///< started at all
+    std::uint16_t master_port_ = 0;  ///< the port that the supervisor of rank 0 reported; 0 if there is none
 };
 
 }  // namespace rueda::launcher

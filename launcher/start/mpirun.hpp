@@ -18,22 +18,26 @@ class Mpirun {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// From release() to SIGTERM. Open MPI 4 exits within 0.1 s, or within about 1 s if it has to clean up.
+    /// How long to wait after release() before mpirun gets SIGTERM. Open MPI 4 exits within 0.1 s, or within about 1 s
+    /// if it has to clean up.
     static constexpr std::chrono::milliseconds kLeaves{2000};
-    /// The same after a rank has failed. On several hosts Open MPI 4 often does not exit at all then, because it was
-    /// told to let survivors live, and ends only by SIGKILL.
+    /// The same after a rank has failed. In this case, Open MPI 4 on several hosts often does not exit at all, because
+    /// its parameters tell it not to kill surviving ranks. Then only SIGKILL ends it.
     static constexpr std::chrono::milliseconds kLeavesAfterFailure{500};
 
-    /// Gets what mpirun writes to its standard error. Its standard output is ruedarun's.
+    /// A function that gets the text that mpirun writes to its standard error. mpirun writes directly to ruedarun's
+    /// standard output.
     std::function<void(std::string_view)> on_error_text;
 
     [[nodiscard]] Status start(const LaunchPlan& plan, const StartContext& context,
                                const std::vector<EnvironmentChange>& more = {});
     void add_to(PollSet& set);
-    /// Returns true if `pid` is mpirun. Its last error output has been passed on then.
+    /// Call this when the process `pid` has ended. Returns true if it is mpirun; then mpirun's last error output was
+    /// passed on.
     [[nodiscard]] bool ended(pid_t pid);
     void signal(int signal_number) const;
-    /// All ranks have ended. If mpirun has not exited after `patience`, it gets SIGTERM, and later SIGKILL.
+    /// Call this when all ranks have ended. If mpirun has not exited after `patience`, it gets SIGTERM, and later
+    /// SIGKILL.
     void release(TimePoint now, std::chrono::milliseconds patience = kLeaves);
     [[nodiscard]] bool is_released() const { return released_; }
     void advance(TimePoint now);
@@ -45,7 +49,7 @@ private:
     base::UniqueFd errors_;
     pid_t pid_ = 0;  ///< 0: not started, or reaped
     bool released_ = false;
-    int next_signal_ = SIGTERM;  ///< the next signal, if mpirun does not exit
+    int next_signal_ = SIGTERM;  ///< the next signal to send if mpirun does not exit
     TimePoint deadline_;
 };
 

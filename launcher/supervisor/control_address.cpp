@@ -44,7 +44,7 @@ SocketAddress socket_address_of(const Address& address, std::size_t size = sizeo
     return result;
 }
 
-/// A numeric address and a port. ruedarun writes no other addresses.
+/// Parses a numeric address with a port. ruedarun writes no addresses of another form.
 std::optional<SocketAddress> network_address(const std::string& host, std::uint16_t port) {
     sockaddr_in four{};
     sockaddr_in6 six{};
@@ -61,14 +61,15 @@ std::optional<SocketAddress> network_address(const std::string& host, std::uint1
     return std::nullopt;
 }
 
-/// "@name": an abstract Unix socket, which has no file that could be left behind.
+/// "@name" stands for an abstract Unix socket, which has no file that could be left behind.
 std::optional<SocketAddress> abstract_address(const std::string& name) {
     sockaddr_un address{};
     if (name.size() < 2 || name.size() > sizeof address.sun_path) {
         return std::nullopt;
     }
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // the first byte stays zero: abstract
+    std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // the first byte stays zero, which means an
+                                                                          // abstract socket
     return socket_address_of(address, offsetof(sockaddr_un, sun_path) + name.size());
 }
 
@@ -95,7 +96,7 @@ base::UniqueFd open_socket(const SocketAddress& address, int flags) {
     return base::UniqueFd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
 }
 
-/// Not open if the system refuses; errno then says why.
+/// Returns a listening socket. It is not open if the system refuses it; then errno says why.
 base::UniqueFd listen_at(const SocketAddress& address) {
     base::UniqueFd fd = open_socket(address, SOCK_NONBLOCK);
     const bool listens =
@@ -127,7 +128,7 @@ std::string numeric_text(const SocketAddress& address) {
                : std::string();
 }
 
-/// The addresses that supervisors may try. Those of the loopback are used only if there are no others.
+/// The addresses that supervisors may try. Loopback addresses are used only if there are no other addresses.
 std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string>& interfaces) {
     constexpr std::size_t kMost = 16;
     std::vector<NetworkAddress> chosen;
@@ -147,7 +148,7 @@ std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string
     return chosen;
 }
 
-/// The queue of a listening Unix socket can be full. A blocking connect waits for room, a non-blocking one fails.
+/// The queue of a listening Unix socket can be full. A blocking connect then waits, but a non-blocking connect fails.
 Result<base::UniqueFd> connect_on_this_host(const std::string& name) {
     const std::optional<SocketAddress> where = parse_endpoint(name);
     base::UniqueFd fd = where ? open_socket(*where, 0) : base::UniqueFd();
@@ -160,7 +161,7 @@ Result<base::UniqueFd> connect_on_this_host(const std::string& name) {
     return fd;
 }
 
-/// Tries all endpoints at the same time and takes the first that answers.
+/// Tries all endpoints at the same time and uses the first endpoint that answers.
 Result<base::UniqueFd> connect_over_network(const std::vector<std::string>& endpoints) {
     std::vector<base::UniqueFd> attempts;
     for (const std::string& endpoint : endpoints) {

@@ -17,14 +17,15 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A host that vanishes is noticed after about 11 s: 5 s of silence, then three probes.
+/// With these values, TCP detects a host that has vanished after about 11 s: after 5 s of silence it sends three
+/// probes.
 constexpr int kSilenceSeconds = 5;
 constexpr int kProbeSeconds = 2;
 constexpr int kProbes = 3;
 constexpr int kUnansweredMilliseconds = 15000;
 
-/// "rue" and the version of the frames. The hosts of a job have one byte order, because MPI needs that too; a host with
-/// another order is recognised by this number.
+/// "rue" and the version of the frame format. All hosts of a job must have the same byte order, as MPI requires this
+/// too. A host with another byte order is recognised by this number.
 constexpr std::uint32_t kFrameMagic = 0x72756502;
 
 struct FrameHeader {
@@ -35,7 +36,8 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 16 && std::is_trivially_copyable_v<FrameHeader>);
 
-/// A Unix socket refuses the options of TCP, and does not need them: its kernel sees every end at once.
+/// A Unix socket refuses the options of TCP, and does not need them: the kernel notices the end of a local process at
+/// once.
 void watch_connection(int fd) {
     const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
     set(SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -74,7 +76,7 @@ void FrameLink::send(FrameKind kind, std::int32_t value, std::string_view payloa
 Status FrameLink::send_descriptors(std::span<const int> fds) {
     FrameHeader header{kFrameMagic, FrameKind::descriptors, 0, 0};
     iovec part{&header, sizeof header};
-    // Nothing was sent before, so the socket has room for the whole frame.
+    // Nothing was sent before, so the whole frame fits into the socket's buffer.
     if (base::send_with_descriptors(socket_.value(), {&part, 1}, fds) != static_cast<ssize_t>(sizeof header)) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }

@@ -23,17 +23,17 @@ struct Frame {
     std::string payload;
 };
 
-/// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks;
-/// what cannot be sent now is queued. Threads: one.
+/// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks:
+/// frames that cannot be sent now are put into a queue. Threads: one.
 class FrameLink {
 public:
     /// The largest payload of one frame. A longer text is sent in several frames.
     static constexpr std::size_t kMostPayload = std::size_t{64} << 10;
-    /// If the queue is longer than this, a sender that can wait (the output of a program) must wait.
+    /// The length of the queue from which on senders that can wait (the output of a program) must wait.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
-    /// For expect_answers(). The kernel of the other host acknowledges, so a busy process does not delay it. A network
-    /// that is merely congested gets time for three retransmissions.
+    /// The time limit of expect_answers(). The kernel of the other host sends the acknowledgement, so a busy process
+    /// does not delay it. The limit is long enough for three retransmissions, in case the network is only congested.
     static constexpr std::chrono::milliseconds kAnswerTime{2000};
 
     FrameLink() = default;
@@ -43,22 +43,22 @@ public:
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
     void close() { socket_.reset(); }
     void send(FrameKind kind, std::int32_t value, std::string_view payload = {});
-    /// Sends a frame `descriptors` that takes these open files along. Only over a Unix socket, and only before the
-    /// first send().
+    /// Sends a frame `descriptors` together with these open files. This is possible only over a Unix socket, and only
+    /// before the first send().
     [[nodiscard]] Status send_descriptors(std::span<const int> fds);
-    /// From now on the link is closed if the other host does not acknowledge what was sent within kAnswerTime. That
-    /// counts for what was sent before as well. It changes nothing on a Unix socket.
+    /// After this call, the link is closed if the other host does not acknowledge the sent data within kAnswerTime.
+    /// This applies also to data that was sent before. For a Unix socket, the call has no effect.
     void expect_answers() const;
-    /// Sends as much of the queue as is possible without blocking. If that fails, this and all later frames are
-    /// dropped. The link stays open then, because frames that the other process sent before may still wait to be
+    /// Sends as much of the queue as possible without blocking. If sending fails, all frames in the queue and all later
+    /// frames are dropped. The link stays open nevertheless, because frames from the other process may still wait to be
     /// received.
     void flush();
     [[nodiscard]] bool has_queue() const { return !queue_.empty(); }
     [[nodiscard]] bool is_congested() const { return queue_.size() > kLongQueue; }
-    /// Returns the frames that have arrived whole. Closes the link if the connection has ended, or if the bytes are not
-    /// a frame with at most `most_payload` bytes.
+    /// Returns the frames that have arrived completely. Closes the link if the connection has ended, or if the bytes
+    /// are not a frame with at most `most_payload` bytes.
     [[nodiscard]] std::vector<Frame> receive(std::size_t most_payload = kMostPayload);
-    /// The open files that arrived last.
+    /// Returns the open files that arrived last, with a frame `descriptors`.
     [[nodiscard]] std::vector<base::UniqueFd> take_descriptors() { return std::exchange(descriptors_, {}); }
 
 private:

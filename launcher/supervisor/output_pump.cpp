@@ -44,7 +44,8 @@ void OutputPump::add_to(PollSet& set, FrameLink& link) {
 
 void OutputPump::drain(FrameLink& link) {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
-        // A descendant that writes without end must not keep us here. A pipe holds 64 KiB unless it was told otherwise.
+        // The limit ensures that a descendant that never stops writing does not keep the supervisor here. A pipe holds
+        // 64 KiB, unless its size was changed.
         constexpr int kPipeReads = 16;
         for (int reads = 0; reads < kPipeReads && read_once(i, link); ++reads) {
         }

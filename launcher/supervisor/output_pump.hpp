@@ -11,10 +11,10 @@
 
 namespace rueda::launcher {
 
-/// Sends what a program writes to its standard output and error to a ruedarun on another host. Threads: one.
+/// Sends the standard output and error of a program to a ruedarun on another host. Threads: one.
 class OutputPump {
 public:
-    /// Opens the pipes. The ends that the program writes to stay open here until close_write_ends().
+    /// Opens the pipes. This process keeps the write ends open until close_write_ends().
     [[nodiscard]] Status open();
     [[nodiscard]] std::array<int, 2> write_ends() const {
         return {streams_[0].write_end.value(), streams_[1].write_end.value()};
@@ -23,11 +23,12 @@ public:
     void add_to(PollSet& set, FrameLink& link);
     /// ruedarun can take more.
     void add_credit(std::int32_t bytes) { credit_ += bytes; }
-    /// Sends what has been written until now, even if ruedarun has not asked for more. The pipes hold little.
+    /// Sends all output that was written so far, even if ruedarun has not asked for more. This is not much, because the
+    /// pipes are small.
     void drain(FrameLink& link);
-    /// If the program writes after this, it gets SIGPIPE.
+    /// Closes both streams. If the program writes afterwards, it gets SIGPIPE.
     void close();
-    /// Does the same for one of the streams.
+    /// Closes one of the streams.
     void close_stream(bool is_error) { streams_[is_error ? 1 : 0].read_end.reset(); }
 
 private:
@@ -36,7 +37,7 @@ private:
         base::UniqueFd write_end;
     };
 
-    /// Returns false if there is nothing to read now, or the stream has ended.
+    /// Reads once. Returns false if there is nothing to read now, or if the stream has ended.
     bool read_once(std::size_t stream, FrameLink& link);
 
     std::array<Stream, 2> streams_;  ///< standard output, standard error

@@ -40,15 +40,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// From SIGTERM to SIGKILL, if ruedarun is gone and cannot decide.
+/// The time from SIGTERM to SIGKILL if the connection to ruedarun has ended, so that ruedarun cannot decide.
 constexpr std::chrono::seconds kOrphanTime{2};
 
-/// The time in which the rest of a rank's output has to reach ruedarun.
+/// The time within which the rest of a rank's output must be sent to ruedarun.
 constexpr std::chrono::seconds kFlushTime{5};
 
 constexpr std::uint16_t kNoPort = 0;
 
-/// The variables of Open MPI, of any PMIx launcher, and of Hydra.
+/// Finds the rank in the variables of Open MPI, of any PMIx launcher, or of Hydra.
 std::optional<int> rank_from_launcher(const Environment& environment) {
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
         if (const std::string text = text_of(environment, name); !text.empty()) {
@@ -72,7 +72,7 @@ public:
             return 1;
         }
         adopt_orphans();
-        // An mpirun that is killed leaves its children behind.
+        // If mpirun is killed, its children continue to run, so this process asks for a signal in this case.
         ::prctl(PR_SET_PDEATHSIG, SIGTERM);
         connect();
         while (!done_) {
@@ -103,7 +103,7 @@ private:
                                     host_key(environment_)}));
     }
 
-    /// A port for the program of rank 0, which the other ranks are told before they start.
+    /// Reserves a port for the program of rank 0. The other ranks get its number before they start.
     [[nodiscard]] std::uint16_t hold_master_port() {
         Result<HeldPort> held = hold_port();
         if (!held.is_ok()) {
@@ -168,7 +168,7 @@ private:
                 program_.signal(frame.value);
                 break;
             case FrameKind::rank_ended:
-                program_.notify(frame.payload);  // the program checks what it reads
+                program_.notify(frame.payload);  // not checked here, because the program checks what it reads
                 break;
             case FrameKind::stop_output:
                 pump_.close_stream(frame.value == kStandardError);
@@ -177,7 +177,8 @@ private:
                 pump_.add_credit(frame.value);
                 break;
             case FrameKind::leave:
-                exit_status_ = 0;  // ruedarun knows the real status and prints it; mpirun must not complain about it
+                exit_status_ = 0;  // ruedarun knows the real status and prints it; with 0, mpirun does not print an
+                                   // error too
                 done_ = true;
                 break;
             default:
@@ -185,7 +186,7 @@ private:
         }
     }
 
-    /// Without ruedarun there is no job any more.
+    /// The connection to ruedarun has ended. Without ruedarun there is no job, so this ends the program.
     void lose_ruedarun() {
         pump_.close();
         if (program_.pid() == 0) {
@@ -197,7 +198,8 @@ private:
         kill_at_ = Clock::now() + kOrphanTime;
     }
 
-    /// The program writes to the descriptors that ruedarun sent, or else to pipes whose content goes to ruedarun.
+    /// Starts the program. It writes to the descriptors that ruedarun sent. If there are none, it writes to pipes,
+    /// whose content is sent to ruedarun.
     void start_with_outputs() {
         if (program_.pid() != 0 || ended_) {
             return;
@@ -219,7 +221,7 @@ private:
         pump_.close_write_ends();
     }
 
-    /// Sends what descendants of the program wrote until they were ended, and what is still queued.
+    /// Sends the last output of the program's descendants, and everything that is still in the queue.
     void send_rest() {
         const Clock::time_point deadline = Clock::now() + kFlushTime;
         if (link_.is_open()) {
@@ -238,7 +240,7 @@ private:
         spec.file = words_.front();
         spec.words = words_;
         spec.environment = changed_environment(environment_for_this_host(), variables_);
-        spec.environment.erase(kControlVariable);  // only the supervisor speaks to ruedarun
+        spec.environment.erase(kControlVariable);  // only the supervisor communicates with ruedarun
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
@@ -259,7 +261,7 @@ private:
         send(FrameKind::start_failed, error_number);
     }
 
-    /// If the launcher does not tell how many ranks this host has, all ranks of the job may be here.
+    /// If the launcher does not tell how many ranks this host has, this assumes that all ranks of the job are here.
     [[nodiscard]] Environment environment_for_this_host() const {
         const std::optional<int> neighbours = ranks_of_this_host(environment_);
         if (!neighbours && ranks_ < 1) {
@@ -288,7 +290,7 @@ private:
                 launcher_ends_it_ = launcher_ends_it_ || ends_program;
                 program_.signal(number);
             } else if (ends_program) {
-                done_ = true;  // mpirun ends the job while there is no program to end
+                done_ = true;  // mpirun ends the job before the program was started or after it has ended
                 exit_status_ = ended_ ? exit_status_ : 128 + number;
             }
         }
@@ -308,12 +310,13 @@ private:
         RankEnd end = program_.end(rank_.value_or(0), wait_status);
         end.by_launcher = launcher_ends_it_;
         if (link_.is_open()) {
-            pump_.drain(link_);  // what the program wrote last comes before the line about its end
+            pump_.drain(link_);  // so that the last output of the program is printed before the line about its end
         }
         finish(exit_status_of(end));
         send(FrameKind::ended, wait_status, encode_report(end));
         if (!end.abort_reason.empty()) {
-            link_.expect_answers();  // the job is over: if ruedarun is cut off, this host must be free again soon
+            link_.expect_answers();  // the job is over; this host must be free again soon, even if ruedarun cannot be
+                                     // reached
         }
     }
 
@@ -330,18 +333,18 @@ private:
     }
 
     const std::vector<std::string> words_;           ///< the program and its arguments
-    const std::vector<std::string> left_variables_;  ///< variables of torchrun that run_alone() does not set
+    const std::vector<std::string> left_variables_;  ///< the variables of torchrun that run_alone() must not set
     const Environment environment_ = environment_of_this_process();
     const std::optional<int> rank_ = rank_from_launcher(environment_);
     SignalInbox signals_;
-    FrameLink link_;                                      ///< to ruedarun; closed if there is none
-    std::optional<std::vector<base::UniqueFd>> outputs_;  ///< from ruedarun on the same host
+    FrameLink link_;                                      ///< the link to ruedarun; closed if there is no ruedarun
+    std::optional<std::vector<base::UniqueFd>> outputs_;  ///< descriptors from a ruedarun on the same host
     OutputPump pump_;
     RankProcess program_;
-    int ranks_ = 0;                             ///< number of ranks of the job, as ruedarun reported it; 0: not
+    int ranks_ = 0;                             ///< number of ranks of the job, as ruedarun reported it; 0 if not
                                                 ///< reported
     std::vector<EnvironmentChange> variables_;  ///< for the program
-    std::optional<HeldPort> master_port_;       ///< the held port of rank 0, at which its program will listen
+    std::optional<HeldPort> master_port_;       ///< the reserved port of rank 0, at which its program will listen
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;

@@ -15,13 +15,14 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A report is lines of a name and a value. The reason of an abort comes last and is the rest of the text.
+/// A report consists of lines, each with a name and a value. The reason of an abort comes last: it is the rest of the
+/// text.
 constexpr std::string_view kByLauncher = "by_launcher";
 constexpr std::string_view kSteps = "steps ";
 constexpr std::string_view kOomKills = "oom_kills ";
 constexpr std::string_view kAborted = "aborted ";
 
-/// "3 17"; unknown if the text is anything else.
+/// Parses a text such as "3 17". The result is unknown if the text has another form.
 base::StepSpan parse_steps(std::string_view text) {
     const auto first = base::parse_integer<std::int64_t>(take_until(text, ' '));
     const auto last = base::parse_integer<std::int64_t>(text);
@@ -31,7 +32,7 @@ base::StepSpan parse_steps(std::string_view text) {
 
 /// "2 /sys/fs/cgroup/memory.events"
 OomKills parse_kills(std::string_view text) {
-    constexpr std::size_t kLongestPath = 256;  // the advice behind the path must not be cut from the line
+    constexpr std::size_t kLongestPath = 256;  // short enough that the advice after the path is not cut off
     const auto processes = base::parse_integer<std::uint64_t>(take_until(text, ' '));
     return processes.value_or(0) == 0 ? OomKills() : OomKills{*processes, base::printable(text, kLongestPath)};
 }

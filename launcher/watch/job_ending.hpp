@@ -7,7 +7,8 @@
 
 namespace rueda::launcher {
 
-/// Decides when the ranks that still run get which signal. A pure state machine: it reads no clock and sends nothing.
+/// Decides which signals the ranks that still run get, and when. It is a pure state machine: it reads no clock and
+/// sends no signals.
 ///
 ///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
 ///      │──the job was aborted──▶ the same, with another length of the grace until a rank fails by itself
@@ -16,29 +17,30 @@ class JobEnding {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// From the user's first signal to SIGKILL.
+    /// The time from the user's first signal to SIGKILL.
     static constexpr std::chrono::seconds kInterruptTime{5};
-    /// From SIGTERM to SIGKILL after a failure.
+    /// The time from SIGTERM to SIGKILL after a failure.
     static constexpr std::chrono::seconds kTerminateTime{2};
-    /// From SIGKILL to giving up. SIGKILL works at once, unless the kernel holds the process in a system call.
+    /// The time from SIGKILL until ruedarun stops waiting. SIGKILL works at once, except if the process is inside a
+    /// system call that cannot be interrupted.
     static constexpr std::chrono::seconds kKillTime{2};
 
     JobEnding(std::chrono::milliseconds grace, std::chrono::milliseconds grace_after_abort)
         : grace_(grace), grace_after_abort_(grace_after_abort) {}
 
-    /// A rank failed by itself. The others now get time to report that and to end. If the grace after an abort runs
-    /// already, it becomes the grace after a failure with the same beginning, so that the order of the reports makes no
-    /// difference.
+    /// Call this when a rank failed by itself. The other ranks then get time to report the failure and to end. If the
+    /// grace after an abort has already begun, it is replaced by the grace after a failure, counted from the same
+    /// moment. So the order of the two reports makes no difference.
     void rank_failed(TimePoint now);
-    /// A rank ended because the job was aborted. All other ranks have been notified.
+    /// Call this when a rank ended because the job was aborted, after all other ranks were notified.
     void job_aborted(TimePoint now);
-    /// The user sent `signal_number` to ruedarun. Returns the signal to send to the ranks.
+    /// Call this when the user sent `signal_number` to ruedarun. Returns the signal to send to the ranks.
     [[nodiscard]] int user_signal(int signal_number, TimePoint now);
-    /// The signal that is due now, if one is.
+    /// Returns the signal to send now. Returns nothing if no signal is due.
     [[nodiscard]] std::optional<int> advance(TimePoint now);
-    /// The time at which advance() has to be called again.
+    /// The time at which advance() must be called again.
     [[nodiscard]] std::optional<TimePoint> deadline() const;
-    /// Even SIGKILL has not ended all ranks, and ruedarun should stop waiting for them.
+    /// Whether ruedarun should stop waiting for ranks, because even SIGKILL has not ended them.
     [[nodiscard]] bool gave_up() const { return phase_ == Phase::given_up; }
 
 private:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSignalBase = 128;
 
-/// The wait status of a process that exited (wait(2): the exit status is in the second byte).
+/// Makes the wait status of a process that exited. (The exit status is in the second byte, see wait(2).)
 constexpr int exited(int status) { return status << 8; }
 
 std::string name_of(const RankEnd& end) {
@@ -35,7 +35,8 @@ RankEnd not_started(int rank, std::string error) {
 }
 
 RankEnd not_started(int rank, const std::string& program, int error_number) {
-    // ruedarun has found the program before. But its first line may name an interpreter that is missing.
+    // ruedarun found the program before. So the missing file may be the interpreter that the program's first line
+    // names.
     const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
     return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
                                          std::generic_category().message(error_number), error_number, hint));
@@ -48,8 +49,8 @@ int exit_status_of(const RankEnd& end) {
 }
 
 std::string signal_text(int number) {
-    // Linux has names for the signals 1 to 31. For these strsignal() returns a constant, which any thread may ask for.
-    // sigdescr_np() would say the same, but needs glibc 2.32.
+    // Linux has names for the signals 1 to 31. For these signals, strsignal() returns a constant, so any thread may
+    // call it. sigdescr_np() would return the same text, but needs glibc 2.32.
     constexpr int kFirstWithoutName = 32;
     const bool has_name = number > 0 && number < kFirstWithoutName;
     return has_name ? ::strsignal(number) : "of a kind that has no name";  // NOLINT(concurrency-mt-unsafe): see above
@@ -88,12 +89,12 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         if (end.rank != kLauncherRank && ended_well(end)) {
             ended_well_.push_back(end);
         }
-        // An mpirun that exits before its ranks has failed, whatever its exit status.
+        // If mpirun exits before its ranks, it has failed, whatever its exit status is.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
         const bool is_echo = end.by_launcher || !end.abort_reason.empty();
         if (failed && is_echo) {
-            // A rank that gives the reason of an abort says more than a rank that mpirun has ended.
+            // If a rank reports the reason of an abort, this says more than the end of a rank that mpirun has ended.
             const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
             echo_ = echo_ && !says_more ? echo_ : end;
         } else if (failed && better) {
@@ -108,8 +109,8 @@ void JobOutcome::settle() {
     }
     cause_ = echo_;
     for (const RankEnd& end : ended_well_) {
-        // shutdown() waits for all ranks. After it no rank waits for this one. Other ranks did, so this rank has not
-        // called shutdown().
+        // shutdown() waits for all ranks, so after it no rank would wait for this rank. But other ranks did wait for
+        // it, so this rank has not called shutdown().
         if (echo_->abort_reason.find(fmt::format("{} (pid {})", name_of(end), end.pid)) != std::string::npos) {
             cause_ = end;
             cause_->left_early = true;
@@ -126,7 +127,7 @@ void JobOutcome::interrupt(int signal_number) {
 
 int JobOutcome::exit_status() const {
     if (!cause_) {
-        return 0;  // also after an interruption that all ranks took as an order to finish well
+        return 0;  // also if the user sent a signal and all ranks then ended with exit status 0
     }
     if (interrupted_by_ != 0) {
         return kSignalBase + interrupted_by_;

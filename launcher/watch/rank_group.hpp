@@ -20,38 +20,39 @@
 
 namespace rueda::launcher {
 
-/// All ranks of a job, however they were started: directly, or under mpirun. Threads: one.
+/// All ranks of a job, which were started either directly or under mpirun. Threads: one.
 class RankGroup {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
     virtual ~RankGroup() = default;
 
-    /// After a failure some ranks may run; signal_ranks(SIGKILL) ends them.
+    /// Starts all ranks. If this fails, some ranks may be running; signal_ranks(SIGKILL) ends them.
     [[nodiscard]] virtual Status start(JobOutput& output) = 0;
     virtual void add_to(PollSet& set) = 0;
-    /// A child of this process was reaped. It need not belong to the group.
+    /// Call this when a child of this process was reaped. The child need not belong to the group.
     virtual void child_ended(pid_t pid, int wait_status) = 0;
     /// Sends the signal to all ranks that have not ended.
     virtual void signal_ranks(int signal_number) = 0;
-    /// Notifies all ranks that have not ended. Ranks that start later get everything from context.notifications.
+    /// Notifies all ranks that have not ended. Ranks that start later get all notifications from context.notifications.
     virtual void notify_ranks(const RankNotifications::Item& item) = 0;
-    /// A rank has failed. From now on, a host that does not answer is given up sooner. Further calls change nothing.
+    /// Call this when a rank has failed. From then on, the group waits a shorter time for a host that does not answer.
+    /// Further calls have no effect.
     virtual void watch_closely() = 0;
-    /// Returns the ends since the last call.
+    /// Returns the ends of ranks since the last call.
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// The ranks that have not ended.
     [[nodiscard]] virtual std::vector<std::int32_t> running() const = 0;
     /// Whether the program of at least one rank is known to have started.
     [[nodiscard]] virtual bool has_started() const = 0;
-    /// Stops waiting for ranks: all have ended, or even SIGKILL did not help.
+    /// Stops waiting for ranks. Call this when all ranks have ended, or when even SIGKILL has not ended them.
     virtual void release(TimePoint now) = 0;
     virtual void advance(TimePoint now) = 0;
-    /// After release(): whether all processes of the group are gone.
+    /// Whether, after release(), all processes of the group have ended.
     [[nodiscard]] virtual bool is_gone() const = 0;
 };
 
-/// What every way to start ranks needs.
+/// The objects that every way to start ranks needs.
 struct StartContext {
     Environment environment;  ///< ruedarun's own, unchanged
     std::string program_file;

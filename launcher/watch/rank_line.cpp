@@ -16,7 +16,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The first message. It brings the descriptor of the file in which the program counts its steps.
+/// The first message. It carries the descriptor of the file in which the program counts its steps.
 Status send_step_file(int socket, int file) {
     std::string notification = base::encode({base::LauncherNotification::Kind::steps, 0, ""});
     iovec part{notification.data(), notification.size()};
@@ -29,8 +29,8 @@ Status send_step_file(int socket, int file) {
 
 Status RankLine::open() {
     std::array<int, 2> ends{};
-    // A SOCK_SEQPACKET keeps messages whole. Because of close-on-exec, other children do not inherit the socket;
-    // start_child() clears the flag in the child that should have it.
+    // A SOCK_SEQPACKET keeps the boundaries of messages. Because of close-on-exec, other children do not inherit the
+    // socket. start_child() clears this flag in the child that needs the socket.
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return system_failure(ErrorCode::resource_exhausted, "socketpair");
     }
@@ -50,7 +50,8 @@ std::string RankLine::address(int rank, int ranks) const {
 
 void RankLine::notify(std::string_view notification) const {
     if (own_end_.is_open()) {
-        // If the program has ended, or has not read the earlier notifications, it does not get this one.
+        // A failure is ignored: the program has ended, or the socket is full because it has not read the earlier
+        // notifications.
         static_cast<void>(
             ::send(own_end_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     }
@@ -61,8 +62,8 @@ std::string RankLine::take_abort_reason() const {
     std::array<char, base::kMostLauncherNotification + 1> buffer;
     while (own_end_.is_open()) {
         const ssize_t got = ::recv(own_end_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-        // A program that ends with notifications unread resets the connection. The kernel reports that once, before
-        // the messages of the program.
+        // If a program ends without having read all notifications, the connection is reset. The kernel reports this
+        // error once, before it delivers the messages of the program.
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }

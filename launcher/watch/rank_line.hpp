@@ -12,22 +12,22 @@
 namespace rueda::launcher {
 
 /// The socket between a program that is a rank and the process that started it: ruedarun itself, or a supervisor. It
-/// carries notifications (base/launcher_notification.hpp) both ways. A program that does not use Rueda ignores it. No
-/// function blocks; a notification that finds the socket full is lost. Threads: one.
+/// carries notifications (base/launcher_notification.hpp) in both directions. A program that does not use Rueda ignores
+/// the socket. No function blocks; if the socket is full, the notification is lost. Threads: one.
 class RankLine {
 public:
-    /// To be called before the program is started. The program inherits child_fd() under the same number.
+    /// Call this before the program is started. The program inherits child_fd() with the same number.
     [[nodiscard]] Status open();
     [[nodiscard]] int child_fd() const { return child_end_.value(); }
     /// The value of base::kLauncherVariable for the program.
     [[nodiscard]] std::string address(int rank, int ranks) const;
-    /// To be called after the start, so that only the program has this end.
+    /// Call this after the start, so that only the program has this end of the socket.
     void close_child_end() { child_end_.reset(); }
 
     void notify(std::string_view notification) const;
-    /// The training steps that the program counted. To be called after its end.
+    /// The training steps that the program counted. Call this after the program's end.
     [[nodiscard]] base::StepSpan steps() const { return base::read_step_file(steps_.value()); }
-    /// The last reason that the program gave for an abort of the job; "" if it gave none.
+    /// The last reason that the program reported for an abort of the job; empty if it reported none.
     [[nodiscard]] std::string take_abort_reason() const;
 
 private:

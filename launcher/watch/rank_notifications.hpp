@@ -10,12 +10,14 @@
 
 namespace rueda::launcher {
 
-/// Decides which ends of ranks the other ranks are notified of, and writes the notifications. Not every end becomes
-/// one: if n ranks end, that would be n × n messages, and the first few say everything. Threads: one.
+/// Decides for which ends of ranks the other ranks get a notification, and writes these notifications. Not every end
+/// becomes a notification: for n ranks this would be n × n messages, and the first few contain everything that matters.
+/// Threads: one.
 class RankNotifications {
 public:
-    /// The most notifications about ranks that ended well, and the most about all other ranks. One would not be enough:
-    /// several hosts may report at the same time, and a rank may be notified of its own end first.
+    /// The maximum number of notifications about ranks that ended with exit status 0, and also the maximum about all
+    /// other ranks. One would not be enough: several hosts may report at the same time, and the first notification that
+    /// a rank gets may be about its own end.
     static constexpr std::size_t kMostOfAKind = 8;
 
     struct Item {
@@ -23,8 +25,9 @@ public:
         std::string notification;  ///< encoded (base/launcher_notification.hpp)
     };
 
-    /// Takes ends that were seen at the same moment, and returns the notifications about them. Killed ranks come first,
-    /// then other failures, then ranks that ended well, because the cause is most likely in this order.
+    /// Adds ends that were noticed at the same moment, and returns the notifications about them. Killed ranks come
+    /// first, then other failures, then ranks that ended with exit status 0. This is the order of the likelihood that
+    /// an end is the cause.
     [[nodiscard]] std::vector<Item> note(const std::vector<RankEnd>& together);
     /// All notifications so far, for ranks that start later.
     [[nodiscard]] const std::vector<Item>& so_far() const { return so_far_; }

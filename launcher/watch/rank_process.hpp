@@ -15,23 +15,23 @@
 
 namespace rueda::launcher {
 
-/// The program of a rank, as a child of this process: of ruedarun, or of a supervisor. Only the parent of a process
+/// The program of a rank, as a child of this process, which is ruedarun or a supervisor. Only the parent of a process
 /// learns how it ended, so this class collects everything that ruedarun needs to know about the end. Threads: one.
 class RankProcess {
 public:
     explicit RankProcess(base::FileReader read = base::read_small_file) : oom_watch_(std::move(read)) {}
 
-    /// Lets the program be notified when other ranks end. To be called before start(), if at all.
+    /// Makes it possible to notify the program when other ranks end. If it is called, it must be called before start().
     [[nodiscard]] Status open_line(int rank, int ranks);
     /// Starts the program. `error_number` gets the errno if the system refuses to run it.
     [[nodiscard]] Status start(ChildSpec spec, int& error_number);
-    /// 0 before the start, and after end().
+    /// The pid; 0 before the start, and after end().
     [[nodiscard]] pid_t pid() const { return pid_; }
     void notify(std::string_view notification) const { line_.notify(notification); }
-    /// Sends the signal to the program and, if it has a process group of its own, to the whole group: the program may
-    /// be a script that runs the trainer.
+    /// Sends the signal to the program. If the program has its own process group, sends it to the whole group, because
+    /// the program may be a script that runs the training program.
     void signal(int signal_number);
-    /// To be called once, after waitpid() returned `wait_status` for pid().
+    /// Call this once, after waitpid() returned `wait_status` for pid().
     [[nodiscard]] RankEnd end(int rank, int wait_status);
 
 private:
@@ -40,7 +40,8 @@ private:
     OomWatch oom_watch_;
     pid_t pid_ = 0;
     bool has_own_group_ = true;
-    bool kill_sent_ = false;  ///< this process has sent SIGKILL, so the kernel's count of memory kills says nothing
+    bool kill_sent_ = false;  ///< whether this process has sent SIGKILL, so that the kernel's count of memory kills
+                              ///< says nothing
 };
 
 }  // namespace rueda::launcher

@@ -142,8 +142,22 @@ async def _result(handle: Handle[T]) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         _watcher.watch(_Awaited(handle, loop, future))
-        await future
+        try:
+            await future
+        except asyncio.CancelledError as error:
+            raise _cancelled(handle, error) from None
     return handle.result()
+
+
+def _cancelled(handle: Handle[Any], error: asyncio.CancelledError) -> asyncio.CancelledError:
+    """The same error with the ranks for which the operation waits. asyncio.wait_for() and asyncio.timeout() show it as the cause of their
+    TimeoutError.
+    """
+    account = handle._waits_for()
+    if not account:  # the operation has ended meanwhile
+        return error
+    tensor = "an operation without a name" if handle.name is None else f"tensor '{handle.name}'"
+    return asyncio.CancelledError(*error.args, f"{tensor}: not completed: {account}; the operation goes on")
 
 
 def wait_in_loop(handle: Handle[T]) -> Generator[Any, None, T]:

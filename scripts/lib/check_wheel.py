@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks that a wheel runs on other machines: check_wheel.py WHEEL. Prints one line for each error.
+"""Checks that a wheel can run on other machines. Usage: check_wheel.py WHEEL. Prints one line for each error.
 
 Examines every ELF file of the wheel: the libraries and the glibc versions that it needs, the folders in which it looks
-for libraries, and the symbols that it exports. Needs readelf, nm and c++filt. auditwheel checks the same against the
-rules of PyPI (scripts/wheel).
+for libraries, and the symbols that it exports. Needs readelf, nm and c++filt. In addition, scripts/wheel runs
+auditwheel, which checks the files against the rules of PyPI.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def newest_glibc(path: pathlib.Path) -> tuple[int, ...]:
-    """The newest version of glibc that the file needs."""
+    """Returns the newest version of glibc that the file needs."""
     versions = re.findall(r"\bGLIBC_([0-9.]+)", output("readelf", "--version-info", "--wide", str(path)))
     return max((version(found) for found in versions), default=(0,))
 
@@ -66,15 +66,17 @@ def listed_symbols(name: str) -> set[str]:
 
 def linked_libraries() -> set[str]:
     """The libraries that scripts/lib/wheel.sh links statically: Debian's source packages, and the compiler's own
-    libraries."""
+    libraries.
+    """
     lines = SOURCES.read_text(encoding="utf-8").splitlines()
     packages = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
     return packages | {"libcxx", "libcxxabi", "libunwind", "zig"}
 
 
 def wrong_symbols(name: str, shown: set[str]) -> list[str]:
-    """The wheel uses a different C++ standard library from the one in tests/abi's lists. So C++ symbols are compared
-    only by namespace."""
+    """The wheel uses another C++ standard library than the lists in tests/abi. So C++ symbols are compared only by
+    namespace.
+    """
     if name in PROGRAMS:
         return []
     base = "librueda_mpi" if name in MPI else "librueda" if name.startswith("rueda/lib/") else "_native"

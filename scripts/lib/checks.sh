@@ -6,8 +6,8 @@
 readonly kPython=build/python
 readonly kRooms='^(base|ops|collectives|core|conformance|fuzz)$'
 
-# tree_files PATTERN…: prints the files of the tree that match; a * also matches folders. In a clone git lists them,
-# including new files. Without git these are all files outside of build folders.
+# tree_files PATTERN…: prints the files of the tree that match; a * also matches folders. In a clone, git lists the
+# files, including new files. Without git, all files outside of build folders are listed.
 tree_files() {
     local file pattern
     {
@@ -28,7 +28,8 @@ check_scripts() {
         tree_files 'tests/*.sh' | xargs -r shellcheck --external-sources
 }
 
-# Installs tools that Debian does not have into a virtual environment under build/. Without a network they stay missing.
+# Installs tools that Debian does not have into a virtual environment under build/. Without a network these tools are
+# missing.
 python_tools() {
     [[ $kPython/installed -nt scripts/python-tools.txt ]] && return
     python3 -m venv "$kPython" &&
@@ -90,8 +91,9 @@ build_and_tests_of() {
     run_tests ci "g++: tests of $*" build/ci --label-regex "^($pattern)\$"
 }
 
-# On some kernels a program may lie where ThreadSanitizer needs to map its shadow memory. Without address randomisation
-# this cannot happen. A container may forbid turning it off, and usually does not need it.
+# On some kernels a program may be loaded where ThreadSanitizer needs to map its shadow memory. Without address
+# randomisation this cannot happen. A container may not allow turning it off, but usually a container does not have this
+# problem.
 no_randomisation() {
     ! setarch --addr-no-randomize true 2>/dev/null || echo setarch --addr-no-randomize
 }
@@ -99,8 +101,8 @@ no_randomisation() {
 sanitizer_runs() {
     export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-    # Builds only what is run, which takes half of the time. scripts/long.d/sanitizers builds everything with clang, and runs
-    # the conformance suite and the tests over MPI, which take many minutes.
+    # Builds only the programs that are run, which takes half of the time. scripts/long.d/sanitizers builds everything
+    # with clang, and also runs the conformance suite and the tests over MPI, which take many minutes.
     local rooms=(tests/{base,ops,collectives,core}/all rueda_config_doc)
     if build_preset asan "clang, address and undefined behaviour" --target "${rooms[@]}" fuzzers; then
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
@@ -116,7 +118,8 @@ sanitizer_runs() {
     fi
 }
 
-# long_stages SECONDS STAGE…: gives each stage the same time. Each stage leaves JUnit files build/results/<stage>*.xml.
+# long_stages SECONDS STAGE…: runs the stages and gives each of them the same time. Each stage writes JUnit files
+# build/results/<stage>*.xml.
 long_stages() {
     local seconds=$1 stage
     shift

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Lets PyTorch's wheel for CUDA be imported without the CUDA packages, for tests on CPUs: cuda_stand_ins.py SITE_PACKAGES
+"""Makes it possible to import PyTorch's wheel for CUDA without the CUDA packages, for tests on CPUs.
+Usage: cuda_stand_ins.py SITE_PACKAGES
 
-The wheel needs a dozen libraries of NVIDIA's, 2.5 GB, only to be loaded. For each of these libraries that is missing, this script makes a
-library of the same name. In it, every function that PyTorch looks up returns "no device" (cudaErrorNoDevice), so that
-torch.cuda.is_available() is False. Needs binutils and a C compiler.
+The wheel can only be loaded if a dozen libraries of NVIDIA are there (2.5 GB). For each of these libraries that is
+missing, this script makes a library of the same name. In it, every function that PyTorch looks up returns "no device"
+(cudaErrorNoDevice), so that torch.cuda.is_available() is False. Needs binutils and a C compiler.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ def output_of(*command: str | pathlib.Path) -> list[str]:
 
 
 def needed_by(libraries: list[pathlib.Path]) -> set[str]:
-    """The libraries of NVIDIA with which the given files are linked."""
+    """Returns the libraries of NVIDIA with which the given files are linked."""
     lines = [line for library in libraries for line in output_of("readelf", "--dynamic", "--wide", library)]
     names = {line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line}
     return {name for name in names if name.startswith(NVIDIA)}
 
 
 def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
-    """Versions of functions, as NAME: (library that has it, NAME)."""
+    """Maps the NAME of a version of functions to (the library that has it, NAME)."""
     versions = {}
     for library in libraries:
         origin = ""
@@ -44,7 +45,9 @@ def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
 
 
 def functions_of(libraries: list[pathlib.Path]) -> dict[str, set[str]]:
-    """The functions that the files look up in these libraries, with their versions; "" if a function has no version."""
+    """Returns the functions that the files look up in these libraries, with their versions. The version is "" if a
+    function has none.
+    """
     asked: dict[str, set[str]] = {}
     for library in libraries:
         for line in output_of("nm", "--dynamic", "--undefined-only", library):
@@ -71,7 +74,7 @@ def main(site_packages: str) -> None:
     versions = {library: version for library, version in versions_of(own).values()}
     for name in sorted(needed_by(own) - {library.name for library in own}):
         version = versions.get(name, "")
-        # A function without a version may be in any library.
+        # A function without a version may be in any of the libraries.
         make(folder / name, version, functions.get(version, set()))
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# The data of examples/digits: the file digits.csv.gz of Debian's python3-sklearn. Only this file is taken out of the
-# package. The package and its dependencies (a hundred megabytes) are not installed. Needs lib/steps.sh.
+# Provides the data of examples/digits: the file digits.csv.gz of Debian's package python3-sklearn. Only this file is
+# extracted from the package. The package and its dependencies (a hundred megabytes) are not installed. Needs
+# lib/steps.sh.
 
 readonly kDigits=build/cache/digits.csv.gz
 readonly kDigitsInside='*/sklearn/datasets/data/digits.csv.gz'
@@ -19,11 +20,12 @@ installed_digits() {
     return 1
 }
 
-# download_with APT-OPTIONS…: downloads the package into the current folder. apt checks its signature; no rights are
-# needed.
+# download_with APT-OPTIONS…: downloads the package into the current folder. apt checks its signature. Every user can
+# run this.
 download_with() { apt-get -o APT::Sandbox::User= "$@" download python3-sklearn; }
 
-# Uses the package lists of the machine if there are any. Otherwise uses lists of its own, which any user can fetch.
+# Uses the package lists of the machine if there are any. Otherwise fetches the lists into a folder under build/, which
+# any user may do.
 download_package() {
     download_with && return
     echo "the machine's package lists do not do; fetching lists of our own"
@@ -32,7 +34,7 @@ download_package() {
     apt-get -o APT::Sandbox::User= "${own[@]}" update && download_with "${own[@]}"
 }
 
-# Writes to another name and renames, so that an interrupted run leaves no incomplete file.
+# Writes the file under another name and then renames it, so that an interrupted run leaves no incomplete file.
 fetch_digits() {
     local folder status=0
     folder=$(mktemp -d build/cache/sklearn.XXXXXX) || return
@@ -48,7 +50,7 @@ extract_digits() { # folder of the package
         gzip --test "$file" && mv "$file" "$kDigits"
 }
 
-# Puts the data at kDigits. Fails if no source is available.
+# Puts the data at the path kDigits. Fails if no source is available.
 ensure_digits() {
     local installed
     if [[ -s $kDigits ]]; then

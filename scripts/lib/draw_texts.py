@@ -38,7 +38,7 @@ LIST_ITEM = re.compile(r"\s*([-*]|\d+\.)\s+")
 FOR_TOOLS = re.compile(
     r"SPDX-|NOLINT|clang-format|shellcheck|noqa|type: ignore|pragma:|^!|ruff:|mypy:|-\*- coding", re.IGNORECASE
 )
-# Inside a string or a character literal, "//" does not begin a comment. Raw strings come first.
+# Inside a string or a character literal, "//" does not begin a comment. The pattern tries raw strings first.
 CPP_TOKEN = re.compile(
     r"""(?P<literal>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
     r"""|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)""",
@@ -60,7 +60,7 @@ class CommentLine:
     line: int
     words: str
     column: int
-    stands_alone: bool  # no code before it on the line
+    stands_alone: bool  # no code stands before it on the line
 
 
 def count_words(text: str) -> int:
@@ -68,7 +68,7 @@ def count_words(text: str) -> int:
 
 
 def paragraphs_of(file: str, text: str) -> Iterator[Text]:
-    """The paragraphs and list items of a page in Markdown."""
+    """Returns the paragraphs and list items of a page in Markdown."""
     block: list[str] = []
     begin = 0
     in_code = False
@@ -104,8 +104,9 @@ def comment_lines_of_cpp(text: str) -> Iterator[CommentLine]:
 
 
 def comment_lines_of_hash(text: str) -> Iterator[CommentLine]:
-    """Comments of CMake and shell scripts. Only comments on lines of their own count, because a '#' after code may be a
-    part of the code."""
+    """Returns the comments of CMake and shell scripts. Only comments on lines of their own count, because a '#' after
+    code may be a part of the code.
+    """
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.lstrip()
         if bare.startswith("#"):
@@ -122,7 +123,7 @@ def comment_lines_of_python(text: str) -> Iterator[CommentLine]:
 
 
 def docstrings_of(file: str, text: str) -> Iterator[Text]:
-    """One text for each paragraph of a docstring, without the examples."""
+    """Returns one text for each paragraph of a docstring, without the examples."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -133,7 +134,7 @@ def docstrings_of(file: str, text: str) -> Iterator[Text]:
 
 
 def joined(file: str, lines: Iterator[CommentLine]) -> Iterator[Text]:
-    """Consecutive lines in the same column become one text; an empty comment line ends it."""
+    """Joins consecutive comment lines in the same column into one text. An empty comment line ends the text."""
     block: list[CommentLine] = []
 
     def ended() -> Iterator[Text]:
@@ -166,7 +167,7 @@ def is_page(file: str) -> bool:
 
 
 def texts_of_tree(root: Path) -> tuple[list[Text], list[Text]]:
-    """All paragraphs and all comments of the files that git knows, in a fixed order."""
+    """Returns all paragraphs and all comments of the files that git knows, in a fixed order."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True).stdout
     paragraphs: list[Text] = []
     comments: list[Text] = []
@@ -174,7 +175,7 @@ def texts_of_tree(root: Path) -> tuple[list[Text], list[Text]]:
         try:
             text = (root / file).read_text(encoding="utf-8")
         except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
-            continue  # no text file, or not in the working tree
+            continue  # the file is not a text file, or is not in the working tree
         if is_page(file):
             paragraphs.extend(paragraphs_of(file, text))
         else:

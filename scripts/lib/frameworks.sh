@@ -2,14 +2,16 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
 # Installs Accelerate, Transformers and Lightning into a virtual environment under build/, which also finds the PyTorch
-# of build/pytorch. Downloads about 40 MB; 330 MB are installed. Needs lib/steps.sh, lib/results.sh and lib/pytorch.sh.
+# of build/pytorch. This downloads about 40 MB and needs 330 MB on the disk. Needs lib/steps.sh, lib/results.sh and
+# lib/pytorch.sh.
 
 readonly kFrameworks=build/frameworks
 readonly kFrameworksTitle="Accelerate, Transformers, Lightning"
-# a network that needs longer counts as missing
+# if the download takes longer, the script behaves as without a network
 readonly kFrameworksSeconds=300
 
-# Prints everything on which an installation depends. Each installation has a copy of this text.
+# Prints everything on which an installation depends. A copy of this text is stored in each installation, to find out
+# whether it is up to date.
 frameworks_recipe() { cat scripts/frameworks.txt scripts/frameworks-needs.txt "$kPyTorch/installed"; }
 
 are_frameworks_there() {

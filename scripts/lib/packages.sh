@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# Packages of the distribution: finds missing ones and installs them. Needs lib/steps.sh.
+# Finds missing packages of the distribution and installs them. Needs lib/steps.sh.
 
-# packages_of COLUMN GROUP…: prints the names in that column of packages.txt (1 Debian, 2 Fedora, 3 Arch), each one
-# once.
+# packages_of COLUMN GROUP…: prints the names of these groups in that column of packages.txt (1 Debian, 2 Fedora, 3
+# Arch). Prints each name once.
 packages_of() {
     local column=$(($1 + 1))
     shift
@@ -13,8 +13,8 @@ packages_of() {
         scripts/packages.txt
 }
 
-# missing_debian NAMES… and the two functions below print the names that are not installed, according to the
-# distribution's own tool.
+# missing_debian NAMES… and the two functions below print those of the named packages that are not installed. They ask
+# the distribution's own tool.
 missing_debian() {
     local package
     for package; do
@@ -36,7 +36,7 @@ find_root() {
     ((EUID != 0)) || return 0
     command -v sudo >/dev/null || return 1
     as_root=(sudo)
-    # Without a terminal, no password can be typed.
+    # Without a terminal, the user cannot type a password.
     [[ -t 0 ]] || sudo -n true 2>/dev/null || return 1
 }
 
@@ -52,13 +52,14 @@ install_with_apt() {
     "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"
 }
 
-# install_by_hand COMMAND NAMES…: tells the user what to install, because this script cannot.
+# install_by_hand COMMAND NAMES…: tells the user what to install, if this script cannot install it.
 install_by_hand() {
     printf '  %s\n' "$1 ${*:2}" >&2
     die "$kCannotInstall" "then run scripts/${0##*/} again (or with --no-install, to go on with what is there)"
 }
 
-# Runs apt-get, once in a script. On a terminal its output is shown, because sudo may ask for a password.
+# Runs apt-get. A script calls this at most once. On a terminal its output is shown, because sudo may ask for a
+# password.
 run_apt() {
     local begin=$SECONDS
     print_packages "$@"
@@ -82,8 +83,8 @@ print_packages() {
     printf '\n'
 }
 
-# ensure_packages GROUP…: installs missing packages. If that is impossible, ends the script and says what to install by
-# hand.
+# ensure_packages GROUP…: installs the missing packages of these groups. If this is impossible, ends the script and says
+# what to install by hand.
 ensure_packages() {
     local -a wanted missing
     if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
@@ -130,7 +131,7 @@ require_by_hand() { # command names…
     fi
 }
 
-# CMake is often too old in distributions, and its own message does not say what to do.
+# The CMake of a distribution is often too old, and CMake's own message does not say what to do.
 check_cmake() {
     [[ $dry_run == no ]] || return 0
     local version

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# Installs the newest PyTorch of PyPI into a virtual environment under build/. Its wheel is for CUDA. It is installed
-# without the CUDA packages (2.5 GB); small libraries that return "no device" replace them. 560 MB are downloaded and
-# kept, 1.5 GB are installed. Needs lib/steps.sh, lib/results.sh and a C compiler.
+# Installs the newest PyTorch of PyPI into a virtual environment under build/. The wheel is for CUDA, but it is
+# installed without the CUDA packages (2.5 GB). Small libraries that return "no device" replace them. The download has
+# 560 MB and is kept; the installation has 1.5 GB. Needs lib/steps.sh, lib/results.sh and a C compiler.
 
 readonly kPyTorch=build/pytorch
-# a network that is slower than 600 kB/s counts as missing
+# if the network is slower than 600 kB/s, the script behaves as without a network
 readonly kPyTorchSeconds=900
 
-# Prints everything on which an installation depends. Each installation has a copy of this text.
+# Prints everything on which an installation depends. A copy of this text is stored in each installation, to find out
+# whether it is up to date.
 pytorch_recipe() { cat scripts/pytorch.txt scripts/pytorch-needs.txt scripts/lib/cuda_stand_ins.py && python3 --version; }
 
 is_pytorch_there() {
@@ -27,8 +28,8 @@ download_pytorch() { # pip's arguments…
         pytorch_pip fetch "${wheels[@]}" --no-deps -r scripts/pytorch.txt
 }
 
-# Downloads all wheels into build/pytorch/wheels, and reuses the wheels of an earlier run. They are downloaded into
-# another folder, which is then renamed. So an interrupted download leaves nothing incomplete.
+# Downloads all wheels into build/pytorch/wheels, and reuses the wheels of an earlier run. The wheels are downloaded
+# into a temporary folder, which is then renamed. So an interrupted download leaves no incomplete wheels.
 fetch_pytorch() {
     rm -rf "$kPyTorch/wheels.new" &&
         mkdir -p "$kPyTorch/wheels" "$kPyTorch/wheels.new" &&

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# Counts what passed and what failed. Tests are counted from ctest's JUnit files. Every other step that fails counts as
-# one failure. Needs lib/steps.sh.
+# Counts passed and failed tests and steps. Tests are counted from ctest's JUnit files. Every other step that fails
+# counts as one failure. Needs lib/steps.sh.
 
 readonly kResults=build/results
 failed_steps=0
@@ -16,23 +16,24 @@ skip() { # title reason
     print_step "  $1" 0 "skipped: $2"
 }
 
-# count_failure NAME: counts one failure, unless the step has tests that are counted one by one.
+# count_failure NAME: counts one failure for a failed step. If the step has tests, counts nothing, because the tests are
+# counted one by one.
 count_failure() {
     local failed=0
     read -r _ failed _ < <(python3 scripts/lib/test_results.py counts "$kResults/$1"*.xml 2>/dev/null) || failed=0
     ((failed > 0)) || failed_steps=$((failed_steps + 1))
 }
 
-# The number of tests that run at the same time: the number of cores, and at least two, because most tests wait more
-# than they compute. A test that needs more than one core says so (PROCESSORS). So does a test that must run alone
-# (RUN_SERIAL).
+# The number of tests that run at the same time. It is the number of cores, but at least two, because most tests wait
+# more than they compute. Tests that need several cores have the property PROCESSORS, and tests that must run alone have
+# RUN_SERIAL.
 test_jobs() {
     local cores
     cores=$(nproc)
     echo $((cores > 2 ? cores : 2))
 }
 
-# run_tests NAME TITLE BUILD-FOLDER [ctest arguments…]: runs tests. It is a failure if no test matches.
+# run_tests NAME TITLE BUILD-FOLDER [ctest arguments…]: runs tests. If no test matches, this counts as a failure.
 ctest_under=
 run_tests() {
     local name=$1 title=$2 folder=$3
@@ -44,7 +45,7 @@ run_tests() {
         --timeout 300 --output-junit "$PWD/$kResults/$name.xml" "$@" || count_failure "$name"
 }
 
-# Prints the last line, and exits with the status that belongs to it.
+# Prints the last line, and exits with the corresponding status.
 finish() {
     [[ $dry_run == no ]] || exit "$kOk"
     local line
@@ -53,6 +54,6 @@ finish() {
     print_step "all of it" "$SECONDS"
     line=$(python3 scripts/lib/test_results.py line "$failed_steps" "${files[@]}") || exit "$kFailed"
     printf '%s\n' "$line"
-    # a run without any passed test has shown nothing
+    # a run without any passed test is a failure, because it has shown nothing
     [[ $line =~ ^[1-9][0-9]*\ passed,\ 0\ failed ]] || exit "$kFailed"
 }

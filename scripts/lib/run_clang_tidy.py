@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs clang-tidy over the sources of some rooms, several at a time. A file that was clean before is not checked again.
+"""Runs clang-tidy over the sources of the given rooms, several files at a time. If an unchanged file was clean before,
+it is not checked again.
 
 A file is unchanged if its preprocessed text, its command and .clang-tidy are the same. These three form a key. For each
 clean file, an empty file with the key as its name is kept in the cache folder.
@@ -27,7 +28,7 @@ def sources(database: list[dict], root: pathlib.Path, rooms: list[str]) -> list[
 
 
 def command_of(entry: dict) -> list[str]:
-    """The compiler's command, without a compiler cache in front and without the output file."""
+    """Returns the compiler's command, without a compiler cache in front of it and without the output file."""
     words = shlex.split(entry["command"])
     while "ccache" in os.path.basename(words[0]):
         words = words[1:]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# Steps of a script. Each step prints one line with the time that it took. Its output goes to build/logs/<name>.log, and
-# the end of the log is shown if the step fails. Scripts that source this file have set -euo pipefail and run in the
-# root of the tree.
+# Runs the steps of a script. Each step prints one line with the time that it took. Its output goes to
+# build/logs/<name>.log, and the end of the log is shown if the step fails. Scripts that source this file have set -euo
+# pipefail and run in the root of the tree.
 
 # With these variables the cache does not compare the folder of the clone, so all clones share their object files.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -25,10 +25,11 @@ die() { # status message
 
 usage_error() { die "$kUsage" "scripts/${0##*/}: $1; see scripts/${0##*/} --help"; }
 
-# Whether the script may ask a question: both input and output are a terminal.
+# Succeeds if the script may ask a question: both input and output are a terminal.
 interactive() { [[ -t 0 && -t 1 && $assume_yes == no && -z ${CI:-} ]]; }
 
-# If files in build/ belong to root from an earlier run, this says so. Otherwise a tool would say it less clearly.
+# Ends the script with a clear message if an earlier run as root left files in build/ that this user cannot write.
+# Without this check a tool would fail with a message that is harder to understand.
 prepare_build_folder() {
     if mkdir -p "$kLogs" build/cache 2>/dev/null && [[ -w $kBuild && -w $kLogs && -w build/cache ]]; then
         return
@@ -40,8 +41,8 @@ print_step() { # title seconds remark
     printf '%s%*s%7s%s\n' "$1" $((62 - ${#1} > 0 ? 62 - ${#1} : 0)) '' "$(clock "$2")" "${3:+  $3}"
 }
 
-# step NAME TITLE COMMAND…: runs the command and writes its output to the log. Returns its status. If it fails, the last
-# lines of the log are shown.
+# step NAME TITLE COMMAND…: runs the command and writes its output to the log. Returns the command's status. If the
+# command fails, the last lines of the log are shown.
 step() {
     local name=$1 title=$2 begin=$SECONDS status=0
     shift 2

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sums the JUnit files that ctest wrote, one file for each build in which tests ran.
+"""Adds up the results in the JUnit files of ctest. There is one file for each build in which tests ran.
 
     test_results.py counts FILE…   "passed failed skipped"
     test_results.py line FAILED_STEPS FILE…
                                    "358 passed, 0 failed (436 runs in 3 builds); slowest: soak.np4 5 s, …"
 
-A test that runs in several builds counts as one. It failed if it failed in any build, and was skipped if it was skipped
-in all. A step of the script that is no test counts as a failure if it failed. A file that cannot be read is an error.
+A test that runs in several builds counts as one. Such a test failed if it failed in any build. It was skipped if it was
+skipped in all builds. A failed step of the script counts as a failure even if it is not a test. A file that cannot be
+read is an error.
 """
 
 import sys
@@ -27,7 +28,7 @@ class Run(NamedTuple):
 
 
 def runs_of(path: str) -> list[Run]:
-    """The runs in one JUnit file."""
+    """Returns the test runs in one JUnit file."""
     runs = []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         outcome = "passed"
@@ -40,7 +41,7 @@ def runs_of(path: str) -> list[Run]:
 
 
 def counts(runs: list[Run]) -> dict[str, int]:
-    """How many tests passed, failed and were skipped."""
+    """Counts how many tests passed, failed and were skipped."""
     outcomes: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         outcomes[run.test].add(run.outcome)
@@ -51,7 +52,7 @@ def counts(runs: list[Run]) -> dict[str, int]:
 
 
 def last_line(paths: list[str], failed_steps: int) -> str:
-    """The last line that scripts/test prints."""
+    """Returns the last line that scripts/test prints."""
     runs = [run for path in paths for run in runs_of(path)]
     count = counts(runs)
     text = f"{count['passed']} passed, {count['failed'] + failed_steps} failed"

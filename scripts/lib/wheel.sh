@@ -4,7 +4,8 @@
 # The parts of scripts/wheel, which builds a wheel that runs on other machines. Needs lib/steps.sh.
 # docs/design/0003-python.md says why the wheel is built this way.
 
-# The glibc for which the wheel is linked. RHEL 8 has 2.28; distributions with an older glibc are no longer supported.
+# The glibc for which the wheel is linked. RHEL 8 has 2.28. Distributions with an older glibc are no longer supported by
+# their makers.
 readonly kGlibc=2.28
 readonly kManylinux=manylinux_2_28_x86_64
 readonly kRoot=$PWD
@@ -19,7 +20,8 @@ strictly() {
     bash -euo pipefail -c '. scripts/lib/steps.sh; . scripts/lib/wheel.sh; "$@"' - "$@"
 }
 
-# Prints everything from which the tools are made. Each installation has a copy of this text.
+# Prints everything on which an installation of the tools depends. A copy of this text is stored in each installation,
+# to find out whether it is up to date.
 wheel_tools_recipe() {
     cat scripts/wheel-tools.txt && python3 --version && echo "$kGlibc" && declare -f write_compiler install_wheel_tools
 }
@@ -28,9 +30,9 @@ are_wheel_tools_there() {
     [[ -x $kWheelTools/bin/c++ ]] && wheel_tools_recipe | cmp --quiet - "$kWheelTools/installed"
 }
 
-# The compiler is one program for all languages, in a Python package. CMake and configure want one program for each language.
-# Debian's Python headers include one header from the folder /usr/include. That folder also holds the headers of Debian's glibc, which must
-# not be used. So a link makes only that one header visible.
+# The compiler is one program for all languages, in a Python package. CMake and configure need one program for each
+# language. Debian's Python headers include a header from the folder /usr/include. This folder also contains the headers
+# of Debian's glibc, which must not be used. So a symbolic link makes only the needed header visible.
 write_compiler() { # name zig
     cat >"$kWheelTools/bin/$1" <<TEXT
 #!/bin/sh
@@ -54,8 +56,8 @@ install_wheel_tools() {
     wheel_tools_recipe >"$kWheelTools/installed"
 }
 
-# Runs apt-get so that it also fetches source packages, from the servers that this machine uses. It works in folders of
-# its own, so it changes nothing outside of build/ and needs no root.
+# Runs apt-get so that it also fetches source packages, from the servers that this machine uses. apt-get works in
+# folders under build/. So it changes nothing outside of build/ and does not need root.
 source_apt() {
     local own=$kWheel/apt
     rm -rf "$own/parts"
@@ -89,8 +91,8 @@ fetch_wheel_sources() {
     cp "$kRoot/scripts/wheel-sources.txt" "$kWheelSources/fetched"
 }
 
-# MPICH is only unpacked. If it were installed beside Open MPI, it would change what every other build on this machine
-# finds. Only its header and the names in its library are used.
+# MPICH is only unpacked, because an installed MPICH could change which MPI other builds on this machine find. Only the
+# header of MPICH and the names of the symbols in its library are used.
 unpack_mpich() {
     local root=$kWheelSources/mpich archive
     source_apt download libmpich12 libmpich-dev
@@ -104,8 +106,9 @@ TEXT
     chmod +x "$root/mpicc"
 }
 
-# with_wheel_compiler COMMAND…: runs a command that finds only this compiler and the static libraries, and no libraries
-# of this machine. ccache compares the compiler by its version, because each clone has its own copy.
+# with_wheel_compiler COMMAND…: runs a command in an environment that has only this compiler and the static libraries,
+# and no libraries of this machine. ccache identifies the compiler by its version, because each clone has its own copy
+# of it.
 with_wheel_compiler() {
     env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
         CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
@@ -113,7 +116,8 @@ with_wheel_compiler() {
         PATH="$kWheelTools/bin:$PATH" "$@"
 }
 
-# Build only static libraries, without tests and programs. Each project ignores the options that it does not know.
+# These options build only static libraries, without tests and programs. A project ignores options that it does not
+# know.
 readonly kWheelLibraryOptions=(
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF
     -DBUILD_TESTING=OFF -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache
@@ -141,7 +145,7 @@ are_wheel_libraries_there() {
         $kWheelPrefix/built -nt scripts/lib/wheel.sh ]]
 }
 
-# In alphabetical order, each library comes after those that it needs.
+# The alphabetical order is correct here: each library comes after the libraries that it needs.
 build_wheel_libraries() {
     local package
     rm -rf "$kWheelPrefix"
@@ -160,9 +164,10 @@ build_plain_wheel() {
         -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 
-# Adds the licences of what is linked into the wheel. On Debian and Ubuntu, MPICH's library has the name libmpich.so.12.
-# MPICH elsewhere, Intel MPI and MVAPICH have libmpi.so.12. So the wheel has two copies of that plugin. librueda.so
-# first tries the one in its own folder, then the one in the folder rueda.
+# Adds the licences of the libraries that are linked into the wheel. On Debian and Ubuntu, MPICH's library has the name
+# libmpich.so.12. On other systems the library of MPICH is libmpi.so.12, and so is that of Intel MPI and MVAPICH. So the
+# wheel has two copies of the plugin for MPICH. librueda.so first tries the copy in its own folder, then the copy in the
+# folder rueda.
 complete_wheel() {
     local unpacked=$kWheel/unpacked library
     local -a trees
@@ -178,14 +183,14 @@ complete_wheel() {
     for library in libcxx libcxxabi libunwind; do
         cp "$(find "$kWheelTools" -path "*/site-packages/ziglang/lib/$library/LICENSE.TXT")" "${information[0]}/licenses/libraries/$library"
     done
-    # compiler_rt, a part of zig, is linked too.
+    # compiler_rt, a part of zig, is linked into the wheel too.
     cp "$(find "$kWheelTools" -path '*/site-packages/ziglang/LICENSE')" "${information[0]}/licenses/libraries/zig"
     "$kWheelTools/bin/wheel" pack --dest-dir "$kWheel/packed" "${trees[0]}"
 }
 
-# Builds build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than its tag says. It
-# also fails if the wheel needs a library that is neither in the wheel nor expected on the user's machine. It would copy
-# such a library into the wheel. An MPI must not be copied, because it has to be the one of the user's mpirun.
+# Builds build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than its tag says. If
+# the wheel needs a library that is not expected on every machine, auditwheel copies this library into the wheel, or
+# fails if it cannot find it. The MPI must not be copied, because the wheel has to use the MPI of the user's mpirun.
 # check_wheel.py checks that no library was copied.
 tag_wheel() {
     PATH="$kWheelTools/bin:$PATH" "$kWheelTools/bin/auditwheel" repair --plat "$kManylinux" --only-plat --exclude libmpi.so.40 \
@@ -198,7 +203,7 @@ make_wheel() {
     tag_wheel
 }
 
-# Runs the wheel in an environment that has nothing else, with one process and with two.
+# Runs the wheel in an environment without other packages, with one process and with two.
 try_wheel() {
     local environment=$kWheel/environment printed ranks
     rm -rf "$environment"

@@ -299,7 +299,6 @@ TEST_CASE("a value is read back from its text bit by bit", "[config]") {
     config.fusion_threshold_bytes = 12345678901;
     config.network_chunk_bytes = 3 * kMiB;
     config.compression = Compression::fp16;
-    config.ring = true;
     for (const Setting& setting : settings()) {
         CAPTURE(setting.name);
         Config other;

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "collectives/single_control_plane.hpp"
-#include "collectives/thread_control_plane.hpp"
 #include "tests/collectives/processes.hpp"
+#include "tests/support/ranks/thread_control_plane.hpp"
 
 namespace rueda::collectives {
 namespace {

@@ -258,7 +258,7 @@ TEST_CASE("alone there is one rank to be in a list, and no communicator without 
     CHECK(said(of_ranks({0})) == "ok");
     CHECK(said(of_ranks({0, 1})).starts_with("InvalidArgument: init: there is no rank 1; 1 processes were launched"));
     CHECK(said({false, {}, std::vector<std::byte>(8)})
-              .starts_with("Unsupported: init: a communicator was given, and this process has no MPI"));
+              .starts_with("Unsupported: init: a communicator was given, and this process has not loaded MPI"));
 }
 
 TEST_CASE("disjoint lists meet by the same setting", "[processes]") {

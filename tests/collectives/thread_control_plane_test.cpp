@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/thread_control_plane.hpp"
+#include "tests/support/ranks/thread_control_plane.hpp"
 
 #include <catch2/catch.hpp>
 

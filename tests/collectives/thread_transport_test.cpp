@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/thread_transport.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 #include <catch2/catch.hpp>
 
 #include "collectives/single_control_plane.hpp"
-#include "collectives/thread_control_plane.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/processes.hpp"
 #include "tests/collectives/transport_checks.hpp"
+#include "tests/support/ranks/thread_control_plane.hpp"
 
 namespace rueda::collectives {
 namespace {

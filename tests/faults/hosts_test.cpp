@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "collectives/thread_transport.hpp"
 #include "tests/faults/captured_errors.hpp"
 #include "tests/faults/faults.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 namespace rueda::tests {
 namespace {

@@ -28,7 +28,6 @@
 #include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
-#include "collectives/thread_control_plane.hpp"
 #include "collectives/wire.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
 #include "core/messages/frame.hpp"
@@ -39,6 +38,7 @@
 #include "core/setup/host_cores.hpp"
 #include "core/setup/shared_settings.hpp"
 #include "launcher/supervisor/frame_link.hpp"
+#include "tests/support/ranks/thread_control_plane.hpp"
 #include "training/outcome.hpp"
 
 namespace {

@@ -39,7 +39,7 @@ class Differ(unittest.TestCase):
         # values, one host could wait for messages that the other never sends.
         there = {
             "RUEDA_DOUBLING_LIMIT": "0",
-            "RUEDA_RING": "1",
+            "RUEDA_HOLD_TIME": "0.001",
             "RUEDA_NETWORK_CHUNK": "64",
             "RUEDA_SLOTS": "80",
             "RUEDA_HOST_TIMEOUT": "60",
@@ -63,7 +63,7 @@ class Differ(unittest.TestCase):
         self.assertEqual(done.stdout, "")
 
     def test_equal_settings_are_no_matter(self):
-        same = {"RUEDA_COMPRESSION": "bf16", "RUEDA_RING": "1"}
+        same = {"RUEDA_COMPRESSION": "bf16", "RUEDA_DOUBLING_LIMIT": "1024"}
         done = start(same, same)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count(f"sum {SUM}\n"), 3, done.stdout)

@@ -5,6 +5,7 @@
 import asyncio
 import threading
 import time
+import traceback
 import unittest
 
 import numpy as np
@@ -103,6 +104,48 @@ class Awaiting(unittest.TestCase):
             return await first
 
         self.assertEqual(asyncio.run(main()).tolist(), [2.0])
+
+    def test_a_time_limit_names_the_ranks_that_have_not_come(self):
+        """The operation goes on, and may be awaited again."""
+        tensor = np.full(4, rueda.rank() + 1.0)
+
+        async def main():
+            handle = rueda.allreduce_async(tensor, "limited", rueda.Sum)
+            with self.assertRaises(asyncio.TimeoutError) as caught:
+                await asyncio.wait_for(handle, 0.3)
+            rueda.send(np.ones(1), 1)
+            return caught.exception, await handle
+
+        if rueda.rank() == 1:
+            rueda.receive(np.ones(1), 0)
+            result = rueda.allreduce(tensor, "limited", rueda.Sum)
+        else:
+            error, result = asyncio.run(main())
+            text = "".join(traceback.format_exception(error))
+            self.assertRegex(
+                text, "CancelledError: tensor 'limited': not completed: rank 1 has not announced it, rank 0 has"
+            )
+        np.testing.assert_array_equal(result, np.full(4, 3.0))
+
+    def test_a_cancelled_task_tells_its_reason_and_the_ranks(self):
+        async def main():
+            handle = rueda.allreduce_async(np.ones(4), "not needed", rueda.Sum)
+            task = asyncio.ensure_future(result_of(handle))
+            await asyncio.sleep(0)  # the task begins to wait
+            task.cancel("the program has changed its mind")
+            with self.assertRaises(asyncio.CancelledError) as caught:
+                await task
+            rueda.send(np.ones(1), 1)
+            return caught.exception, await handle
+
+        if rueda.rank() == 1:
+            rueda.receive(np.ones(1), 0)
+            rueda.allreduce(np.ones(4), "not needed", rueda.Sum)
+        else:
+            error, _ = asyncio.run(main())
+            text = "".join(traceback.format_exception(error))
+            self.assertIn("the program has changed its mind", text)
+            self.assertIn("tensor 'not needed': not completed: rank 1 has not announced it", text)
 
     def test_jobs_that_end_while_others_begin_to_await(self):
         """The next job's first await may come while the previous job's thread is ending."""

@@ -33,12 +33,12 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kMostRanks = 64;
-/// No operation of a plan takes this long: a rank that has not arrived by then has died.
+/// No operation of a plan takes as long as this. So a rank that has not arrived after this time has died.
 constexpr Seconds kGivesUpAfter{120};
 
 /// One rank's place on the board, on cache lines of its own. Only the rank itself writes `arrived` (release), and all
-/// ranks read it (acquire). Therefore every rank that returns from line_up() sees what the others wrote before they
-/// called it.
+/// ranks read it (acquire). Therefore a rank that returns from line_up() sees everything that the other ranks wrote
+/// before they called line_up().
 struct Seat {
     std::atomic<std::uint64_t> arrived;
     double value;
@@ -47,13 +47,13 @@ struct Seat {
 };
 static_assert(sizeof(Seat) == 128 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Zeroed memory that the conductor creates for one run. Only rank 0 writes `goes_on`, between two barriers
+/// Memory that the conductor creates for one run, filled with zeros. Only rank 0 writes `goes_on`, between two barriers
 /// (line_up()).
 struct Board {
     std::array<Seat, kMostRanks> seats;
     std::uint32_t goes_on;
 };
-constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers of the bound lie behind it
+constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers for the crossing bound come after the board
 static_assert(sizeof(Board) <= kBoardBytes);
 
 const char* required(const char* variable) {
@@ -102,15 +102,15 @@ void pause_briefly() {
 #endif
 }
 
-// Inputs are small whole numbers that repeat every seven elements, and float32 adds them exactly in any order. Element
-// i of rank r in iteration t is (i + r + t) mod 7. Every result is a sum of such values, so it repeats every seven
-// elements too.
+// The inputs are small whole numbers, so float32 adds them exactly in any order. Element i of rank r in iteration t is
+// (i + r + t) mod 7. So inputs and results repeat every seven elements.
 constexpr std::uint64_t kPeriod = 7;
 
-/// Seven values, repeated to form a block that is copied and compared quickly and occupies little of the L1 cache.
+/// Seven values, repeated to fill a block. The block can be copied and compared quickly and uses little of the L1
+/// cache.
 class Pattern {
 public:
-    /// The sum over the inputs of `ranks` ranks, from `first_rank` on.
+    /// Returns the sum of the inputs of `ranks` ranks, beginning with `first_rank`.
     Pattern(int first_rank, int ranks, std::uint64_t iteration) {
         for (std::uint64_t i = 0; i < values_.size(); ++i) {
             std::uint64_t sum = 0;
@@ -125,7 +125,7 @@ public:
             std::memcpy(to + i, values_.data(), std::min(kBlock, count - i) * sizeof(float));
         }
     }
-    /// The number of elements of `values` that differ from the expected ones. `values` begins with element `first` of
+    /// Returns how many elements of `values` differ from the expected values. `values` begins with element `first` of
     /// the tensor.
     [[nodiscard]] std::uint64_t count_wrong(const float* values, std::uint64_t first, std::uint64_t count) const {
         const float* expected = values_.data() + first % kPeriod;
@@ -146,7 +146,7 @@ private:
     std::array<float, kBlock + kPeriod> values_;
 };
 
-/// Compares the output with the definition of the operation. Each rank's input had `count` elements.
+/// Compares the output with the result that the operation's definition gives. Each rank's input had `count` elements.
 std::uint64_t count_wrong(const std::string& operation, const float* output, std::uint64_t count, const Place& place,
                           std::uint64_t iteration) {
     const std::uint64_t part = count / static_cast<std::uint64_t>(place.size);
@@ -175,7 +175,7 @@ std::uint64_t count_wrong(const std::string& operation, const float* output, std
     return wrong;
 }
 
-/// One line of the plan. `has_result` is false for the bound, which moves the bytes and computes nothing.
+/// One line of the plan. `has_result` is false for the crossing bound, whose output is not the result of an operation.
 struct Task {
     Case c;
     Seconds seconds{0};
@@ -184,7 +184,7 @@ struct Task {
     bool has_result = true;
 };
 
-/// Reads `count`, or `count@microseconds` for a tensor that a backward pass computes first.
+/// Reads `count`, or `count@microseconds` if a simulated backward pass computes for this time before the tensor.
 void read_tensor(const std::string& word, Case& c) {
     std::size_t digits = 0;
     c.counts.push_back(std::stoull(word, &digits));
@@ -193,9 +193,9 @@ void read_tensor(const std::string& word, Case& c) {
     }
 }
 
-/// Each line has the form `label operation seconds fewest most has_result tensor tensor …`. `standing` is not an
-/// operation: it measures the memory and the CPU use of an idle and of a waiting rank, each for the given number of
-/// seconds.
+/// Each line has the form `label operation seconds fewest most has_result tensor tensor …`. `standing` in place of an
+/// operation measures the memory and the CPU use of an idle rank and then of a waiting rank, each for the given number
+/// of seconds.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;
@@ -228,7 +228,7 @@ public:
     Timing(Peer& peer, const Task& task, const Place& place) : peer_(peer), task_(task), place_(place) {}
 
     void run() {
-        // first runs create names and connections and fill caches
+        // the first runs create names and connections and fill caches
         const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);
         inputs_ = peer_.begin(task_.c);
         for (std::uint64_t i = 0; i < warm_up; ++i) {
@@ -270,7 +270,7 @@ private:
         line_up(place_);
         collect(times_);
     }
-    /// Times the backward pass without communication, alternating with the one that communicates.
+    /// Times the backward pass without communication, in turns with the backward pass that communicates.
     void compute_alone() {
         line_up(place_);
         const auto begin = Clock::now();
@@ -288,7 +288,7 @@ private:
             seat.wrong += count_wrong(task_.c.operation, outputs[i], task_.c.counts[i], place_, iteration);
         }
     }
-    /// Seats are written again only after the next line-up, which waits for rank 0.
+    /// No rank writes its seat again before the next line_up(), and this waits for rank 0.
     void collect(std::vector<double>& times) {
         if (place_.rank != 0) {
             return;
@@ -327,11 +327,11 @@ private:
     const Place& place_;
     std::vector<float*> inputs_;
     std::vector<double> times_;  // rank 0 only
-    std::vector<double> alone_;  // rank 0 only: times of the computation without communication
+    std::vector<double> alone_;  // only on rank 0: times of the computation without communication
     std::uint64_t wrong_ = 0;
 };
 
-/// CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process so far.
 Seconds cpu_time() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -341,7 +341,7 @@ Seconds cpu_time() {
     return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
-/// Returns, on rank 0, the largest value of all ranks except the first `left_out`.
+/// Returns, on rank 0, the largest value of the ranks. The first `left_out` ranks do not count.
 double largest(double mine, const Place& place, int left_out) {
     seat_of(place.rank).value = mine;
     line_up(place);
@@ -364,7 +364,7 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     const double memory = largest(static_cast<double>(now - std::min(now, bytes_before)) / (1 << 20), place, 0);
     const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}, {}});
     *inputs.front() = 0;
-    peer.run();  // the first operation creates connections, names and threads
+    peer.run();  // the first operation creates connections, names and threads, so it is not measured
     line_up(place);
     const double idle =
         largest(percent_while(task.seconds, [&] { std::this_thread::sleep_for(task.seconds); }), place, 0);
@@ -385,8 +385,8 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     }
 }
 
-/// Passes over a buffer in the L1 cache. The values stay near 1, so all passes take the same time. Not inlined, so that
-/// calibration and measurement run the same code.
+/// Makes passes over a buffer in the L1 cache. The values stay near 1, so all passes take the same time. The function
+/// is not inlined, so calibration and measurement run the same code.
 [[gnu::noinline]] void compute_passes(std::uint64_t passes) {
     constexpr std::size_t kElements = 1024;
     alignas(64) static std::array<float, kElements> buffer{};
@@ -394,14 +394,15 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
         for (float& element : buffer) {
             element = element * 0.75F + 0.25F;
         }
-        asm volatile("" : : "r"(buffer.data()) : "memory");  // keeps the compiler from skipping a pass
+        asm volatile("" : : "r"(buffer.data()) : "memory");  // prevents the compiler from removing a pass
     }
 }
 
-/// Set before the first case, and not changed afterwards.
+/// It is set before the first case, and does not change afterwards.
 double passes_per_microsecond = 0;
 
-/// Takes the median of many short slices on a warm core, because a preemption of this thread affects only few of them.
+/// Measures many short slices on a warm core and takes their median, because a preemption of this thread affects only a
+/// few slices.
 double calibrate() {
     constexpr std::uint64_t kPasses = 1024;  // 50 to 200 µs
     constexpr int kSlices = 300;
@@ -418,8 +419,8 @@ double calibrate() {
     return rates[kSlices / 2];
 }
 
-/// All ranks calibrate, so that all cores are busy. Then all use the value of rank 0, so that they do the same amount
-/// of work.
+/// All ranks calibrate, so that all cores are busy. Then all ranks use the value of rank 0, so that they do the same
+/// amount of work.
 void agree_on_passes(const Place& place) {
     line_up(place);
     seat_of(place.rank).value = calibrate();
@@ -472,14 +473,14 @@ void bind_to_own_core(const Place& place) {
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < place.size) {
         return;
     }
-    std::size_t core = 0;  // the core for this rank: the rank-th of the allowed ones
+    std::size_t core = 0;  // this rank uses the allowed core with the index `rank`
     for (int before = place.rank; !CPU_ISSET(core, &allowed) || before-- > 0;) {
         ++core;
     }
     cpu_set_t own;
     CPU_ZERO(&own);
     CPU_SET(core, &own);
-    // if this fails, the rank runs unbound and is only slower
+    // if this fails, the rank is not bound to a core and is only slower
     static_cast<void>(sched_setaffinity(0, sizeof(own), &own));
 }
 
@@ -499,7 +500,8 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Longer than a line-up takes while all ranks run, and shorter than a preempted rank is away.
+    // Spins for longer than a line_up() takes while all ranks are running, and for less time than a preempted rank is
+    // off its core.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;
@@ -532,11 +534,12 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 
 }  // namespace compare
 
-// For Python, through ctypes. If a callback fails, its process ends.
+// Python calls this through ctypes. If a callback fails, its process ends.
 extern "C" {
 
 struct compare_callbacks {
-    /// `compute_us`: the arguments for compare_compute(), which the peer calls before it submits each tensor; or null.
+    /// `compute_us` has an argument of compare_compute() for each tensor; the peer calls compare_compute() before it
+    /// submits the tensor. It is null if there is no computation.
     void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
                   float** inputs);
     void (*run)();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Any MPI; the file is compiled once with the mpicxx of each. The argument says how a set of tensors is reduced: each
-// tensor by itself (`each`), all at once by MPI_Iallreduce (`nonblocking`), or copied into one buffer and back
-// (`packed`). In a backward pass, `each` reduces a tensor, blocking, when it is ready. `nonblocking` starts it then and
-// waits for all at the end. `packed` copies it then and reduces at the end.
+// Measures any MPI; this file is compiled with the mpicxx of each MPI. The argument says how a set of tensors is
+// reduced: each tensor by itself (`each`), all tensors at the same time by MPI_Iallreduce (`nonblocking`), or copied
+// into one buffer and back (`packed`). In a backward pass, `each` reduces every tensor, blocking, when it is ready.
+// `nonblocking` starts the operation of a tensor when it is ready, and waits for all at the end. `packed` copies a
+// tensor when it is ready, and reduces the buffer at the end.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Rueda with tensors in private memory (`staged`) or in the arena (`resident`). A single tensor is reduced with the
-// blocking call, by its slot. The tensors of a set are all enqueued by name, as a trainer does, and then waited for.
+// Measures Rueda with tensors in private memory (`staged`) or in the arena (`resident`). A single tensor is reduced
+// with the blocking call, by its slot. For a set, the peer enqueues all tensors by name, as a trainer does, and then
+// waits for them.
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -114,7 +115,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // for operations whose result is in other memory than the input
+    Buffer output_;  // for operations whose result is not in the memory of the input
     std::optional<rueda::TensorView> output_view_;
 };
 

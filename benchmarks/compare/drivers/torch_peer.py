@@ -25,8 +25,8 @@ class _Callbacks(ctypes.Structure):
 
 
 class Peer:
-    """Collectives on float32 tensors. The tensors of a set are submitted by name as they become ready, and then waited
-    for.
+    """Runs collectives on float32 tensors. The tensors of a set are submitted by name as they become ready. Then the
+    peer waits for all of them.
     """
 
     rank: int
@@ -40,8 +40,8 @@ class Peer:
         self.compute_us: list[float] = []
 
     def arriving(self) -> Iterator[torch.Tensor]:
-        """Yields each input when the backward pass has computed it. The computation does not hold the GIL; PyTorch's
-        own backward pass does not hold it between the hooks of two gradients either.
+        """Yields each input when the backward pass has computed it. The computation does not hold the GIL, because
+        PyTorch's own backward pass does not hold it between the hooks of two gradients.
         """
         for index, tensor in enumerate(self.inputs):
             if self.compute_us:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The command: its arguments, what it runs, and what it writes."""
+"""Parses the arguments of the command, runs the measurements, and writes the report."""
 
 import argparse
 import datetime
@@ -131,7 +131,7 @@ def _swept(options: argparse.Namespace) -> SweptRueda:
 
 
 def _cases(options: argparse.Namespace) -> list[list[Case]]:
-    """Groups of cases; the cases of a group run in one start of a peer."""
+    """Returns groups of cases. A peer is started once for all cases of a group."""
     sizes = [
         parse_size(word) for word in (options.sizes or ("4,64K,1M" if options.quick else ",".join(SIZES))).split(",")
     ]
@@ -147,8 +147,8 @@ def _cases(options: argparse.Namespace) -> list[list[Case]]:
 
 
 def _places(ranks: list[int], groups: list[list[Case]]) -> list[tuple[int, list[Case]]]:
-    """Which cases are measured on how many ranks. A backward pass that shares its core with another computes half as
-    fast, so these cases run only with the first number of ranks.
+    """Returns the cases to be measured for each number of ranks. Cases with a backward pass run only with the first
+    number of ranks, because backward passes that share a core compute half as fast.
     """
     return [(n, cases) for n in ranks for cases in groups if n == ranks[0] or cases[0].operation != BACKWARD]
 
@@ -174,15 +174,17 @@ def _say(text: str) -> None:
 
 
 def _progress(text: str) -> None:
-    """Shows one line that is overwritten; on a terminal only."""
+    """Shows a line that overwrites the previous one. Does nothing if the output is not a terminal."""
     if sys.stderr.isatty():
-        # 0: the terminal does not report its width
+        # the width is 0 if the terminal does not report it
         width = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1
         print(f"\r{text[:width]:<{width}}\r", end="", file=sys.stderr, flush=True)
 
 
 def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Record]]:
-    """Returns the families that were found on this machine and, for the report, all that were asked for."""
+    """Returns the families that were found on this machine and, for the report, all families that the user asked
+    for.
+    """
     present, report = [], {}
     for found in families:
         name = found.name
@@ -197,7 +199,7 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
 
 
 def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session: Session) -> list[summary.Record]:
-    """Measures each library once, because how it waits does not depend on its `way`."""
+    """Measures each library once, because all `ways` of a library wait in the same manner."""
     report = []
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"
@@ -296,7 +298,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def main() -> int:
     options = _parser().parse_args()
-    # so that every process that was started is ended
+    # so that all processes of the run are ended
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         if options.install:

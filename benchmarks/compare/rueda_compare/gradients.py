@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sets of gradients: the number of elements of each tensor of a model, in the order in which training computes them.
+"""Defines sets of gradients: the number of elements of each gradient of a model, in the order in which training
+computes the gradients.
 
-They are generated from the models' architectures, so nothing is downloaded. Backward propagation goes from the loss
-to the input, so the tensors are listed from the last layer to the first.
+The sizes follow from the models' architectures, so nothing is downloaded. The backward pass goes from the loss to the
+input, so the tensors are listed from the last layer to the first.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from math import prod
 
 
 def _resnet50() -> Iterator[tuple[int, ...]]:
-    """He et al., arXiv:1512.03385, table 1, 50 layers, 1,000 classes: convolutions without bias, each followed by a
-    batch normalisation (scale and shift)."""
+    """Returns the sizes of ResNet-50 (He et al., arXiv:1512.03385, table 1, 50 layers, 1,000 classes): convolutions
+    without bias, each followed by a batch normalisation (scale and shift).
+    """
 
     def convolution(inputs: int, outputs: int, kernel: int) -> Iterator[tuple[int, ...]]:
         yield (outputs, inputs, kernel, kernel)
@@ -34,7 +36,9 @@ def _resnet50() -> Iterator[tuple[int, ...]]:
 
 
 def _bert_large() -> Iterator[tuple[int, ...]]:
-    """Devlin et al., arXiv:1810.04805: 24 layers of width 1,024, vocabulary of 30,522, with the pooler."""
+    """Returns the sizes of BERT-large (Devlin et al., arXiv:1810.04805): 24 layers of width 1,024, a vocabulary of
+    30,522, and the pooler.
+    """
     width, inner = 1024, 4096
 
     def linear(inputs: int, outputs: int) -> Iterator[tuple[int, ...]]:
@@ -79,20 +83,21 @@ def _recommender() -> Iterator[tuple[int, ...]]:
 _SHAPES = {"resnet50": _resnet50, "bert-large": _bert_large, "recommender": _recommender}
 NAMES = tuple(_SHAPES)
 
-# The default duration of a backward pass. ResNet-50 does 4.1e9 multiplications per image forward and twice as many
-# backward: 32 images in 40 ms are 13 TFLOP/s. At the same rate, BERT-large takes 380 ms for 32 sequences of 128 words.
-# The recommender computes very little; its cost is the time per tensor.
+# The default duration of a backward pass. ResNet-50 needs 4.1e9 multiplications per image in the forward pass and twice
+# as many in the backward pass. So 32 images in 40 ms are 13 TFLOP/s. At the same rate, BERT-large takes 380 ms for 32
+# sequences of 128 words. The recommender computes very little; its cost is the time per tensor.
 BACKWARD_MS = {"resnet50": 40.0, "bert-large": 380.0, "recommender": 4.0}
 
 
 def counts(name: str) -> list[int]:
-    """The number of elements of each tensor, last layer first."""
+    """Returns the number of elements of each tensor, last layer first."""
     return [prod(shape) for shape in _SHAPES[name]()][::-1]
 
 
 def shares(name: str) -> list[float]:
-    """Each tensor's share of the backward pass. Layers are designed to cost about the same (He et al., section 3.3), so
-    each weight has an equal share. Tensors with one dimension (biases, normalisations) have none.
+    """Returns each tensor's share of the time of the backward pass. The layers of such models take about the same time
+    (He et al., section 3.3), so each weight tensor has an equal share. Tensors with one dimension (biases,
+    normalisations) have no share.
     """
     shapes = list(_SHAPES[name]())[::-1]
     weights = sum(len(shape) > 1 for shape in shapes)

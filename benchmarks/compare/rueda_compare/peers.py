@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The libraries that are compared: how each is found, compiled, configured as its experts would, and started."""
+"""Defines the libraries that are compared. For each library, this module says how it is found, compiled, configured (as
+an expert would do it) and started.
+"""
 
 import os
 import shutil
@@ -15,12 +17,12 @@ from .cases import BACKWARD, OPERATIONS, Case, UsageError, size_text
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
-WORK = ROOT / "build" / "compare"  # holds the peers that --install installs, and the programs compiled for them
+WORK = ROOT / "build" / "compare"  # contains the peers that --install installs, and the programs compiled for the peers
 _HEADER = DRIVERS / "harness.hpp"
 
 
 class Missing(Exception):
-    """A peer cannot be measured on this machine; the text says why."""
+    """Raised if a peer cannot be measured on this machine. The text says why."""
 
 
 def cores() -> int:
@@ -35,7 +37,9 @@ class Process:
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to configure a peer. All settings are tried first, and each case is measured with its fastest."""
+    """One way to configure a peer. For each case, all settings are tried first, and the fastest setting is then
+    measured.
+    """
 
     name: str
     args: tuple[str, ...] = ()
@@ -46,7 +50,9 @@ _DEFAULT = (Setting("default"),)
 
 
 class Family:
-    """A library. Its `ways` are measured one by one. Single tensors run only in the first way, sets in all ways."""
+    """A library. Each of its `ways` to reduce a set of tensors is measured. Single tensors are measured only with the
+    first way.
+    """
 
     name: str
     ways: tuple[str, ...] = ("",)
@@ -67,12 +73,12 @@ class Family:
         )
 
     def standing_setting(self) -> Setting:
-        """The setting with which memory and CPU use are measured."""
+        """Returns the setting with which memory and CPU use are measured."""
         return self.settings[0]
 
 
 def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
-    """The standard output of a short command; raises Missing if it fails."""
+    """Runs a short command and returns its standard output. Raises Missing if the command fails."""
     try:
         return subprocess.run(
             argv, check=True, capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})}
@@ -85,7 +91,7 @@ def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
 def _compiled(
     result: Path, compiler: Sequence[str | Path], *sources: Path, env: Mapping[str, str] | None = None
 ) -> Path:
-    """Returns `result`, and compiles it first if it is older than its sources."""
+    """Compiles `result` if it is older than its sources, and returns it."""
     if not result.exists() or any(source.stat().st_mtime > result.stat().st_mtime for source in (*sources, _HEADER)):
         result.parent.mkdir(parents=True, exist_ok=True)
         _output(*compiler, "-std=c++20", "-O3", "-fPIC", *sources, "-o", result, env=env)
@@ -99,7 +105,7 @@ def _harness() -> Path:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How Rueda forms batches; None: its default."""
+    """Settings that say how Rueda forms batches. None stands for Rueda's default."""
 
     memory: str
     hold_us: int | None = None
@@ -114,7 +120,7 @@ class Tuning:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
-    # The last two imitate schemes that look for ready tensors once per cycle: a batch is held open for that long.
+    # The last two hold a batch open for a cycle's time, to imitate schemes that look for ready tensors once per cycle.
     tunings: Mapping[str, Tuning] = {
         "staged, 1 ms cycle": Tuning("staged", 1000),
         "staged, 5 ms cycle": Tuning("staged", 5000),
@@ -152,7 +158,7 @@ class Rueda(Family):
 
 
 class SweptRueda(Rueda):
-    """Rueda with each fusion threshold and each hold time; each combination is a row."""
+    """Rueda with every combination of a fusion threshold and a hold time. Each combination is a row of the report."""
 
     def __init__(self, build: Path | None, thresholds: Sequence[int], holds_us: Sequence[int]) -> None:
         super().__init__(build)
@@ -190,13 +196,13 @@ def open_mpi_flags(ranks: int, *, bind: bool = True) -> tuple[str, ...]:
 
 
 def open_mpi_environment() -> dict[str, str]:
-    # mpirun asks for these two variables if it runs as root in a container.
+    # mpirun runs as root (in a container) only if these two variables are set.
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
 
 
 class _Mpi(Family):
     ways = ("each", "nonblocking", "packed")
-    prefix: Path | None = None  # installation folder of the MPI; None: the one in PATH
+    prefix: Path | None = None  # the installation folder of the MPI; None stands for the MPI in PATH
     compiler_env: Mapping[str, str] = {}
     get_it = ""
 
@@ -298,7 +304,7 @@ class IntelMpi(_Mpi):
 
 
 class _Python(Family):
-    """A peer that is reached through PyTorch: drivers/torch_peer.py runs in a Python that has the peer."""
+    """A peer that is used through PyTorch: drivers/torch_peer.py runs in a Python that has the peer installed."""
 
     probe = ""
 
@@ -308,7 +314,7 @@ class _Python(Family):
 
     @cached_property
     def found(self) -> tuple[str, str]:
-        """Returns that Python, and what the probe printed there."""
+        """Returns the first Python that has the peer, and the output of the probe in this Python."""
         reasons = []
         for python in dict.fromkeys([str(WORK / "horovod" / "bin" / "python"), sys.executable, "/usr/bin/python3"]):
             try:
@@ -349,7 +355,8 @@ class Horovod(_Python):
         mpirun = shutil.which("mpirun")
         if not mpirun:
             raise Missing("no mpirun, with which it was built")
-        # Not bound to cores, as its documentation recommends: the background thread needs a core of its own.
+        # Runs Horovod without binding to cores, as Horovod's documentation recommends, because the background thread
+        # needs a core of its own.
         yields = ("--mca", "mpi_yield_when_idle", "1") if ranks >= cores() else ()
         argv = (mpirun, *open_mpi_flags(ranks, bind=False), *yields, *setting.args, *self.command())
         return [Process(argv, {**open_mpi_environment(), "OMP_NUM_THREADS": "1", **setting.env})]

@@ -9,8 +9,8 @@ from typing import Any
 from .cases import size_text
 from .summary import Record
 
-# Rueda has one colour, its peers have colours that can be told apart by colour-blind readers (Okabe and Ito), the bound
-# is grey.
+# Rueda has one colour, and the bound is grey. The peers have colours that colour-blind readers can distinguish (Okabe
+# and Ito).
 _STYLES: dict[str, dict[str, Any]] = {
     "rueda staged": {"color": "#D55E00", "marker": "o", "linestyle": "--", "linewidth": 2},
     "rueda resident": {"color": "#D55E00", "marker": "o", "linewidth": 2},
@@ -101,7 +101,7 @@ def _bars(plt: Any, rows: Sequence[Record], title: str) -> Any:
 
 
 def _sweep(plt: Any, rows: Sequence[Record], title: str) -> Any:
-    """Draws one panel for each memory, with a line for each fusion threshold over the hold times."""
+    """Draws one panel for each kind of memory. Each line is a fusion threshold; the axis has the hold times."""
     memories = list(dict.fromkeys(entry["load"]["tuning"]["memory"] for entry in rows))
     figure, axes = plt.subplots(1, len(memories), figsize=(6 * len(memories), 4.8), layout="constrained", squeeze=False)
     for axis, memory in zip(axes[0], memories):
@@ -121,7 +121,7 @@ def _sweep(plt: Any, rows: Sequence[Record], title: str) -> Any:
 
 
 def draw(report: Record, folder: Path) -> list[Path]:
-    """Writes the pictures; raises ImportError without matplotlib."""
+    """Writes the pictures. Raises ImportError if matplotlib is missing."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One run of one peer, and the rounds of all peers."""
+"""Runs a single peer, and the rounds of all peers."""
 
 import contextlib
 import fcntl
@@ -16,13 +16,13 @@ from pathlib import Path
 from .cases import MEBI, Case
 from .peers import Family, Missing, Process, Setting
 
-_BOARD_BYTES = 64 * 1024  # the same value as in drivers/harness.cpp
+_BOARD_BYTES = 64 * 1024  # must have the same value as in drivers/harness.cpp
 _RESULT = '{"case"'
-_STARTING_SECONDS = 180  # enough for Python, PyTorch and a launcher on a busy machine
+_STARTING_SECONDS = 180  # long enough to start Python, PyTorch and a launcher on a busy machine
 
 
 class PeerFailed(Exception):
-    """A run of a peer failed; the text says how."""
+    """A run of a peer failed. The text says how."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Runner:
-    """One peer in one of its ways; a row of the report."""
+    """A peer in one of its ways. Each runner is a row of the report."""
 
     family: Family
     way: str
@@ -77,14 +77,16 @@ def _end(children: list[subprocess.Popen[str]]) -> None:
 
 
 def _reason(errors: str, status: int) -> str:
-    """The driver's error line if there is one, else the last line of the output."""
+    """Returns the driver's error line if there is one, otherwise the last line of the output."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     named = [line for line in lines if "peer" in line.partition(":")[0] or line.startswith("compare:")]
     return f"{(named or lines or ['nothing was said'])[-1][:200]} (status {status})"
 
 
 def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> None:
-    """Returns when all have ended successfully. If one fails, or if the time limit passes, ends the others."""
+    """Waits until all processes have ended successfully. If one process fails, or if the time limit passes, ends the
+    other processes.
+    """
     deadline = time.monotonic() + limit
     try:
         while True:
@@ -126,7 +128,7 @@ def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit:
                 raise PeerFailed(str(error)) from None
             _wait(children, folder, limit)
             outputs = [(folder / f"out{index}").read_text(errors="replace") for index in range(len(children))]
-            # ruedarun writes the rank in front of each line.
+            # ruedarun puts the rank in front of each line.
             lines = [line[line.index(_RESULT) :] for line in "".join(outputs).splitlines() if _RESULT in line]
             results = [json.loads(line) for line in lines]
             return {str(result.pop("case")): result for result in results}
@@ -142,8 +144,7 @@ def run(
     is_bound = runner.family.name == "bound"
     plan = "\n".join(plan_line(case, effort, not is_bound) for case in cases)
     shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
-    # Writing and checking take some nanoseconds per byte, also with the slowest peers, multiplied by the least number
-    # of iterations.
+    # In each iteration, writing and checking take a few nanoseconds per byte, even with the slowest peers.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
     least += sum(sum(case.compute_us) for case in cases) * 4e-6 * (effort.fewest + 5)
     limit = _STARTING_SECONDS + 4 * len(cases) * effort.seconds + least
@@ -159,7 +160,7 @@ def run(
 
 
 def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]:
-    """Measures memory after init, and the CPU use of an idle and of a waiting rank."""
+    """Measures the memory after init, and the CPU use of an idle rank and of a waiting rank."""
     plan = f"standing standing {seconds} 1 1 1"
     processes = runner.family.processes(runner.way, ranks, runner.family.standing_setting())
     results = run_processes(processes, plan, 0, _STARTING_SECONDS + 3 * seconds)
@@ -169,8 +170,8 @@ def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]
 
 
 class QuietMachine:
-    """A lock (flock(2)) on a file that other users of the machine lock too; None: there is no such file. It is kept
-    from one start of a peer to the next, but only for a limited time.
+    """A lock (flock(2)) on a file that other users of the machine lock too. If the file is None, there is no lock. The
+    lock is held over several starts of peers, but only for a limited time.
     """
 
     _KEEPS_SECONDS = 30
@@ -194,7 +195,7 @@ class QuietMachine:
 
 
 class Session:
-    """All runs, in alternation. A runner that fails is left out of its cases from then on, and is reported."""
+    """Runs all runners in turn. If a runner fails, it is reported, and it does not run these cases in later rounds."""
 
     def __init__(
         self,
@@ -212,7 +213,7 @@ class Session:
         self.failures: list[dict[str, str | int]] = []
 
     def _effort(self, cases: list[Case]) -> Effort:
-        """A set of 100 MiB or more takes so long that few iterations must be enough."""
+        """A set of 100 MiB or more takes so long that only a few iterations are made."""
         large = max(case.bytes for case in cases) >= 100 * MEBI
         return Effort(
             self.effort.seconds * (4 if large else 1),
@@ -233,8 +234,8 @@ class Session:
             return {}
 
     def _best_settings(self, runner: Runner, ranks: int, cases: list[Case]) -> dict[Case, Setting]:
-        """The fastest setting for each case, found with one short run of each setting; cases for which no setting works
-        are left out.
+        """Returns the fastest setting for each case, found with one short run of each setting. Leaves out cases for
+        which no setting works.
         """
         settings = runner.family.settings
         if len(settings) == 1 or self.rounds == 1:
@@ -250,7 +251,7 @@ class Session:
         return {case: settings[min(tried, key=tried.__getitem__)] for case, tried in medians.items() if tried}
 
     def measure(self, runners: list[Runner], ranks: int, cases: list[Case]) -> list[Measured]:
-        """The runners alternate: in each round, each runner does all its cases."""
+        """The runners take turns: in each round, each runner runs all its cases."""
         effort = self._effort(cases)
         chosen: dict[Runner, dict[Case, Setting]] = {}
         for runner in runners:

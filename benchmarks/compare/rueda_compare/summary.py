@@ -14,8 +14,8 @@ Record = dict[str, Any]
 
 
 def row(measured: Measured) -> Record:
-    """The figures of one runner in one case. Times are in microseconds. `median` is the median of the rounds' medians;
-    `low` and `high` are the fastest and the slowest round.
+    """The figures of one runner in one case. Times are in microseconds. `median` is the median of the rounds' medians.
+    `low` and `high` are the medians of the fastest and of the slowest round.
     """
     case, rounds = measured.case, measured.rounds
     medians = [entry["median"] for entry in rounds]
@@ -48,7 +48,7 @@ def row(measured: Measured) -> Record:
 
 
 def _load(measured: Measured) -> Record:
-    """For a backward pass: how much longer it takes with communication than without, in µs; both times come from the
+    """For a backward pass: how much longer it takes with communication than without, in µs. Both times come from the
     same round.
     """
     exposed = [entry["median"] - entry["alone"] for entry in measured.rounds]
@@ -65,8 +65,8 @@ def _load(measured: Measured) -> Record:
 
 
 def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | None:
-    """The fastest peer, among all peers or those of the named families. Rueda itself and the bound do not count as
-    peers.
+    """Returns the fastest of all peers, or of the peers in the named families. Rueda itself and the bound do not count
+    as peers.
     """
     peers = [
         entry
@@ -77,8 +77,8 @@ def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | No
 
 
 def ratio(mine: Record, peer: Record) -> dict[str, float]:
-    """How many times as fast as the peer Rueda is: the ratio of the medians, and the range over the rounds compared
-    pair by pair.
+    """Returns how many times as fast as the peer Rueda is: the ratio of the medians, and the smallest and largest ratio
+    within a round.
     """
     pairs = [theirs / ours for theirs, ours in zip(peer["round_medians"], mine["round_medians"])]
     middle = peer["microseconds"]["median"] / mine["microseconds"]["median"]
@@ -103,8 +103,8 @@ def _comparison(mine: Record, peer: Record, target: Target | None) -> Record:
 
 
 def compare(rows: Sequence[Record], cases: Mapping[tuple[str, str, int], Case], cores: int) -> list[Record]:
-    """Compares Rueda's rows with the fastest peer and with each target's peers. Backward passes are compared by their
-    exposed time, in a separate table.
+    """Compares Rueda's rows with the fastest peer and with the peers of each target. A separate table compares the
+    exposed times of backward passes.
     """
     comparisons = []
     for mine in (entry for entry in rows if entry["family"] == "rueda" and entry["operation"] != BACKWARD):
@@ -134,7 +134,7 @@ def _what(entry: Record) -> str:
 
 
 def _times_table(rows: Sequence[Record]) -> list[str]:
-    """A line for each case and a column for each runner, in µs."""
+    """Returns a table in µs, with a line for each case and a column for each runner."""
     runners = list(dict.fromkeys(entry["runner"] for entry in rows))
     by_case: dict[tuple[Any, ...], dict[str, Record]] = {}
     for entry in rows:
@@ -151,7 +151,7 @@ def _milliseconds(microseconds: float) -> str:
 
 
 def _load_table(rows: Sequence[Record]) -> list[str]:
-    """A line for each runner, the smallest exposed time first, in ms."""
+    """Returns a table in ms, with a line for each runner, beginning with the smallest exposed time."""
     lines = []
     for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
         load = entry["load"]
@@ -162,8 +162,8 @@ def _load_table(rows: Sequence[Record]) -> list[str]:
 
 
 def _sweep_tables(rows: Sequence[Record]) -> list[str]:
-    """For each set and memory: exposed time in ms (the smallest of the rounds in brackets) by fusion threshold and hold
-    time.
+    """Returns a table for each set and memory. It has the exposed time in ms (in brackets the smallest of the rounds)
+    by fusion threshold and hold time.
     """
     lines: list[str] = []
     for set_name, memory in dict.fromkeys((entry["set"], entry["load"]["tuning"]["memory"]) for entry in rows):
@@ -229,7 +229,7 @@ def _standing_table(standing: Sequence[Record]) -> list[str]:
 
 
 def markdown(report: Record) -> str:
-    """The whole report as a Markdown page."""
+    """Returns the whole report as a Markdown page."""
     machine = report["machine"]
     lines = [
         "# Rueda beside its peers",

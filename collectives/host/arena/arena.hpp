@@ -24,42 +24,46 @@ struct ArenaPlan {
     std::uint64_t negotiation_bytes = 0;
     std::uint64_t cell_bytes = 0;
     std::uint32_t cells_per_rank = 4;
-    std::uint64_t resident_bytes = 0;  ///< address space for each rank; memory is used only for allocated tensors
-    std::uint64_t ring_bytes = 0;      ///< for messages, per pair of ranks and direction (MessageRegion); 0 means no
-                                       ///< messages
-    bool has_recorder = false;         ///< whether it has the ranks' flight recorders: the job's arena
+    std::uint64_t resident_bytes = 0;  ///< address space for the tensors of each rank; only allocated tensors use
+                                       ///< memory
+    std::uint64_t ring_bytes = 0;      ///< bytes for the messages of one direction between two ranks (MessageRegion); 0
+                                       ///< means no messages
+    bool has_recorder = false;  ///< whether it contains the flight recorders of the ranks; true for the job's arena
 
     [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
 };
 
 /// A rank's progress in moving bytes. All members are counts over all batches of the set. Each rank has its own line,
-/// and only the rank itself writes it.
+/// and no other rank writes it.
 struct alignas(base::kCacheLine) Progress {
-    std::atomic<std::uint64_t> staged{0};    ///< the number of chunks whose contribution lies in my cells
+    std::atomic<std::uint64_t> staged{0};    ///< the number of chunks for which my contribution lies in my cells
     std::atomic<std::uint64_t> combined{0};  ///< between hosts: the number of pieces whose inputs my lane has combined
-    std::atomic<std::uint64_t> reduced{0};   ///< the number of chunks of which I have combined my share
-    std::atomic<std::uint64_t> fetched{0};   ///< the number of chunks for which I need no rank's cells or memory any
-                                             ///< more
-    std::atomic<std::uint64_t> resident{0};  ///< the number of batches of which I have combined my share in resident
+    std::atomic<std::uint64_t> reduced{0};   ///< the number of chunks in which I have combined my share
+    std::atomic<std::uint64_t> fetched{0};   ///< the number of chunks for which I no longer need any rank's cells or
                                              ///< memory
-    std::atomic<std::uint64_t> ended{0};     ///< between hosts: the number of batches for which I need no rank's cells
-                                             ///< any more
+    std::atomic<std::uint64_t> resident{0};  ///< the number of batches in which I have combined my share in resident
+                                             ///< memory
+    std::atomic<std::uint64_t> ended{0};     ///< between hosts: the number of batches for which I no longer need any
+                                             ///< rank's cells
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 
-/// The memory that the ranks of one host share. It is one memfd, or a replacement for it, that every rank maps. It
-/// contains only offsets, because every rank maps it at a different address. The mapping lives as long as any
-/// shared_ptr to the Arena, or until release(), which keeps the tensors that outlive the job. A forked child does not
-/// have the mapping. If the child accesses it, the child gets a fault, and it cannot change the parent's tensors.
+/// The memory that the ranks of one host share. It is one memfd, or a replacement for a memfd, and every rank maps it.
+/// The memory contains offsets instead of pointers, because every rank maps it at a different address. The mapping
+/// exists as long as any shared_ptr to the Arena, or until release(), which keeps only the tensors that outlive the
+/// job. A forked child does not have the mapping: an access by the child is a fault, so the child cannot change the
+/// parent's tensors.
 ///
-/// Threads: the accessors are const and may be called from any thread; what they point to has its own rules.
+/// Threads: the accessors are const and may be called from any thread. The objects that they return have their own
+/// rules.
 class Arena {
 public:
-    /// Creates a memory object of the size that `plan` needs. It is not written to, and none of its memory is used yet.
-    /// If the kernel has seals (memfd_create(2)), no process can change its size any more.
+    /// Creates a memory object of the size that `plan` needs. The function does not write to it, so it uses no memory
+    /// yet. If the kernel supports seals (memfd_create(2)), no process can change the size of the object afterwards.
     [[nodiscard]] static Result<base::UniqueFd> create_memory(const ArenaPlan& plan);
-    /// Maps the memory. All ranks call this, including the leader. `addresses` may be null. Otherwise it offers the
-    /// addresses of an earlier arena, and receives this arena's addresses at the end; it must outlive the arena.
+    /// Maps the memory. All ranks call this, including the leader. `addresses` may be null. Otherwise the arena uses
+    /// the addresses of an earlier arena from it, and returns its own addresses to it at the end. `addresses` must
+    /// outlive the arena.
     [[nodiscard]] static Result<std::shared_ptr<Arena>> map(base::UniqueFd memory, const ArenaPlan& plan,
                                                             std::uint32_t rank, AddressReserve* addresses = nullptr);
     ~Arena();
@@ -68,12 +72,12 @@ public:
 
     /// Writes the control block into fresh memory. The leader calls this before the other ranks read the block.
     void initialise();
-    /// Checks that the leader wrote the same control block that this rank would have written.
+    /// Checks that the leader wrote the control block that this rank expects.
     [[nodiscard]] Status check() const;
 
-    /// Makes this the arena of a process set. The control block and the resident tensors of its ranks stay in the arena
-    /// `job`. Element m of `members` is the number in `job` of this arena's member m. Call this before other threads
-    /// can use the arena.
+    /// Turns this arena into the arena of a process set. The set's ranks keep their control block and resident tensors
+    /// in the arena `job`. Member m of this arena is member `members[m]` of `job`. Call this before other threads can
+    /// use the arena.
     void join(std::shared_ptr<Arena> job, std::span<const std::uint32_t> members);
 
     /// A range of whole pages in this rank's resident region.
@@ -81,24 +85,24 @@ public:
         std::uint64_t offset = 0;
         std::uint64_t bytes = 0;
     };
-    /// Unmaps everything except `kept`, which is in ascending order. Call this once, at the end of a job that was not
-    /// aborted. The control block of a job is replaced by a private one in which all ranks have left, so threads that
-    /// come late may still read and write it. The caller ensures that no thread uses anything else
-    /// (docs/design/0001-negotiation.md, "After the end"). Under ThreadSanitizer, where ranks share the mapping,
-    /// nothing is unmapped.
+    /// Unmaps everything except the ranges in `kept`, which must be in ascending order. Call this once, at the end of a
+    /// job that was not aborted. The control block of the job is replaced by a private block in which all ranks have
+    /// left, so threads that are late may still read and write it. The caller ensures that no thread uses any other
+    /// part of the arena (docs/design/0001-negotiation.md, "After the end"). Under ThreadSanitizer, where ranks share
+    /// the mapping, nothing is unmapped.
     void release(std::span<const Pages> kept);
-    /// Unmaps some of the kept pages later. Does nothing before release(). Threads: one at a time.
+    /// Unmaps some of the kept pages later, after release(). Before release() it does nothing. Threads: one at a time.
     void release_kept(Pages pages);
 
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
-    /// Returns -1 after close_descriptor(), which does not unmap the memory. Threads: the caller of close_descriptor()
-    /// ensures that no thread uses the descriptor.
+    /// The descriptor of the memory, or -1 after close_descriptor(). Closing it does not unmap the memory. Threads: the
+    /// caller of close_descriptor() ensures that no thread uses the descriptor.
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     void close_descriptor() { memory_.reset(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(head_); }
-    /// The blocks of this arena's ranks, and the word for the end of the job. They are in this control block, or in
-    /// that of the job's arena.
+    /// The blocks of this arena's ranks, and the abort block of the job. They are in this arena's control block, or in
+    /// the control block of the job's arena.
     [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }
     [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
     [[nodiscard]] Progress& progress(std::uint32_t rank) const {
@@ -115,7 +119,7 @@ public:
         }
         return plan_.has_recorder ? reinterpret_cast<base::RankRecorder*>(base_ + offsets_.recorder) + rank : nullptr;
     }
-    /// Only the job's arena has one.
+    /// The region for messages. Only the job's arena has one.
     [[nodiscard]] MessageRegion message_region() const {
         return {base_ + offsets_.messages, plan_.members, plan_.ring_bytes};
     }
@@ -126,8 +130,8 @@ public:
         return offsets_.resident + rank * plan_.resident_bytes;
     }
 
-    /// The offset of [memory, memory + bytes) if all of it lies in this rank's resident region. Announcements contain
-    /// this offset.
+    /// Returns the offset of [memory, memory + bytes) if this range lies completely in this rank's resident region.
+    /// Announcements contain such offsets.
     [[nodiscard]] std::optional<std::uint64_t> resident_offset(const void* memory, std::uint64_t bytes) const {
         if (job_ != nullptr) {
             return job_->resident_offset(memory, bytes);
@@ -140,7 +144,8 @@ public:
         }
         return begin - region;
     }
-    /// The inverse, for an offset of another rank. Returns null if the bytes do not lie in that rank's region.
+    /// Converts the offset of another rank's tensor to an address in this rank's mapping. Returns null if the bytes do
+    /// not lie in the other rank's region.
     [[nodiscard]] std::byte* resident_memory(std::uint32_t rank, std::uint64_t offset, std::uint64_t bytes) const {
         if (job_ != nullptr) {
             return job_->resident_memory(job_members_[rank], offset, bytes);
@@ -173,7 +178,8 @@ private:
     base::UniqueFd memory_;
     std::uint32_t rank_;
     AddressReserve* addresses_;
-    std::byte* head_;  // a second mapping of the control block: the only part that stays at its address
+    std::byte* head_;  // a second mapping of the control block; it stays at its address when everything else is
+                       // unmapped
     std::byte* base_;
     bool released_ = false;
     base::HostBlocks blocks_;

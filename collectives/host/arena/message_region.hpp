@@ -13,22 +13,23 @@ namespace rueda::collectives {
 
 using RingState = MessageRingState<base::StdAtomics>;
 
-/// What a rank shows the other ranks of its host about messages. Fresh memory is zero, which means that no rank has
-/// knocked or left.
+/// What the other ranks of the host need to know about a rank in order to exchange messages with it. Fresh memory is
+/// zero, which means that no rank has called knock() and this rank has not left.
 struct alignas(base::kCacheLine) MessageDoor {
     Doorstep<base::StdAtomics> step;
-    /// 1: the rank has shut down, and its last frames to other ranks are in their rings. Written once.
+    /// 1 if the rank has shut down; its last frames to other ranks are then in their rings. Written once.
     alignas(base::kCacheLine) std::atomic<std::uint32_t> gone;
 };
 
-/// The part of an arena for messages between two ranks: a line about all ranks, a door for each rank, and a ring for
-/// each pair of sender and receiver. A part that no rank writes to uses no memory. Threads: a view; see its parts.
+/// The part of an arena for messages between two ranks: one cache line about all ranks, a MessageDoor for each rank,
+/// and a ring for each pair of sender and receiver. Parts to which no rank writes use no memory. Threads: this is a
+/// view; its parts have their own rules.
 class MessageRegion {
 public:
     MessageRegion(std::byte* memory, std::uint32_t members, std::uint64_t ring_bytes)
         : memory_(memory), members_(members), ring_bytes_(ring_bytes) {}
 
-    /// How many ranks have written `gone`.
+    /// How many ranks have set `gone`.
     [[nodiscard]] std::atomic<std::uint32_t>& departures() const {
         return *reinterpret_cast<std::atomic<std::uint32_t>*>(memory_);
     }
@@ -42,7 +43,7 @@ public:
         return memory_ + ring_offset(from, to) + kPage;
     }
     [[nodiscard]] std::uint64_t ring_bytes() const { return ring_bytes_; }
-    /// The memory that a ring in use occupies.
+    /// The memory of a ring that is in use.
     [[nodiscard]] std::uint64_t footprint() const { return kPage + ring_bytes_; }
 
     [[nodiscard]] static constexpr std::uint64_t bytes_for(std::uint32_t members, std::uint64_t ring_bytes) {
@@ -50,7 +51,7 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t kPage = 4096;  // so that no two rings share a page
+    static constexpr std::uint64_t kPage = 4096;  // whole pages, so that no two rings share a page
 
     [[nodiscard]] static constexpr std::uint64_t doors_bytes(std::uint32_t members) {
         return (base::kCacheLine + members * sizeof(MessageDoor) + kPage - 1) / kPage * kPage;

@@ -12,25 +12,26 @@
 #include "base/shared_memory/atomics.hpp"
 #include "base/status.hpp"
 
-/// Records of bytes from one rank to another rank of its host, in the order in which they were written. It is a ring in
-/// shared memory with one writer and one reader (docs/design/0010-send-receive.md). Memory full of zeros is an empty
-/// ring.
+/// A ring in shared memory with one writer and one reader. It carries records of bytes from one rank to another rank of
+/// the same host, in the order in which they were written (docs/design/0010-send-receive.md). Memory full of zeros is
+/// an empty ring.
 namespace rueda::collectives {
 
-/// What both sides share, apart from the bytes.
+/// The state that writer and reader share, apart from the bytes.
 template <class Atomics>
 struct MessageRingState {
-    /// Bytes written and read since the beginning. They only grow. Each is on its own cache line.
+    /// The numbers of bytes that were written and read since the beginning. The numbers only grow. Each is on its own
+    /// cache line.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> written{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> read{0};
-    /// 1: the writer waits for room. This word is on the reader's line, because the reader looks at it after each read
-    /// and the writer rarely writes it.
+    /// 1 if the writer waits for space. This word is on the reader's cache line, because the reader checks it after
+    /// each read and the writer rarely writes it.
     typename Atomics::template Atomic<std::uint32_t> starved{0};
 };
 
-/// The layout of a record in the ring: its length and a mark, then its bytes, contiguous and padded to whole cache
-/// lines. A record that does not fit before the end of the ring goes to the beginning of the ring, and a record that is
-/// only a mark fills the rest.
+/// The layout of a record in the ring. First come its length and a mark, then its bytes, which are contiguous and
+/// padded to whole cache lines. A record that does not fit before the end of the ring is written at the beginning of
+/// the ring. A filler, which is a record without content, then covers the rest.
 struct MessageRingRecord {
     static constexpr std::uint64_t kHeaderBytes = 8;
     static constexpr std::uint32_t kMessage = 1;
@@ -39,7 +40,8 @@ struct MessageRingRecord {
     [[nodiscard]] static constexpr std::uint64_t lines_of(std::uint64_t bytes) {
         return (kHeaderBytes + bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
-    /// A quarter of the ring. Even with fillers, three records of this size then fit.
+    /// The longest record: a quarter of the ring. Three records of this length fit into the ring even if fillers are
+    /// needed.
     [[nodiscard]] static constexpr std::uint64_t largest(std::uint64_t ring_bytes) {
         return ring_bytes / 4 - kHeaderBytes;
     }
@@ -54,9 +56,10 @@ public:
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
     [[nodiscard]] std::uint64_t largest() const { return MessageRingRecord::largest(bytes_); }
-    /// Reserves room for a record of at most largest() bytes. publish() then shows the record to the reader. Returns
-    /// null if there is no room; the reader then tells the writer when there is (MessageRingReader::pop). Fails with
-    /// Internal if the reader has written a value that a correct reader never writes.
+    /// Reserves space for a record of at most largest() bytes. publish() then shows the record to the reader. Returns
+    /// null if there is not enough space. In this case the reader tells the writer when space is free again
+    /// (MessageRingReader::pop). Fails with Internal if the reader has written a value that a correct reader never
+    /// writes.
     [[nodiscard]] Result<std::byte*> reserve(std::uint64_t bytes) {
         const std::uint64_t needed = MessageRingRecord::lines_of(bytes);
         const std::uint64_t rest = bytes_ - position_ % bytes_;
@@ -64,14 +67,14 @@ public:
         if (bytes_ - (position_ - read_) < filler + needed) {
             RUEDA_RETURN_IF_FAILED(look());
             if (bytes_ - (position_ - read_) < filler + needed) {
-                // Dekker's pattern, all seq_cst: the writer says that it waits, then looks for room. The reader reads,
-                // then looks whether the writer waits.
+                // This is Dekker's pattern, with seq_cst accesses only. The writer announces that it waits, then checks
+                // for space. The reader frees space, then checks whether the writer waits.
                 state_->starved.store(1, std::memory_order_seq_cst);
                 RUEDA_RETURN_IF_FAILED(look());
                 if (bytes_ - (position_ - read_) < filler + needed) {
                     return static_cast<std::byte*>(nullptr);
                 }
-                // at worst the reader wakes the writer once too often
+                // in the worst case, the reader wakes the writer although it does not wait
                 state_->starved.store(0, std::memory_order_relaxed);
             }
         }
@@ -86,14 +89,15 @@ public:
     /// Shows the reader the record that was reserved last.
     void publish() {
         position_ = end_;
-        // Partner: MessageRingReader::front(). seq_cst, because a rank that is about to sleep says so first and then
-        // looks here (base::Attention).
+        // Pairs with MessageRingReader::front(). It is seq_cst because a rank that is about to sleep first announces
+        // this and then checks this value (base::Attention).
         state_->written.store(position_, std::memory_order_seq_cst);
     }
 
 private:
     Status look() {
-        // acquire: what the reader has read may be overwritten. seq_cst: see reserve().
+        // Acquire is needed because the bytes that the reader has read may now be overwritten. For seq_cst see
+        // reserve().
         const std::uint64_t read = state_->read.load(std::memory_order_seq_cst);
         if (read < read_ || read > position_ || read % base::kCacheLine != 0) {
             return failure(ErrorCode::internal, "a ring of messages was read up to {}, of {} that were written", read,
@@ -123,8 +127,8 @@ public:
     MessageRingReader(MessageRingState<Atomics>& state, const std::byte* memory, std::uint64_t bytes)
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
-    /// Returns the next record, in shared memory; it stays valid until pop(). Returns nothing if there is none. Fails
-    /// with Internal if the writer has written a value that a correct writer never writes.
+    /// Returns the next record, which lies in shared memory and stays valid until pop(). Returns nothing if there is no
+    /// record. Fails with Internal if the writer has written a value that a correct writer never writes.
     [[nodiscard]] Result<std::optional<std::span<const std::byte>>> front() {
         for (;;) {
             if (position_ == written_) {
@@ -136,7 +140,7 @@ public:
             const std::uint64_t at = position_ % bytes_;
             std::uint32_t header[2];
             std::memcpy(header, memory_ + at, sizeof(header));
-            // the compiler must use the value that was checked, not read it again
+            // the compiler must use the value that was checked, and must not read it again
             std::atomic_signal_fence(std::memory_order_seq_cst);
             const std::uint64_t room = bytes_ - at;
             const bool filler = header[1] == MessageRingRecord::kFiller;
@@ -155,10 +159,10 @@ public:
             position_ += taken;
         }
     }
-    /// Frees the room of the front record. If it returns true, the writer waits for room and has to be woken.
+    /// Frees the space of the front record. If it returns true, the writer waits for space and the caller must wake it.
     [[nodiscard]] bool pop() {
         position_ = end_;
-        state_->read.store(position_, std::memory_order_seq_cst);  // partner: MessageRingWriter::look()
+        state_->read.store(position_, std::memory_order_seq_cst);  // pairs with MessageRingWriter::look()
         return state_->starved.load(std::memory_order_seq_cst) != 0 &&
                state_->starved.exchange(0, std::memory_order_seq_cst) != 0;
     }
@@ -172,17 +176,19 @@ private:
     std::uint64_t written_ = 0;  ///< as last seen
 };
 
-/// Which members of the host have written to a rank's rings since the rank last looked: one bit for each member. Memory
-/// full of zeros means none.
+/// Shows a rank which members of its host have written to its rings since it last checked: one bit for each member.
+/// Memory full of zeros means that no member has written.
 template <class Atomics>
 struct alignas(base::kCacheLine) Doorstep {
     typename Atomics::template Atomic<std::uint64_t> knocks{0};
 
-    /// Called after a publication. If it returns true, the rank may sleep and has to be woken. If it returns false,
-    /// another call has set this bit and wakes the rank, and the rank has not looked since.
+    /// A member calls this after it published a message. If it returns true, the rank may be asleep and the caller must
+    /// wake it. If it returns false, an earlier call has set the bit of this member and wakes the rank, and the rank
+    /// has not cleared the bit yet.
     [[nodiscard]] bool knock(std::uint32_t member) {
         const std::uint64_t bit = std::uint64_t{1} << member;
-        // seq_cst, ordered after the publication: a member that finds its bit set comes before the look that clears it.
+        // seq_cst orders this load after the publication. So if a member finds its bit set, the rank has not yet
+        // cleared it, and will check the rings later.
         if ((knocks.load(std::memory_order_seq_cst) & bit) != 0) {
             return false;
         }
@@ -190,7 +196,7 @@ struct alignas(base::kCacheLine) Doorstep {
         return true;
     }
     [[nodiscard]] bool anybody() const { return knocks.load(std::memory_order_seq_cst) != 0; }
-    /// Returns the bits and clears them. The rank calls this before it looks into the rings of those members.
+    /// Returns the bits and clears them. The rank calls this before it checks the rings of those members.
     [[nodiscard]] std::uint64_t take() { return knocks.exchange(0, std::memory_order_seq_cst); }
 };
 

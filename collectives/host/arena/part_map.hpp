@@ -11,26 +11,27 @@
 
 namespace rueda::collectives {
 
-/// What one rank works on in an operation that needs whole tensors. It has a part of each tensor; the parts lie one
-/// after the other in a virtual range of bytes, each at a multiple of a cache line. (With SegmentMap, in contrast, a
-/// rank has a share of the whole batch, and the sizes of the other tensors determine where a tensor is cut.) Pure
-/// arithmetic. Threads: none of its own.
+/// The bytes that one rank processes in an operation on whole tensors. The rank has a part of each tensor. The parts
+/// lie one after the other in a virtual range of bytes, each at a multiple of a cache line. (With SegmentMap, in
+/// contrast, a rank has a share of the whole batch, and the sizes of the other tensors determine where a tensor is
+/// cut.) The class is pure arithmetic and starts no threads.
 class PartMap {
 public:
     struct Part {
         std::uint32_t segment = 0;
-        Range range;              ///< of the tensor; it begins at a multiple of a cache line
+        Range range;              ///< range within the tensor; it begins at a multiple of a cache line
         std::uint64_t begin = 0;  ///< position in the virtual range
-        std::uint64_t home = 0;   ///< position in the virtual range of the map from which this one was chosen
+        std::uint64_t home = 0;   ///< if the part was chosen from another map: its position in the virtual range of
+                                  ///< that map
     };
 
     void clear() {
         parts_.clear();
         end_ = 0;
     }
-    /// Adds a part; an empty part gets no position.
+    /// Adds a part. An empty part is not added.
     void add(std::uint32_t segment, Range range) { add({segment, range, end_, end_}); }
-    /// Takes the parts of `all` for which `choose(segment)` returns true.
+    /// Copies the parts of `all` for which `choose(segment)` returns true.
     template <class Choose>
     void choose(const PartMap& all, Choose&& choose) {
         clear();
@@ -40,7 +41,7 @@ public:
             }
         }
     }
-    /// A multiple of a cache line.
+    /// The length of the virtual range, which is a multiple of a cache line.
     [[nodiscard]] std::uint64_t bytes() const { return end_; }
 
     /// Calls f(part, offset in the tensor, bytes, offset in the virtual range) for each piece of `range`.

@@ -16,7 +16,7 @@
 #include "collectives/host/arena/pages.hpp"
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // Linux 5.14; older C libraries do not name it
+#define MADV_POPULATE_WRITE 23  // exists since Linux 5.14; older C libraries do not define it
 #endif
 
 namespace rueda::collectives {
@@ -77,22 +77,22 @@ Status ResidentHeap::deallocate(void* memory) {
     }
     if (released_) {
         if (const Arena::Pages pages = pages_of_none_but(offset, bytes); pages.bytes > 0) {
-            // The pages are removed from the file as well. If they stayed there, a block beside them could keep the
-            // file alive.
+            // The pages are removed from the file as well. Otherwise another block that stays in use would keep the
+            // file, and with it these pages, alive.
             madvise(arena_->resident(arena_->rank()) + pages.offset, pages.bytes, MADV_REMOVE);
             arena_->release_kept(pages);
         }
         return {};
     }
     if (bytes >= kLargeBlock) {
-        // The pages go back to the system and read as zeros when they are used again.
+        // This returns the pages to the system. If they are used again, they contain zeros.
         if (arena_->descriptor() >= 0) {
             fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset),
                       static_cast<off_t>(bytes));
         } else {
-            // This does the same, but fails for memory that the program has locked. In any case the memory is not used
-            // again.
+            // This also returns the pages, but fails for memory that the program has locked. In either case the memory
+            // is not used again.
             madvise(memory, bytes, MADV_REMOVE);
         }
     }
@@ -128,7 +128,7 @@ void ResidentHeap::release() {
             }
         }
     } catch (const std::bad_alloc&) {
-        return;  // there is no memory to list what must stay, so everything stays
+        return;  // there is no memory for the list of blocks that must stay mapped, so everything stays mapped
     }
     released_ = true;
     arena_->release(kept);
@@ -150,7 +150,7 @@ std::uint64_t ResidentHeap::block_bytes(const void* memory) const {
     return block != blocks_.end() ? block->second : 0;
 }
 
-/// The pages of a block that was given back, without pages that other blocks share.
+/// The pages of a freed block, without the pages that it shares with other blocks.
 Arena::Pages ResidentHeap::pages_of_none_but(std::uint64_t offset, std::uint64_t bytes) const {
     std::uint64_t begin = round_down(offset, kPage);
     std::uint64_t end = round_up(offset + bytes, kPage);
@@ -216,12 +216,12 @@ void ResidentHeap::give_back(std::uint64_t offset, std::uint64_t bytes) {
 Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
     std::byte* memory = arena_->resident(arena_->rank()) + offset;
     if (bytes >= kLargeBlock && offset < touched_end_) {
-        // Earlier small blocks have left their contents here; fresh pages are zero.
+        // These pages may contain old data of small blocks. After this call the pages are zero.
         fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
     }
-    // A small block between others usually has its pages already; only a large neighbour may have given some back.
-    // Those few pages need no check of the memory limit.
+    // A small block inside the range that was used before usually has its pages already. Some pages may be missing if a
+    // large block beside it was freed, but these few pages need no check of the memory limit.
     if (bytes >= kLargeBlock || offset + bytes > touched_end_) {
         RUEDA_RETURN_IF_FAILED(base::check_memory(bytes, "resident memory"));
     }
@@ -230,9 +230,9 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
     if (bytes >= kHugePage) {
         madvise(first_page, length, MADV_HUGEPAGE);
     }
-    // The pages are touched through the mapping, so that they become huge pages and lie on this thread's NUMA node. The
-    // call returns an error where a plain access would raise a signal. Before Linux 5.14 fallocate is used, which takes
-    // small pages.
+    // The pages are allocated through the mapping, so that they become huge pages and lie on the NUMA node of this
+    // thread. If memory is short, madvise returns an error, while a plain access would raise a signal. Before Linux
+    // 5.14 the function uses fallocate, which allocates small pages.
     if (madvise(first_page, length, MADV_POPULATE_WRITE) != 0) {
         const auto file_offset =
             static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + round_down(offset, kPage));
@@ -242,7 +242,7 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
         }
     }
     if (bytes < kLargeBlock) {
-        std::memset(memory, 0, bytes);  // an earlier block may have left data in its pages
+        std::memset(memory, 0, bytes);  // the pages may contain data of an earlier block
     }
     touched_end_ = std::max(touched_end_, round_up(offset + bytes, kPage));
     return {};

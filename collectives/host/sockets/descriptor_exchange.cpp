@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t kMaxText = 1024;
 
-/// Identifies the object behind a descriptor. However the descriptor was passed, its object must be the leader's.
+/// Identifies the object that a descriptor refers to. After the exchange, this object must be the leader's, whichever
+/// way passed the descriptor.
 struct ObjectId {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -39,7 +40,7 @@ std::optional<ObjectId> id_of(int fd) {
     return ::fstat(fd, &facts) == 0 ? std::optional(id_of(facts)) : std::nullopt;
 }
 
-/// What a leader tells the ranks of its host. The other ranks send an empty offer.
+/// What a leader tells the other ranks of its host. Ranks that are not leaders send an empty offer.
 struct Offer {
     std::int32_t fd = -1;  ///< in the leader's process
     ObjectId object;
@@ -76,7 +77,7 @@ Result<Offer> parse_offer(std::span<const std::byte> bytes) {
 /// The result of the exchange on one rank.
 struct Outcome {
     base::UniqueFd fd;
-    std::string problems;  ///< "way: why not; way: why not"
+    std::string problems;  ///< "way: why it failed; way: why it failed"
 
     void add_problem(const char* way, const std::string& text) {
         problems += fmt::format("{}{}: {}", problems.empty() ? "" : "; ", way, text);
@@ -111,7 +112,7 @@ Result<base::UniqueFd> duplicated(int fd) {
     return copy;
 }
 
-/// Checks the object before it opens it, because opening another process' device or pipe by mistake could have side
+/// Checks the object before opening it, because opening a device or pipe of another process by mistake could have side
 /// effects.
 Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
@@ -129,7 +130,7 @@ Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     return opened;
 }
 
-/// An shm object that keeps its name until it is destroyed. Threads: one.
+/// An shm object. Its destructor removes the object's name. Threads: one.
 class NamedMemory {
 public:
     NamedMemory() = default;
@@ -152,8 +153,8 @@ public:
             return system_failure(ErrorCode::unsupported, "shm_open");
         }
         name_ = name;
-        // The memory is reserved now. A full /dev/shm is therefore an error here, and not a bus error at the first
-        // access.
+        // The memory is reserved now. So a full /dev/shm is reported as an error here, and does not cause a bus error
+        // at the first access.
         const int error = ::posix_fallocate(fd.value(), 0, static_cast<off_t>(bytes));
         if (error != 0) {
             return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving {} bytes in /dev/shm", bytes),
@@ -167,7 +168,7 @@ private:
     std::string name_;
 };
 
-/// The steps of share_descriptor. Threads: one.
+/// Contains the steps of share_descriptor. Threads: one.
 class Exchange {
 public:
     Exchange(ControlPlane& control_plane, const LocalGroup& group, int fd, Deadline deadline,
@@ -191,7 +192,7 @@ private:
     [[nodiscard]] int leader_pid() const { return group_.facts[leader()].pid; }
     [[nodiscard]] bool everybody_has_it() const { return first_failure_.is_ok(); }
 
-    /// Passes the leader's own object to this rank, by the first way that works.
+    /// Gets the leader's own object, by the first way that works.
     Status pass_given(Outcome& outcome) {
         Offer mine;
         std::unique_ptr<DescriptorServer> server;
@@ -203,7 +204,8 @@ private:
             return offer.status();
         }
         fetch_given(outcome, offer.value());
-        // The server must stay until all ranks have reported, because before that a rank may still be connecting.
+        // The server must stay until all ranks have reported, because a rank that has not reported may still be
+        // connecting.
         return exchange_outcomes(outcome);
     }
 
@@ -256,7 +258,8 @@ private:
                  [&] { return open_by_proc(leader_pid(), offer.fd, offer.object); });
     }
 
-    /// Passes another object, by name. Hosts on which all ranks have the leader's own object keep that one.
+    /// Passes a different object, by its name. Hosts on which all ranks have got the leader's own object keep the
+    /// leader's object.
     Status pass_named(Outcome& outcome) {
         const bool needed = !host_has_it_[static_cast<std::size_t>(group_.host_index)];
         NamedMemory memory;
@@ -311,7 +314,7 @@ private:
         return parse_offer(gathered.value()[leader()]);
     }
 
-    /// Exchanges the outcomes of all ranks, so that all ranks of the job come to the same decision.
+    /// Exchanges the outcomes of all ranks, so that all ranks of the job make the same decision.
     Status exchange_outcomes(const Outcome& mine) {
         WireWriter writer;
         writer.number(static_cast<std::uint8_t>(mine.fd.is_open()));

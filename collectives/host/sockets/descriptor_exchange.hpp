@@ -10,19 +10,21 @@
 
 namespace rueda::collectives {
 
-/// The ways that may be tried, in this order. By default all are allowed; tests force a single one.
+/// Says which ways may be tried. The order of the members is the order of the attempts. By default all ways are
+/// allowed; tests allow a single way.
 struct DescriptorWays {
     bool same_process = true;  ///< for ranks that are threads: a duplicate of the descriptor
-    bool socket = true;        ///< SCM_RIGHTS over an abstract Unix socket, same user checked on both sides
+    bool socket = true;        ///< SCM_RIGHTS over an abstract Unix socket; both sides check that the other belongs to
+                               ///< the same user
     bool proc = true;          ///< /proc/<pid>/fd/<n> of the leader
     bool shm = true;           ///< a new object made with shm_open and unlinked before any rank uses it
 };
 
-/// Gives the leader's shared memory to all ranks of its host. The leader passes the descriptor of a memfd, which has
-/// its final size and was not written to yet; the other ranks pass −1. Every rank, including the leader, maps the
-/// descriptor that is returned: if only shm_open works, it refers to a different object of the same size.
+/// Gives the leader's shared memory to all ranks of its host. The leader calls it with the descriptor of a memfd, which
+/// has its final size and was not written to yet; the other ranks call it with −1. Every rank, including the leader,
+/// must map the returned descriptor, because it refers to a different object of the same size if only shm_open works.
 ///
-/// The call is collective over the control plane, of whatever kind that is. All ranks return the same outcome; a
+/// The call is collective over the control plane, which may be of any kind. All ranks return the same outcome. A
 /// failure says for each way why it did not work. If a leader has no memory to give, it passes −1 and all ranks fail.
 [[nodiscard]] Result<base::UniqueFd> share_descriptor(ControlPlane& control_plane, const LocalGroup& group,
                                                       int fd_or_minus_1, std::chrono::milliseconds timeout,

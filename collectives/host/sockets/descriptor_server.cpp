@@ -20,13 +20,14 @@
 namespace rueda::collectives {
 namespace {
 
-/// A descriptor needs at least one byte of data to travel with.
+/// A descriptor can be sent only together with at least one byte of data.
 constexpr char kCarrier = 'd';
 
 void send_descriptor(int socket, int fd) {
     char carrier = kCarrier;
     iovec data{&carrier, 1};
-    // This sends one byte into an empty buffer. If it fails, the other side sees the connection close and reports that.
+    // This sends one byte with the descriptor, and the buffer of a new connection is empty. If the call fails
+    // nevertheless, the other side sees that the connection was closed, and reports this.
     static_cast<void>(base::send_with_descriptors(socket, {&data, 1}, {&fd, 1}));
 }
 
@@ -107,7 +108,8 @@ void DescriptorServer::serve() const {
         const base::UniqueFd socket(::accept4(listener_.value(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket.is_open()) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-                // The connection stays in the queue, and poll would report it again at once, so this thread pauses.
+                // The connection stays in the queue, so poll would report it again at once. Therefore this thread
+                // pauses.
                 static_cast<void>(
                     wait_for_events(stop_.value(), POLLIN, deadline_in(std::chrono::milliseconds(10))).is_ok());
             }

@@ -14,8 +14,8 @@ namespace rueda::collectives {
 /// Returns 128 random bits in hexadecimal: a unique name that other processes cannot guess.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. It has its
-/// own thread, because ranks may fail before they connect, and the number that will arrive is unknown. The thread
+/// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. The server
+/// has its own thread, because ranks may fail before they connect, so the number of connections is unknown. The thread
 /// receives no signals. Threads: start and destroy it from one thread.
 class DescriptorServer {
 public:
@@ -35,7 +35,7 @@ private:
     std::thread thread_;
 };
 
-/// The receiving side. The process `leader_pid` must be the one that listens.
+/// Receives the descriptor. The listening process must be the process `leader_pid`.
 [[nodiscard]] Result<base::UniqueFd> fetch_descriptor(const std::string& name, int leader_pid, Deadline deadline);
 
 }  // namespace rueda::collectives

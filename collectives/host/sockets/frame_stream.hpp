@@ -15,11 +15,12 @@ struct Frame {
     Bytes body;
 };
 
-/// A frame that is being received, with the bytes that have arrived so far. Failure messages are predicates ("has
-/// closed …"), because only the caller knows whose failure it is. Threads: one at a time.
+/// A frame that is being received, with the bytes that have arrived so far. The texts of failures are predicates
+/// without a subject ("has closed …"), because only the caller knows which rank is on the other side. Threads: one at a
+/// time.
 class FrameReceiver {
 public:
-    /// Does not block. Returns true when the frame is complete.
+    /// Receives the available bytes without blocking. Returns true when the frame is complete.
     [[nodiscard]] Result<bool> advance(int socket);
     [[nodiscard]] Frame take();
 
@@ -33,11 +34,12 @@ private:
 enum class SendEnd {
     sent,
     timed_out,
-    /// the other side sent something, or closed the connection, before it took everything; its answer can be read
+    /// before everything was sent, the other side sent an answer, which can be read now, or closed the connection
     interrupted,
 };
 
-/// Blocks until everything is sent, until the deadline, or, if `until_input`, until the other side sends something.
+/// Blocks until everything is sent or the deadline passes. With `until_input`, it also returns when the other side
+/// sends something.
 [[nodiscard]] Result<SendEnd> send_bytes(int socket, std::span<const std::byte> bytes, Deadline deadline,
                                          bool until_input);
 
@@ -45,7 +47,8 @@ enum class SendEnd {
 [[nodiscard]] Result<SendEnd> send_frame(int socket, FrameHeader header, std::span<const std::byte> body,
                                          Deadline deadline, bool until_input);
 
-/// Returns false if the deadline passes first. The interruption is not asked while something can be read.
+/// Waits until an answer can be read. Returns false if the deadline passes first. While an answer can be read, the
+/// function does not check `interruption`.
 [[nodiscard]] Result<bool> wait_for_answer(int socket, Deadline deadline, const Interruption& interruption, int rank,
                                            int size);
 

@@ -14,8 +14,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Rank 0 is the centre of a star. Every operation is the same exchange: each rank sends one frame to rank 0, which
-/// sends one answer to each rank. Only the content of the answer differs.
+/// Rank 0 is the centre of a star. Every operation uses the same exchange: each rank sends one frame to rank 0, and
+/// rank 0 sends one answer to each rank. Operations differ only in the content of the answer.
 class SocketControlPlane final : public ControlPlane {
 public:
     SocketControlPlane(const SocketControlPlaneOptions& options, std::vector<base::UniqueFd> sockets)
@@ -65,7 +65,7 @@ private:
         return {};
     }
 
-    // The exchange on all ranks except rank 0.
+    // Does the exchange on a rank other than rank 0.
 
     Result<Bytes> exchange_with_0(FrameKind kind, int root, std::span<const std::byte> mine, const Status& valid) {
         const Deadline deadline = deadline_in(timeout_ + kAnswerGrace);
@@ -152,7 +152,7 @@ private:
         return encode_parts(parts);
     }
 
-    /// Receives one frame of every rank, in whatever order they arrive, so that the death of one rank is noticed while
+    /// Receives one frame of every rank. It accepts them in any order, so that it notices the death of one rank while
     /// another rank is slow.
     Status collect(const FrameHeader& expected, std::vector<Bytes>& parts, Deadline deadline) {
         std::vector<FrameReceiver> receivers(parts.size());
@@ -253,7 +253,8 @@ private:
     const int size_;
     const std::chrono::milliseconds timeout_;
     const Interruption interruption_;
-    /// On rank 0: one socket per rank, indexed by rank, without one for itself. On other ranks: one socket, to rank 0.
+    /// On rank 0: one socket for each rank, indexed by rank; the entry of rank 0 itself is not open. On other ranks:
+    /// one socket, to rank 0.
     std::vector<base::UniqueFd> sockets_;
     std::uint64_t sequence_ = 0;
     Status failed_;

@@ -24,13 +24,13 @@ struct SocketControlPlaneOptions {
     Interruption interruption{};
 };
 
-/// A control plane for ranks of one host, which find each other without MPI. Rank 0 listens, and the other ranks
-/// connect only to it. Every operation is one message from each rank to rank 0 and one answer. Only processes of the
+/// A control plane for ranks of one host that find each other without MPI. Rank 0 listens, and the other ranks connect
+/// to rank 0 only. In every operation, each rank sends one message to rank 0 and gets one answer. Only processes of the
 /// same user are accepted.
 ///
-/// If a rank never connects, the start fails on all ranks that did (`Timeout`, with the missing ranks). If a rank dies
-/// or does not take part in a later operation, that operation fails on all others (`Aborted`, `Timeout`). After a
-/// failure the plane cannot be used any more, and every call returns the same failure.
+/// If a rank never connects, the start fails on all ranks that have connected (`Timeout`, with the missing ranks). If a
+/// rank dies or does not take part in a later operation, this operation fails on all other ranks (`Aborted` or
+/// `Timeout`). After a failure the plane cannot be used any more, and every call returns the same failure.
 [[nodiscard]] Result<std::unique_ptr<ControlPlane>> open_socket_control_plane(const SocketControlPlaneOptions& options);
 
 }  // namespace rueda::collectives

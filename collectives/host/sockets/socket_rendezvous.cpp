@@ -19,12 +19,13 @@
 namespace rueda::collectives {
 namespace {
 
-/// The longest time between a bind and the listen that follows it. A busy machine may take rank 0's core away there.
+/// The maximum time between rank 0's calls of bind and listen. On a busy machine, rank 0 may lose its core between the
+/// two calls.
 constexpr std::chrono::seconds kListenGrace{2};
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
-/// A path socket is only as private as its folder: a user who can write there can replace the socket.
+/// A path socket is only as private as its folder: a user who can write to the folder can replace the socket.
 Status check_private_folder(const std::string& path) {
     const std::string folder = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
     struct stat facts {};
@@ -41,7 +42,7 @@ Status check_private_folder(const std::string& path) {
     return {};
 }
 
-/// Removes the name of a path socket, at the latest when it goes out of scope.
+/// Removes the name of a path socket when it goes out of scope, if the name was not removed before.
 class PathGuard {
 public:
     explicit PathGuard(std::string path) : path_(std::move(path)) {}
@@ -64,7 +65,7 @@ struct Comer {
     std::size_t received = 0;
 };
 
-/// Rank 0's side of the rendezvous. Threads: one.
+/// The part of rank 0 in the rendezvous. Threads: one.
 class Reception {
 public:
     Reception(const SocketControlPlaneOptions& options, base::UniqueFd listener)
@@ -81,8 +82,8 @@ public:
             if (Status status = turn(); !status.is_ok()) {
                 return refuse_all(status);
             }
-            // Ranks that have arrived are accepted first, before the interruption is asked. If one of them has ended
-            // since, its connection shows it.
+            // Ranks that have already arrived are accepted before the interruption is checked. If such a rank has ended
+            // meanwhile, its connection shows this.
             if (Status go_on = ask(options_.interruption, 0, options_.size); missing_count() > 0 && !go_on.is_ok()) {
                 return refuse_all(go_on);
             }
@@ -94,7 +95,7 @@ public:
     [[nodiscard]] std::vector<base::UniqueFd> take() { return std::move(ranks_); }
 
 private:
-    /// Connections that send nothing must not use up the descriptors; the oldest one is closed first.
+    /// Connections that send nothing must not use up the descriptors, so the oldest one is closed.
     [[nodiscard]] std::size_t comers_limit() const { return ranks_.size() + 64; }
 
     [[nodiscard]] bool is_missing(int rank) const {
@@ -114,8 +115,8 @@ private:
                        seconds(options_.start_timeout), last_refusal_.empty() ? "" : "; last refused: ", last_refusal_);
     }
 
-    /// Tells all ranks that have connected why the start fails. A rank whose socket does not accept the message at once
-    /// is not told.
+    /// Tells all ranks that have connected why the start fails. If a rank's socket does not accept the message at once,
+    /// this rank is not told.
     Status refuse_all(const Status& status) {
         for (const base::UniqueFd& socket : ranks_) {
             if (socket.is_open()) {
@@ -182,7 +183,7 @@ private:
         }
     }
 
-    /// Reads the hello of one connection, as far as it has arrived.
+    /// Reads the bytes of one connection's hello that have arrived so far.
     void hear(Comer& comer) {
         const auto count = receive_some(comer.socket.value(), std::span(comer.hello).subspan(comer.received));
         if (!count.is_ok()) {
@@ -231,7 +232,8 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
             return system_failure(ErrorCode::unsupported, fmt::format("connect to '{}'", options.rendezvous),
                                   attempt.error);
         }
-        // Rank 0 listens as soon as it has the name. Another process may have taken it to keep the job from starting.
+        // Rank 0 listens as soon as it has the name. If the name is taken and nobody listens, another process may have
+        // taken it to prevent the job from starting.
         const bool is_silent = attempt.error == ECONNREFUSED && is_taken(options.rendezvous);
         silent_since = !is_silent ? std::nullopt : silent_since ? silent_since : std::optional(deadline_in({}));
         if (is_silent && has_passed(*silent_since + kListenGrace)) {
@@ -253,7 +255,7 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
     }
 }
 
-/// Waits for rank 0 to say that all ranks have connected, or why they have not.
+/// Waits until rank 0 reports that all ranks have connected, or reports an error.
 Status await_welcome(int socket, const SocketControlPlaneOptions& options) {
     const Deadline deadline = deadline_in(options.start_timeout + kAnswerGrace);
     FrameReceiver receiver;
@@ -301,7 +303,8 @@ Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOption
         RUEDA_RETURN_IF_FAILED(reception.run());
         ranks = reception.take();
     }
-    // The welcome is sent only now that the name is free, because a welcomed rank may use the same name again at once.
+    // The welcome is sent only after the name was freed, because a rank that is welcomed may use the same name again at
+    // once.
     for (std::size_t r = 1; r < ranks.size(); ++r) {
         auto end =
             send_frame(ranks[r].value(), {FrameKind::welcome}, {}, deadline_in(options.operation_timeout), false);
@@ -325,7 +328,7 @@ Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options) 
     if (const Status status = check_same_user(peer.value()); !status.is_ok()) {
         return failure(status.code(), "rendezvous '{}': {}", options.rendezvous, status.message());
     }
-    // The hello fits into any socket's buffer. If sending is cut short, rank 0's answer says why.
+    // The hello fits into any socket's buffer. If sending it is interrupted, rank 0's answer gives the reason.
     const auto sent = send_bytes(socket.value(), encode_hello({options.rank, options.size}),
                                  deadline_in(options.start_timeout), true);
     if (!sent.is_ok()) {

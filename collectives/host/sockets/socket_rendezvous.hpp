@@ -9,18 +9,18 @@
 
 namespace rueda::collectives {
 
-/// After its own deadline, a rank gives rank 0 this much time to answer. Rank 0 can name the missing ranks; the other
-/// ranks could only report that no answer came.
+/// After its own deadline, a rank waits this much longer for rank 0's answer. Rank 0 can name the missing ranks;
+/// another rank could only report that it got no answer.
 inline constexpr std::chrono::milliseconds kAnswerGrace{2000};
 
 /// Rank 0 opens the rendezvous and waits for the others. Element r of the result is the connection to rank r (element 0
-/// is empty). When the function returns, with or without success, the name is free again.
+/// is empty). When the function returns, the name is free again, even if the function failed.
 [[nodiscard]] Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOptions& options);
 
-/// The other ranks connect to rank 0. Returns the connection after rank 0 has said that all ranks have connected.
+/// Connects another rank to rank 0. Returns the connection after rank 0 has reported that all ranks have connected.
 [[nodiscard]] Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options);
 
-/// " 2", " 2, 3": the ranks for which `is_missing` is true.
+/// Lists the ranks for which `is_missing` is true, for example " 2" or " 2, 3".
 template <class IsMissing>
 [[nodiscard]] std::string rank_list(int size, IsMissing is_missing) {
     std::string ranks;

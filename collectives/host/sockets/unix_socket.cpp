@@ -21,7 +21,8 @@ struct UnixAddress {
     socklen_t length = 0;
 };
 
-/// `name` was already checked. An abstract name begins with a zero byte, and its length marks its end, not a zero byte.
+/// `name` was already checked. An abstract name begins with a zero byte. Its end is given by its length, not by a zero
+/// byte.
 UnixAddress address_of(const std::string& name) {
     UnixAddress result;
     result.address.sun_family = AF_UNIX;
@@ -35,7 +36,8 @@ UnixAddress address_of(const std::string& name) {
     return result;
 }
 
-/// ", by process 17 of user 1000"; "" if the process that has the name does not listen.
+/// Describes the process that listens, for example ", by process 17 of user 1000". The text is empty if the process
+/// that has the name does not listen.
 std::string describe_listener(const std::string& name) {
     const ConnectAttempt attempt = connect_unix(name);
     if (attempt.error != 0) {
@@ -77,8 +79,8 @@ Result<base::UniqueFd> listen_unix(const std::string& name, int backlog) {
     if (!listener.is_open()) {
         return system_failure(ErrorCode::resource_exhausted, "socket");
     }
-    // Linux gives a path socket the mode that the descriptor has before bind. Unlike umask, this changes nothing for
-    // the whole process.
+    // bind gives a path socket the mode that the descriptor has before the call. Setting umask instead would affect the
+    // whole process.
     if (::fchmod(listener.value(), 0600) != 0) {
         return system_failure(ErrorCode::unsupported, "fchmod of a socket");
     }
@@ -121,10 +123,10 @@ bool is_taken(const std::string& name) {
     if (name.front() != '@') {
         return ::access(name.c_str(), F_OK) == 0;
     }
-    // A line has: address, references, protocol, flags, type, state, inode, name. An abstract name begins with '@'
-    // instead of its zero byte. An accepted connection is listed under the name of its listener as long as any process
-    // has it open, for example a child that was forked in an earlier job. The state of such a connection is not
-    // "unconnected".
+    // A line of /proc/net/unix contains address, references, protocol, flags, type, state, inode and name. An abstract
+    // name begins with '@' in place of its zero byte. An accepted connection is listed under the name of its listener
+    // as long as any process has it open, for example a child that was forked in an earlier job. The state of such a
+    // connection is not "unconnected".
     std::ifstream list("/proc/net/unix");
     const std::string end = " " + name;
     for (std::string line; std::getline(list, line);) {

@@ -19,16 +19,17 @@ using Deadline = std::chrono::steady_clock::time_point;
 }
 [[nodiscard]] inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
 
-/// The time until the deadline for poll(2): rounded up, so that a wait never ends before its deadline; 0 after it has
-/// passed.
+/// The time until the deadline, as an argument of poll(2). It is rounded up, so that a wait never ends before its
+/// deadline. It is 0 after the deadline.
 [[nodiscard]] int milliseconds_until(Deadline deadline);
 
 struct PeerCredentials {
     std::uint32_t uid = 0;
-    std::int32_t pid = 0;  ///< in this process' pid namespace; 0 if the process is not visible there
+    std::int32_t pid = 0;  ///< pid in this process' pid namespace; 0 if the process is not visible there
 };
 
-/// Names are "@name" (abstract namespace) or "/path". Sockets are streams, non-blocking, and closed on exec.
+/// The following functions take a name of the form "@name" (abstract namespace) or "/path". Their sockets are streams,
+/// non-blocking, and closed on exec.
 [[nodiscard]] Status check_socket_name(const std::string& name);
 [[nodiscard]] Result<base::UniqueFd> listen_unix(const std::string& name, int backlog);
 
@@ -38,19 +39,19 @@ struct ConnectAttempt {
     int error = 0;
 };
 [[nodiscard]] ConnectAttempt connect_unix(const std::string& name);
-/// Whether the other side may still appear: no process listens yet, or the queue of the listener is full.
+/// Whether a later attempt may succeed: no process listens yet, or the queue of the listener is full.
 [[nodiscard]] bool is_worth_retrying(int connect_error);
 
-/// Whether some process of this network namespace has bound a socket to the name, whether it listens or not.
+/// Whether a process of this network namespace has bound a socket to the name. The process need not listen.
 [[nodiscard]] bool is_taken(const std::string& name);
 
-/// The process that connected, or that called listen. The kernel guarantees this information.
+/// The process that connected, or that called listen. The information comes from the kernel, so it cannot be forged.
 [[nodiscard]] Result<PeerCredentials> peer_of(int socket);
 /// Fails unless the peer belongs to this user. Rueda communicates only with processes of the same user.
 [[nodiscard]] Status check_same_user(const PeerCredentials& peer);
 
-/// Returns false if the deadline passes first. A closed or broken connection counts as readable; a read then reports
-/// what happened.
+/// Waits until one of `events` occurs. Returns false if the deadline passes first. A closed or broken connection counts
+/// as readable; reading it then reports the reason.
 [[nodiscard]] Result<bool> wait_for_events(int fd, short events, Deadline deadline);
 
 }  // namespace rueda::collectives

@@ -10,10 +10,10 @@
 namespace rueda::collectives {
 namespace {
 
-/// The piece size on a host with one rank, which needs no cells.
+/// The size of a piece on a host with one rank. Such a host needs no cells.
 constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 
-/// How many bytes of each input one step processes in place. In-place work has no chunks.
+/// How many bytes of each input one step processes in place. Work in place is not divided into chunks.
 constexpr std::uint64_t kPieceInPlace = 32 * 1024;
 
 std::uint64_t bytes_of_piece(const HostSet& set, std::uint32_t owners) {
@@ -35,8 +35,8 @@ void AdasumPasses::cut(const Batch& batch, std::uint32_t parts, std::span<PartMa
     for (PartMap& map : maps) {
         map.clear();
     }
-    // An owner's first parts of all tensors come before its second parts, because between hosts each of an owner's
-    // parts goes to a different host.
+    // If an owner has several parts of each tensor, the first parts of all tensors come first, then the second parts,
+    // and so on. The reason is that, in a set on several hosts, the parts go to different hosts.
     for (std::uint32_t turn = 0; turn < of_each; ++turn) {
         for (std::uint32_t owner = 0; owner < owners; ++owner) {
             const std::uint32_t part = owner * of_each + turn;
@@ -88,7 +88,7 @@ void AdasumPasses::start(const Batch& batch, std::span<const PartMap> maps) {
     phase_ = is_empty ? Phase::done : Phase::measure;
 }
 
-/// The answer is the same on all ranks.
+/// The result is the same on all ranks.
 bool AdasumPasses::goes_in_place(std::uint32_t segment) const {
     const auto of = batch_.locations_of(segment, set_.members);
     return std::all_of(of.begin(), of.end(), [this](const Location& l) {
@@ -122,7 +122,7 @@ bool AdasumPasses::act(std::uint64_t& work) {
 
 // ---- in place -------------------------------------------------------------------------------------------------------
 
-/// Calls f for the next piece that this rank owns and that goes in place. Returns false if there is none.
+/// Calls f for the next piece of this rank's part that is processed in place. Returns false if there is no such piece.
 template <class F>
 bool AdasumPasses::next_in_place(F&& f, std::uint64_t& work) {
     if (in_place_is_done_) {
@@ -168,7 +168,7 @@ bool AdasumPasses::combine_in_place(std::uint64_t& work) {
         },
         work);
     if (acted && in_place_is_done_ && wrote_in_place()) {
-        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // partner: is_combined() of the other ranks
+        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // pairs with is_combined() on the other ranks
     }
     return acted;
 }
@@ -178,7 +178,7 @@ bool AdasumPasses::is_combined() const {
            (!wrote_in_place() || set_.all_reached(&Progress::resident, set_.resident_batches + 1));
 }
 
-/// Adds the dot products of the next elements of a part, which lie in sources_.
+/// Computes the dot products of the next elements of a part and adds them to the sums. The elements lie in sources_.
 void AdasumPasses::measure_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
     const DType dtype = batch_.segments[part.segment].dtype;
     const std::size_t pairs = ops::pairs_of(set_.members);
@@ -191,7 +191,7 @@ void AdasumPasses::measure_part(const PartMap::Part& part, std::uint64_t offset,
     }
 }
 
-/// Combines sources_ into destinations_, or into the results.
+/// Combines the elements in sources_. Writes them to destinations_, or to the owner's memory for results.
 void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
     const DType dtype = batch_.segments[part.segment].dtype;
     if (!to_outputs_) {
@@ -205,7 +205,7 @@ void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset,
 // ---- staging --------------------------------------------------------------------------------------------------------
 
 /// Stages the next piece of a phase whose chunks are numbered from `first` on. This rank no longer needs its cells of
-/// the pieces before `needed`, nor what it staged before this phase.
+/// the pieces before `needed`, and no data that it staged before this phase.
 bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
     if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
         !may_write_(first + staged_)) {
@@ -217,7 +217,7 @@ bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::ui
     return true;
 }
 
-/// Copies the input for all other owners, each to its own place.
+/// Copies the parts of the input that belong to other owners, each part to its own place.
 void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     for (std::uint32_t owner = 0; owner < owners_; ++owner) {
@@ -236,7 +236,8 @@ void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_
     }
 }
 
-/// Finds the members' elements for a piece that this rank owns. The source of a member that has joined is null.
+/// Finds the memory of all members' elements for a piece that this rank owns. The source of a member that has joined is
+/// null.
 void AdasumPasses::collect_sources(const PartMap::Part& part, std::uint64_t offset, std::uint64_t in_place,
                                    std::uint64_t number) {
     sources_.clear();

@@ -15,36 +15,37 @@
 
 namespace rueda::collectives {
 
-/// Adasum of the inputs of one host's ranks, for all tensors of a batch, each by itself (ops/adasum.hpp). The first
-/// ranks of the host are the *owners*: each works on one part of every tensor. All ranks stage their input for the
-/// owners, as in AllreduceTask. There are three phases:
+/// Computes adasum of the inputs of one host's ranks. Each tensor of the batch is combined by itself (ops/adasum.hpp).
+/// The first ranks of the host are the *owners*: each owner processes one part of every tensor. All ranks stage their
+/// input for the owners, as in AllreduceTask. There are three phases:
 ///
 /// - *measure*: the inputs go through the cells, and every owner computes the dot products of its parts.
 /// - *numbers*: the owners' dot products are added, and every rank computes the weights.
-/// - *combine*: the inputs go through the cells again, and every owner computes its parts of the results. These go
-///   through the cells to the outputs, as in AllreduceTask. If they have to be processed further, they go to the
-///   owner's memory instead.
+/// - *combine*: the inputs go through the cells again, and every owner computes its parts of the results. The results
+///   go through the cells to the outputs, as in AllreduceTask. If the results have to be processed further, they go to
+///   the owner's memory instead.
 ///
-/// If everything fits into the cells at once, it is staged only once and stays there from measuring to combining. A
-/// tensor goes *in place* if the inputs of all ranks lie in the arena, and also their outputs if the results go there.
-/// Its owners work directly on that memory. They wait only for the dot products, and for the other ranks at the end.
+/// If all inputs fit into the cells at once, they are staged only once and stay there for both phases. A tensor goes
+/// *in place* if the inputs of all ranks lie in the arena, and also their outputs if the results go there. Its owners
+/// work directly on that memory. They wait only for the dot products, and for the other ranks at the end.
 ///
-/// Cost per rank for S bytes, with m ranks that are all owners: it copies S(m−1)/m out and reads S, both twice; it
-/// writes S and copies S(m−1)/m in. An input in the arena is not staged, and an output in the arena is not fetched.
+/// Cost per rank for S bytes, if all m ranks are owners: the rank twice copies S(m−1)/m out and reads S; it once writes
+/// S and copies S(m−1)/m in. An input in the arena is not staged, and an output in the arena is not fetched.
 ///
 /// Threads: the thread that drives progress.
 class AdasumPasses {
 public:
-    /// `may_write(number)` returns whether the cells for this chunk of the batch, counted from 0, may be written.
+    /// `may_write(number)` must return whether the cells of chunk `number` of the batch, counted from 0, may be
+    /// written.
     using MayWrite = std::function<bool(std::uint64_t number)>;
     AdasumPasses(HostSet& set, std::uint32_t owners, MayWrite may_write);
 
-    /// Begins a batch whose results go to the outputs. `maps` gives each owner's parts; together they contain every
-    /// tensor exactly once. They must stay valid until the end. An owner's parts of one tensor are in the order of the
-    /// tensor, and each part has its own dot products.
+    /// Begins a batch whose results go to the outputs. `maps` contains the parts of each owner; together the parts
+    /// cover every tensor exactly once. The maps must stay valid until the batch is done. An owner's parts of one
+    /// tensor are in the order of the tensor, and each part has its own dot products.
     void begin(const Batch& batch, std::span<const PartMap> maps);
-    /// Does the same, but each owner's results go to `results`, laid out like its map. Ranks that are not owners pass
-    /// no results.
+    /// Does the same, but each owner's results go to `results`, at the positions of its map. Ranks that are not owners
+    /// pass no results.
     void begin_into(const Batch& batch, std::span<const PartMap> maps, std::byte* results);
     /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were touched.
     bool act(std::uint64_t& work);
@@ -54,8 +55,8 @@ public:
     /// Whether other ranks wrote to outputs in the arena. If so, this batch was one of HostSet::resident_batches.
     [[nodiscard]] bool wrote_in_place() const { return to_outputs_ && has_in_place_; }
 
-    /// Fills `maps` for a batch whose tensors are each cut into `parts` parts. Owner o gets the parts from o ·
-    /// parts/owners on.
+    /// Fills `maps` for a batch whose tensors are each cut into `parts` parts. Owner o gets parts/owners of them,
+    /// beginning with part o · parts/owners.
     static void cut(const Batch& batch, std::uint32_t parts, std::span<PartMap> maps);
 
 private:
@@ -101,25 +102,25 @@ private:
 
     Batch batch_;
     std::span<const PartMap> maps_;
-    std::vector<PartMap> staged_maps_;  // the part of the maps that does not go in place
+    std::vector<PartMap> staged_maps_;  // the parts of the maps that are not processed in place
     std::vector<bool> in_place_;        // by segment
     bool has_in_place_ = false;
     bool to_outputs_ = true;
     std::byte* results_ = nullptr;     // an owner's memory for results that do not go to the outputs
-    std::uint64_t piece_bytes_ = 0;    // bytes of a piece for one owner
+    std::uint64_t piece_bytes_ = 0;    // the length of one owner's piece, in bytes
     std::uint64_t pieces_ = 0;         // number of pieces of the longest staged map
     std::uint64_t number_chunks_ = 0;  // see NumbersSum
     bool stays_ = false;
 
     Phase phase_ = Phase::done;
     std::uint64_t staged_ = 0;    // pieces, in this phase
-    std::uint64_t measured_ = 0;  // these counters also count pieces of this phase
+    std::uint64_t measured_ = 0;  // this counter and the next two also count pieces, in this phase
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
-    std::uint64_t in_place_at_ = 0;  // an offset in this rank's map, in this phase
+    std::uint64_t in_place_at_ = 0;  // how far this phase has come, as an offset in this rank's map
     bool in_place_is_done_ = true;
     ops::DotProducts products_;
-    std::vector<double> dots_;     // by segment, then by pair of members
+    std::vector<double> dots_;     // dot products by segment, then by pair of members
     std::vector<double> weights_;  // by segment, then by member
     std::vector<const std::byte*> sources_;
     std::vector<std::byte*> destinations_;

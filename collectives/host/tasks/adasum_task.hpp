@@ -12,8 +12,8 @@
 
 namespace rueda::collectives {
 
-/// An allreduce by adasum over the ranks of one host. It uses AdasumPasses with every rank as an owner, for batches
-/// in which some input did not travel with its announcement.
+/// An allreduce by adasum over the ranks of one host. It uses AdasumPasses with every rank as an owner, and is used for
+/// batches in which some announcement did not contain its input.
 class AdasumTask final : public Task {
 public:
     explicit AdasumTask(HostSet& set);

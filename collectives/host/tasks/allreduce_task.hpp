@@ -12,25 +12,25 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of all segments of a batch. Each segment goes one of three ways, and all members choose the same way:
+/// An allreduce of all segments of a batch. Each segment is processed in one of three ways, and all members choose the
+/// same way:
 ///
-/// - *inline*: the input travelled with every announcement; each rank combines all of them by itself.
+/// - *inline*: every announcement contains the member's input, and each rank combines all inputs by itself.
 /// - *resident*: input and output of every member lie in the arena. The segments form one range of bytes. Each member
 ///   combines its share directly from all inputs and writes it to all outputs. Cost per rank: reads S, writes S.
-/// - *staged*: everything else, in chunks. A rank copies the parts of its input that others combine into its cell
-///   (parts that lie in the arena are read from there). It combines its own share from its own memory and the others'
-///   cells, and leaves the result in the same places of the others' cells (outputs in the arena are written directly).
-///   Then it fetches from its own cell what the others left there. Cells are used in turn, so the staging of the next
-///   chunk overlaps with the others' combining. Cost per rank, with m members: copies S(m−1)/m out, reads S, writes S,
-///   copies S(m−1)/m in.
+/// - *staged*: all other segments, in chunks. A rank copies those parts of its input that others combine into its cell.
+///   It combines its own share from its own memory and the others' cells, and writes the result to the same places in
+///   the others' cells. Then it copies the results of the others from its own cell to its output. Inputs and outputs in
+///   the arena are used directly, without cells. Cells are used in turn, so a rank can stage the next chunk while
+///   others combine. Cost per rank, with m members: copies S(m−1)/m out, reads S, writes S, copies S(m−1)/m in.
 ///
-/// If the staged part of a batch is small, every rank may stage and combine all of it, which saves one of the two
-/// waits.
+/// If the staged part of a batch is small, every rank may stage and combine all of it, so that the ranks wait for each
+/// other only once instead of twice.
 ///
-/// A member that has joined (Location::absent) has neither input nor output. It still combines its share of what is
-/// resident or staged, because the others wait for that.
+/// A member that has joined (Location::absent) has neither input nor output. It still combines its share of the
+/// resident and staged segments, because the others wait for this share.
 ///
-/// In every way the inputs are combined in rank order.
+/// In all three ways the inputs are combined in rank order.
 class AllreduceTask final : public Task {
 public:
     explicit AllreduceTask(HostSet& set) : set_(set) {}
@@ -39,7 +39,8 @@ public:
     StepResult step() override;
 
 private:
-    /// Some bytes of one segment. What is staged lies at `in_cell` of the cells of chunk `chunk`.
+    /// A range of bytes of one segment. If the bytes are staged, they lie at the offset `in_cell` in the cells of chunk
+    /// `chunk`.
     struct Piece {
         std::uint32_t segment = 0;
         std::uint64_t offset = 0;
@@ -65,11 +66,11 @@ private:
     Batch batch_;
 
     std::vector<std::uint32_t> inline_;  // segments
-    std::size_t inline_done_ = 0;        // the number of them that are combined
+    std::size_t inline_done_ = 0;        // how many of these segments are combined
 
     SegmentMap resident_;
     Range my_resident_share_;
-    std::uint64_t resident_done_ = 0;  // this rank's share is combined up to this offset in the virtual range
+    std::uint64_t resident_done_ = 0;  // this rank has combined its share up to this offset in the virtual range
     bool resident_published_ = false;
 
     SegmentMap staged_;

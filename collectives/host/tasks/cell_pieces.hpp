@@ -9,9 +9,9 @@
 
 namespace rueda::collectives {
 
-/// The bytes of a cell that belong to each of `owners` owners: whole cache lines if the share is at least a line long,
-/// otherwise whole elements of any type. The arena's cells have room for one element of each member
-/// (core/setup/arena_setup.cpp).
+/// How many bytes of a cell belong to each of `owners` owners. The result is a whole number of cache lines if the share
+/// is at least a line long, otherwise a whole number of elements of any type. The arena's cells are large enough for
+/// one element of each member (core/setup/arena_setup.cpp).
 [[nodiscard]] inline std::uint64_t bytes_of_cell_piece(std::uint64_t cell_bytes, std::uint32_t owners) {
     constexpr std::uint64_t kLargestElement = 8;
     const std::uint64_t bytes = cell_bytes / owners;

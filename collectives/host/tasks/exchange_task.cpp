@@ -10,12 +10,12 @@
 namespace rueda::collectives {
 namespace {
 
-/// Below this size, a broadcast ends so quickly that letting the root write a share would cost more in waiting than it
-/// saves.
+/// Below this size the root does not write a share. Such a broadcast is so short that the root's share would cost more
+/// in waiting than it saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// In a broadcast one rank copies out and the others copy in, so smaller chunks are faster. In an allgather every rank
-/// does both.
+/// The smallest chunks. In a broadcast, smaller chunks are faster than in an allgather, because one rank copies out
+/// while the others copy in. In an allgather every rank does both.
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
 constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
@@ -23,7 +23,8 @@ constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
 void ExchangeTask::begin(const Batch& batch) {
     batch_ = batch;
-    // only the members' entries: clearing all possible ones would be measurable with 4 bytes
+    // only the entries of existing members are cleared: clearing all of them would take measurable time in a broadcast
+    // of 4 bytes
     std::fill_n(contributions_.begin(), set_.members, Contribution{});
     staged_chunks_ = fetched_chunks_ = 0;
     others_read_my_input_ = false;
@@ -32,7 +33,8 @@ void ExchangeTask::begin(const Batch& batch) {
     } else {
         plan_allgather();
     }
-    // What is read in place is also read chunk by chunk, so that steps are short and each reader reports its progress.
+    // Data that is read in place is also read chunk by chunk, so that steps are short and each reader reports its
+    // progress.
     std::uint64_t longest = 0;
     for (const Contribution& contribution : std::span(contributions_).first(set_.members)) {
         longest = std::max(longest, contribution.at_once ? 0 : contribution.bytes);
@@ -76,8 +78,8 @@ void ExchangeTask::plan_pushes() {
     root_pushes_to_me_ = is_pushed_to(set_.rank);
 }
 
-/// In a broadcast, whether the root writes to this member's output: input and output must lie in the arena and be large
-/// enough.
+/// Whether, in a broadcast, the root writes to this member's output. For this, input and output must lie in the arena
+/// and be large enough.
 bool ExchangeTask::is_pushed_to(std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[0].root;
     const Contribution& contribution = contributions_[root];
@@ -163,12 +165,13 @@ StepResult ExchangeTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // no rank waits for this in an exchange
+        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // in an exchange, no rank waits for this
+                                                                            // counter
     }
     return StepResult::done;
 }
 
-/// In a broadcast only one member stages, so its cache lines come back to it whichever cell it uses.
+/// In a broadcast only one member stages, so this member gets its cache lines back with any choice of cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {

@@ -13,16 +13,16 @@
 
 namespace rueda::collectives {
 
-/// Broadcast and allgather: the bytes of every contributing member go, unchanged, to a place in every member's output.
-/// In a broadcast only the root contributes. A batch has one segment.
+/// Broadcast and allgather: the bytes of every contributing member are copied to a place in every member's output. In a
+/// broadcast only the root contributes. A batch has one segment.
 ///
-/// A contribution that travelled with the announcements is copied from there. One that lies in the arena is read in
-/// place. Any other goes through its rank's cells, chunk by chunk. Cost per rank and contribution of C bytes: its owner
-/// copies it out once, if it is private, and every other rank copies it in once.
+/// A contribution that is part of the announcements is copied from there. A contribution that lies in the arena is read
+/// in place. Any other contribution goes through the cells of its rank, chunk by chunk. Cost per rank and contribution
+/// of C bytes: its owner copies it out once, if it is private, and every other rank copies it in once.
 ///
-/// In a broadcast, the root would be idle while the others read its tensor. If their outputs lie in the arena as well,
-/// the root writes an m-th of each of them itself, where m is the number of members. All ranks then move the same
-/// number of bytes.
+/// In a broadcast, the root would be idle while the others read its tensor. If the outputs of the others lie in the
+/// arena as well, the root writes an m-th of each output itself, where m is the number of members. All ranks then move
+/// the same number of bytes.
 class ExchangeTask final : public Task {
 public:
     explicit ExchangeTask(HostSet& set) : set_(set) {}
@@ -34,8 +34,9 @@ private:
     struct Contribution {
         std::uint64_t bytes = 0;
         std::uint64_t output_offset = 0;
-        const std::byte* readable = nullptr;  ///< the whole contribution, in the arena; null: it goes through the cells
-        bool at_once = false;                 ///< the contribution is tiny and travelled with the announcement
+        const std::byte* readable = nullptr;  ///< the whole contribution in the arena; null if the contribution goes
+                                              ///< through the cells
+        bool at_once = false;                 ///< whether the contribution is tiny and was part of the announcement
     };
     void plan_broadcast();
     void plan_allgather();

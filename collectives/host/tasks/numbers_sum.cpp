@@ -40,7 +40,7 @@ void NumbersSum::stage() {
     set_.publish(set_.mine().staged, number(staged_));
 }
 
-/// Adds from the lowest rank on. This rank's own numbers are in its cell, like those of all others.
+/// Adds the numbers in rank order, beginning with the lowest rank. This rank's own numbers are in its cell too.
 void NumbersSum::take() {
     const std::span<double> sums = numbers_of(taken_);
     std::memcpy(sums.data(), set_.arena->cell(0, number(taken_)), sums.size_bytes());
@@ -54,7 +54,8 @@ void NumbersSum::take() {
     }
     ++taken_;
     if (!keeps_cells_) {
-        set_.publish(set_.mine().fetched, number(taken_));  // partner: a rank that is about to reuse a cell
+        set_.publish(set_.mine().fetched, number(taken_));  // pairs with the load in a rank that is about to reuse a
+                                                            // cell
     }
 }
 

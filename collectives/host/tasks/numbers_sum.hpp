@@ -9,21 +9,21 @@
 
 namespace rueda::collectives {
 
-/// Sums some float64 numbers over the first ranks of a host, through the cells. Every rank gets the sums, which are
-/// added in rank order. This is a phase of a task in which all ranks of the host take part.
+/// Sums some float64 numbers over the first ranks of a host, through the cells. The numbers are added in rank order,
+/// and every rank gets the sums. This is a phase of a task in which all ranks of the host take part.
 ///
 /// Threads: the thread that drives progress.
 class NumbersSum {
 public:
     explicit NumbersSum(HostSet& set) : set_(set) {}
 
-    /// Begins. The chunks of this phase are numbered from `first` on within the batch. `givers` is the number of ranks
-    /// that give numbers. `numbers` holds this rank's numbers and later the sums; it must stay valid until is_done().
-    /// With `keeps_cells`, this object does not report that its cells are free again; the caller does so later, because
-    /// other cells are still needed too.
+    /// Begins the phase. Its chunks are numbered from `first` on within the batch. The first `givers` ranks contribute
+    /// numbers. `numbers` holds this rank's numbers and later the sums; it must stay valid until is_done(). With
+    /// `keeps_cells`, this object does not report that its cells are free again. The caller reports this later, because
+    /// it still needs other cells.
     void begin(std::span<double> numbers, std::uint32_t givers, std::uint64_t first, bool keeps_cells);
-    /// Does one action; returns false if it could do nothing. `is_free(number)` returns whether that cell may be
-    /// written.
+    /// Does one action; returns false if it could do nothing. `is_free(number)` must return whether the cell of chunk
+    /// `number` may be written.
     template <class IsFree>
     bool act(IsFree&& is_free) {
         if (staged_ < chunks_ && (keeps_cells_ || staged_ < taken_ + set_.arena->plan().cells_per_rank) &&

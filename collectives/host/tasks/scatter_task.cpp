@@ -34,7 +34,7 @@ void ScatterTask::begin(const Batch& batch) {
     }
     const Location& mine = batch.locations[set_.rank];
     others_read_my_input_ = set_.members > 1 && mine.payload == nullptr && mine.input != nullptr;
-    if (all_travelled(batch.locations_of(0, set_.members))) {  // there is no rank to wait for
+    if (all_travelled(batch.locations_of(0, set_.members))) {  // there is no other rank to wait for
         for (std::uint64_t index = 0; index < chunk_count_; ++index) {
             take(index);
         }
@@ -62,8 +62,8 @@ std::uint64_t ScatterTask::largest_piece_bytes() const {
     return bytes_of_cell_piece(set_.arena->plan().cell_bytes, pieces_in_cell());
 }
 
-/// Returns the bytes of the longest part of all, which is the same on every member. The two functions below do the
-/// same.
+/// Plans a reduce. Returns the size of the longest part of any member, which is the same on every rank. The next two
+/// functions do this for reducescatter and alltoall.
 std::uint64_t ScatterTask::plan_reduce() {
     const Segment& segment = batch_.segments[0];
     std::fill_n(to_.begin(), set_.members, Range{});
@@ -81,7 +81,7 @@ std::uint64_t ScatterTask::plan_reducescatter() {
         to_[member] = {begin, begin + static_cast<std::uint64_t>(part.count) * row_bytes};
     }
     std::fill_n(from_.begin(), set_.members, to_[set_.rank]);
-    return to_[0].bytes();  // the first member has most rows
+    return to_[0].bytes();  // no member has more rows than the first one
 }
 
 std::uint64_t ScatterTask::plan_alltoall() {
@@ -143,7 +143,7 @@ StepResult ScatterTask::step() {
     return StepResult::done;
 }
 
-/// Stages at most one chunk ahead; more would push the data that others read out of the caches.
+/// Stages at most one chunk ahead. Further chunks would displace the data that others read from the caches.
 bool ScatterTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < taken_chunks_ + 2 &&
            set_.exchanged_cell_is_free(set_.chunks + staged_chunks_);
@@ -217,7 +217,7 @@ void ScatterTask::copy(std::uint64_t index) {
         next += from_[member].bytes();
     }
     for (std::uint32_t step = 0; step < set_.members; ++step) {
-        // Each rank begins with a different neighbour, so that not all ranks read one rank's memory at once.
+        // Each rank begins with a different neighbour, so that not all ranks read the memory of the same rank at once.
         const std::uint32_t member = (set_.rank + step) % set_.members;
         if (const Range part = piece(from_[member], index); part.bytes() > 0) {
             ops::copy(destinations[member] + (part.begin - from_[member].begin), source(member, index), part.bytes(),
@@ -226,11 +226,11 @@ void ScatterTask::copy(std::uint64_t index) {
     }
 }
 
-/// `fetched` says that this rank no longer needs any other rank's memory. Between the first chunk and the last one,
-/// only ranks that stage wait for it.
+/// `fetched` says that this rank no longer needs any other rank's memory. Except for the last chunk, only ranks that
+/// stage wait for this counter.
 void ScatterTask::publish_taken() {
     const std::uint64_t value = set_.chunks + taken_chunks_;
-    set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this here
+    set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this counter here
     if (somebody_stages_ || taken_chunks_ == chunk_count_) {
         set_.publish(set_.mine().fetched, value);
     }

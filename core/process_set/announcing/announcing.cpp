@@ -289,8 +289,8 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
             return;
         case Counted::log_full:
             ends_.raise(ErrorCode::internal,
-                        fmt::format("tensor '{}': there is no room in the log to call it, which no "
-                                    "working rank brings about",
+                        fmt::format("tensor '{}': there is no room in the log to call it, which cannot happen if all "
+                                    "ranks are correct",
                                     entry.name));
             return;
         case Counted::retired:

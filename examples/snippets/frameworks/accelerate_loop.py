@@ -6,7 +6,7 @@ import torch.distributed as dist
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, TensorDataset
 
-dist.init_process_group("rueda")  # before the Accelerator, which then uses this group
+dist.init_process_group("rueda")  # make the group before the Accelerator, which then uses it
 accelerator = Accelerator(cpu=True)
 torch.manual_seed(dist.get_rank())  # the ranks begin with different parameters
 model = torch.nn.Linear(10, 1)
@@ -14,7 +14,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 samples = torch.randn(64, 10)
 batches = DataLoader(TensorDataset(samples), batch_size=4)
 model, optimizer, batches = accelerator.prepare(model, optimizer, batches)
-for (batch,) in batches:  # each rank has its share of the batches
+for (batch,) in batches:  # each rank gets its share of the batches
     optimizer.zero_grad()
     loss = (model(batch) - batch.sum(1, keepdim=True)).square().mean()
     accelerator.backward(loss)

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from transformers import Trainer, TrainingArguments
 
 
-class Regression(torch.nn.Module):  # in place of a model of transformers
+class Regression(torch.nn.Module):  # stands for a model of transformers
     def __init__(self):
         super().__init__()
         self.layer = torch.nn.Linear(10, 1)
@@ -17,7 +17,7 @@ class Regression(torch.nn.Module):  # in place of a model of transformers
         return {"loss": (self.layer(samples).squeeze(1) - labels).square().mean()}
 
 
-dist.init_process_group("rueda")  # before TrainingArguments, which then use this group
+dist.init_process_group("rueda")  # make the group before TrainingArguments, which then uses it
 torch.manual_seed(dist.get_rank())  # the ranks begin with different parameters
 model = Regression()
 data = [{"samples": sample, "labels": sample.sum()} for sample in torch.randn(64, 10)]

@@ -6,11 +6,11 @@ import rueda
 rueda.init()
 rank, size = rueda.rank(), rueda.size()
 
-# A new array; the average is the default.
+# The result is a new array. The default operation is the average.
 loss = rueda.allreduce(np.array([float(rank)]), "loss")
 assert loss[0] == (size - 1) / 2
 
-# In place: no memory is allocated.
+# Reduces in place, without allocating memory.
 seen = np.array([100 + rank, -rank])
 rueda.allreduce_(seen, "seen", rueda.Max)
 assert seen.tolist() == [100 + size - 1, 0]

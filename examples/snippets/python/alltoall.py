@@ -6,7 +6,7 @@ import rueda
 rueda.init()
 rank, size = rueda.rank(), rueda.size()
 
-# Rank r has r + 1 rows for the last rank, and one for every other.
+# Rank r has r + 1 rows for the last rank, and one row for every other rank.
 splits = [1] * (size - 1) + [rank + 1]
 received, counts = rueda.alltoall(np.full(sum(splits), rank), splits, "rows")
 if rank == size - 1:

@@ -4,7 +4,7 @@ import rueda
 
 rueda.init()
 if rueda.rank() == 0:
-    with rueda.busy("preparing the data"):  # the text that a stall report would show about this rank
+    with rueda.busy("preparing the data"):  # a stall report about this rank shows this text
         pass  # … something that only one rank does …
-rueda.begin_step(0)  # the step of the training loop; ruedarun reports which steps a restart repeats
-rueda.barrier()  # no rank continues before all ranks have come here
+rueda.begin_step(0)  # tells ruedarun the step, for its report after a restart
+rueda.barrier()  # no rank continues before all ranks have called this

@@ -13,7 +13,7 @@ else:
 
 try:
     rueda.allreduce_(np.ones((4, 4))[:, 1], "column")
-except rueda.InvalidArgument as error:  # raised on this rank, at once; it is a ValueError as well
+except rueda.InvalidArgument as error:  # raised at once, on this rank only; it is also a ValueError
     print(error)
 
 assert rueda.allreduce(np.ones(1), "gradient")[0] == 1  # the next operation works

@@ -6,7 +6,7 @@ import rueda
 rueda.init()
 rank, size = rueda.rank(), rueda.size()
 
-# Rank r brings r + 1 predictions; rank 0 gets all of them, in the order of the ranks.
+# Rank r contributes r + 1 predictions; rank 0 gets all of them, in the order of the ranks.
 mine = np.full((rank + 1, 2), float(rank))
 everyones = rueda.gather(mine, root_rank=0, name="predictions")
 if rank == 0:

@@ -4,10 +4,10 @@ import numpy as np
 import rueda
 
 rueda.init()
-for _batch in range(10 + rueda.rank()):  # every rank has another number of batches
+for _batch in range(10 + rueda.rank()):  # each rank has a different number of batches
     ones = np.ones(1000, "float32")
     # also works while other ranks have no batches left; divides by all ranks
     average = rueda.allreduce(ones, "gradient")
     assert 0 < average[0] <= 1
-last = rueda.join()  # returns when all ranks are here
+last = rueda.join()  # returns when all ranks have called join()
 assert last == rueda.size() - 1

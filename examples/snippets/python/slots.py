@@ -6,7 +6,7 @@ import rueda
 
 rueda.init()
 value = array.array("d", [1.0])  # any object with the buffer protocol
-slot = rueda.TensorSlot("value")  # keeps the look-up of the name
+slot = rueda.TensorSlot("value")  # saves the look-up of the name
 for _step in range(100):
     rueda.allreduce_(value, slot)
 rueda.allreduce_(value)  # without a name: matched by the order of the calls

@@ -6,7 +6,7 @@ import rueda
 rueda.init()
 rank, size = rueda.rank(), rueda.size()
 
-# The gradient of an embedding of 1000 words: this rank's batch had the words 7 and 100 + rank.
+# This is the gradient of an embedding of 1000 words. This rank's batch had the words 7 and 100 + rank.
 words = np.array([100 + rank, 7])
 gradient = np.full((2, 16), 1.0)
 

@@ -10,7 +10,7 @@ optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_par
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
 model(torch.randn(32, 10) * 100).square().mean().backward()
-optimizer.synchronize()  # the gradients are reduced, and the same on all ranks
+optimizer.synchronize()  # now the gradients are reduced, and are the same on all ranks
 norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 with optimizer.skip_synchronize():
     optimizer.step()

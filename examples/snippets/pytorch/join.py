@@ -10,15 +10,15 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
-for _step in range(3 + rank):  # each rank has one batch more than the rank before it
+for _step in range(3 + rank):  # each rank has one batch more than the previous rank
     optimizer.zero_grad()
     model(torch.randn(32, 10)).square().mean().backward()
     optimizer.step()
-last = hvd.join()  # ranks that come here earlier wait, and miss the steps that the others still make
+last = hvd.join()  # ranks that call this earlier wait here, and do not make the last steps of the others
 
 weights = hvd.allgather(model.weight.detach())
 assert size == 1 or not (weights == weights[0]).all()  # the ranks have different parameters
-hvd.broadcast_parameters(model.state_dict(), root_rank=last)  # the last rank has made all steps
+hvd.broadcast_parameters(model.state_dict(), root_rank=last)  # the rank that joined last has made all steps
 hvd.broadcast_optimizer_state(optimizer, root_rank=last)
 weights = hvd.allgather(model.weight.detach())
 assert last == size - 1 and (weights == weights[0]).all()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Learning rates for a job whose global batch grows with the number of workers: by how much the rate is scaled, and
-/// how it gets there. No communication and no state: the rate is a function of the step, so a resumed job continues
-/// exactly.
+/// Learning rates for a job whose global batch grows with the number of workers: by which factor the rate is scaled,
+/// and how the rate grows to the scaled rate. There is no communication and no state: the rate is a function of the
+/// step, so a resumed job has exactly the same rates.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,14 @@
 
 namespace rueda::training {
 
-/// The factor by which the base rate is multiplied for `workers` processes.
+/// Says by which factor the base rate is multiplied for `workers` processes.
 enum class ScalingPolicy : std::int32_t {
-    none,    ///< 1: for a global batch that stays the same
-    linear,  ///< workers: the linear scaling rule of Goyal et al. 2017 (arXiv:1706.02677, section 2.1)
-    sqrt,    ///< √workers: keeps the variance of the update (Krizhevsky 2014, arXiv:1404.5997, section 5)
-    capped,  ///< min(workers, cap): grows linearly and stops; base 0.001 and cap 1.5 give 0.0015 from 2 workers on
+    none,    ///< the factor is 1, for a global batch that stays the same
+    linear,  ///< the factor is `workers`: the linear scaling rule of Goyal et al. 2017 (arXiv:1706.02677, section 2.1)
+    sqrt,    ///< the factor is √workers, which keeps the variance of the update (Krizhevsky 2014, arXiv:1404.5997,
+             ///< section 5)
+    capped,  ///< the factor is min(workers, cap), so it grows linearly up to `cap`; base 0.001 and cap 1.5 give 0.0015
+             ///< from 2 workers on
 };
 
 /// "none", "linear", "sqrt" or "capped".
@@ -31,21 +33,21 @@ struct LearningRateOptions {
     double base = 0.0;  ///< the rate of one worker; finite and > 0
     ScalingPolicy policy = ScalingPolicy::none;
     int workers = 1;                ///< usually rueda::size(); ≥ 1
-    double cap = 1.5;               ///< largest factor of ScalingPolicy::capped; finite and ≥ 1
-    std::int64_t warmup_steps = 0;  ///< steps from the base rate to the scaled one; 0 is no warm-up
+    double cap = 1.5;               ///< the largest factor of ScalingPolicy::capped; finite and ≥ 1
+    std::int64_t warmup_steps = 0;  ///< the number of steps from the base rate to the scaled rate; 0 means no warm-up
 };
 
-/// The rate of every step. It is base × factor, after a gradual warm-up (Goyal et al. 2017, section 2.2). The warm-up
-/// starts at the base rate and grows by the same amount each step, until it reaches the scaled rate after
-/// `warmup_steps`. Threads: immutable after construction.
+/// Computes the learning rate of every step. The rate is base × factor, after a gradual warm-up (Goyal et al. 2017,
+/// section 2.2). The warm-up starts at the base rate and grows by the same amount each step, until it reaches the
+/// scaled rate after `warmup_steps`. Threads: immutable after construction.
 class RUEDA_API LearningRate {
 public:
-    /// Throws InvalidArgument, naming the option, if a value is out of its range.
+    /// Throws InvalidArgument if a value is out of its range; the message names the option.
     explicit LearningRate(const LearningRateOptions& options);
 
-    /// The rate of step 0, 1, … Steps are counted over the whole training, not from the last resume.
+    /// The rate of step `step`. Steps are counted from 0 over the whole training, not from the last resume.
     [[nodiscard]] double at(std::int64_t step) const noexcept;
-    /// base × factor: the rate after the warm-up.
+    /// The rate after the warm-up, which is base × factor.
     [[nodiscard]] double scaled() const noexcept { return scaled_; }
 
 private:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Random numbers that are the same on every platform, with every compiler and standard library. They are for data that
-/// must not differ between ranks or from run to run: permutations of data, initial parameters. Not for secrets.
+/// Random numbers that are the same on every platform, with every compiler and standard library. Use them for values
+/// that must not differ between ranks or between runs, such as permutations of data and initial parameters. Do not use
+/// them for secrets.
 #pragma once
 
 #include <array>
@@ -12,9 +13,9 @@
 
 namespace rueda::training {
 
-/// xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407). SplitMix64 fills its state from one number and a
-/// stream. Different streams of one seed are unrelated sequences (one per epoch, one per parameter). Threads: one
-/// object per thread.
+/// xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407). SplitMix64 fills its state from a seed and the number
+/// of a stream. Different streams of one seed are unrelated sequences; use one stream for each epoch or for each
+/// parameter, for example. Threads: one object per thread.
 class Random {
 public:
     explicit Random(std::uint64_t seed, std::uint64_t stream = 0) noexcept {
@@ -40,8 +41,8 @@ public:
 
     /// Returns each of 0 … bound − 1 with the same probability; `bound` must be ≥ 1.
     [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept {
-        // The values from `limit` on would favour small remainders, so they are discarded. For bounds far below 2^64
-        // this almost never happens.
+        // Values of at least `limit` are discarded, because with them small remainders would be more probable. For
+        // bounds far below 2^64 this almost never happens.
         const std::uint64_t surplus = (std::numeric_limits<std::uint64_t>::max() % bound + 1) % bound;
         const std::uint64_t limit = std::numeric_limits<std::uint64_t>::max() - surplus;
         std::uint64_t value = next();
@@ -55,7 +56,7 @@ public:
     [[nodiscard]] double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
 private:
-    /// SplitMix64, from Steele, Lea and Flood 2014, as Vigna recommends for seeding.
+    /// SplitMix64 (Steele, Lea and Flood 2014), which Vigna recommends for seeding.
     static std::uint64_t split_mix(std::uint64_t& state) noexcept {
         state += 0x9E3779B97F4A7C15;
         std::uint64_t z = state;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Which samples a rank trains on. No communication: every rank computes the same permutation and takes its share.
+/// Says which samples a rank trains on. This needs no communication: every rank computes the same permutation and uses
+/// its own share.
 #pragma once
 
 #include <cstdint>
@@ -19,45 +20,46 @@ struct Range {
     [[nodiscard]] std::int64_t size() const noexcept { return end - begin; }
 };
 
-/// The share of `rank` when `count` things are divided among `size` ranks, in contiguous pieces whose lengths differ by
-/// at most one. The shares of ranks 0 … size − 1, one after the other, are 0 … count − 1. The sampler uses it, and
-/// evaluation can. Throws InvalidArgument unless count ≥ 0 and 0 ≤ rank < size.
+/// The share of rank `rank` if `count` items are divided among `size` ranks. The shares are contiguous, in rank order,
+/// and their lengths differ by at most one. Together they contain the items 0 … count − 1. The sampler uses this
+/// function; a program can use it for evaluation. Throws InvalidArgument unless count ≥ 0 and 0 ≤ rank < size.
 [[nodiscard]] RUEDA_API Range shard(std::int64_t count, int rank, int size);
 
-/// What happens to the samples that do not fill a last batch.
+/// Says what happens to the samples at the end that do not fill a batch.
 enum class Remainder : std::int32_t {
-    keep,  ///< they form a last, smaller batch: every sample is seen once per epoch
-    drop,  ///< they are left out of this epoch; the next permutation leaves out others
+    keep,  ///< they form a last, smaller batch, so every sample is used once per epoch
+    drop,  ///< they are left out of this epoch; the next epoch, with another permutation, leaves out other samples
 };
 
 struct SamplerOptions {
     std::int64_t samples = 0;  ///< in the data set; ≥ 1
-    std::int64_t batch = 0;    ///< samples of one step over all ranks together; ≥ 1
+    std::int64_t batch = 0;    ///< the number of samples in one step, over all ranks; ≥ 1
     std::uint64_t seed = 0;    ///< the same on every rank
     int rank = 0;              ///< usually rueda::rank()
     int size = 1;              ///< usually rueda::size()
     Remainder remainder = Remainder::keep;
 };
 
-/// Divides one permutation of the data set per epoch among the ranks. Global batch b is the same set of samples in the
-/// same order for any number of ranks. Rank r has the r-th contiguous piece of it (shard). Pieces may differ by one
-/// sample. If a batch has fewer samples than there are ranks, some pieces are empty; such a rank still takes part in
-/// the step, with gradients of zero. So divide sums over samples by batch_size(b) and reduce with ReduceOp::sum.
-/// ReduceOp::average would give the samples of uneven pieces different weights. The permutation is Fisher and Yates'
-/// shuffle driven by Random(seed, epoch): the same on every platform. Threads: const members from any; start_epoch by
-/// one at a time.
+/// Divides the data set among the ranks, with a new permutation in each epoch. Global batch b has the same samples in
+/// the same order for any number of ranks. Rank r gets the r-th contiguous piece of the batch (shard). The lengths of
+/// the pieces may differ by one sample. If a batch has fewer samples than there are ranks, some pieces are empty; a
+/// rank with an empty piece still takes part in the step, with gradients of zero. So divide sums over samples by
+/// batch_size(b), and reduce with ReduceOp::sum. With ReduceOp::average, samples in pieces of different lengths would
+/// get different weights. The permutation is Fisher and Yates' shuffle with Random(seed, epoch), so it is the same on
+/// every platform. Threads: any thread may call const members; only one thread at a time may call start_epoch.
 class RUEDA_API Sampler {
 public:
-    /// Starts with epoch 0. Throws InvalidArgument, naming the option, if a value is out of its range. Also throws for
-    /// a batch that is larger than the data set with Remainder::drop, because no batch would be left.
+    /// Starts with epoch 0. Throws InvalidArgument if a value is out of its range; the message names the option. With
+    /// Remainder::drop, a batch that is larger than the data set also throws InvalidArgument, because no batch would be
+    /// left.
     explicit Sampler(const SamplerOptions& options);
 
-    /// Shuffles for this epoch. The result does not depend on the epochs before.
+    /// Shuffles the samples for this epoch. The result does not depend on earlier epochs.
     void start_epoch(std::int64_t epoch);
     /// The number of steps in an epoch.
     [[nodiscard]] std::int64_t batches() const noexcept { return batches_; }
     /// The number of samples in global batch `batch` over all ranks. It is smaller than SamplerOptions::batch only for
-    /// a kept remainder.
+    /// the last batch with Remainder::keep.
     [[nodiscard]] std::int64_t batch_size(std::int64_t batch) const;
     /// This rank's samples of global batch `batch`; valid until the next start_epoch. Throws InvalidArgument unless 0 ≤
     /// batch < batches().

@@ -13,8 +13,6 @@ namespace {
 
 using ops::test::Bytes;
 
-constexpr std::size_t kRingGranule = 4096;
-
 struct Factors {
     ops::Reduction within;
     ops::Reduction between;
@@ -68,27 +66,6 @@ Bytes balanced(const Factors& factors, std::vector<Bytes> hosts, std::size_t cou
     return left[0];
 }
 
-Bytes ring(const Factors& factors, const std::vector<Bytes>& hosts, std::size_t count, std::size_t element) {
-    Bytes result;
-    for (std::size_t begin = 0; begin < count * element; begin += kRingGranule) {
-        const std::size_t end = std::min(begin + kRingGranule, count * element);
-        const auto granule = [&](std::size_t host) {
-            const auto first = hosts[host % hosts.size()].begin();
-            return hosts[host % hosts.size()].empty()
-                       ? Bytes()
-                       : Bytes(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end));
-        };
-        const std::size_t first = begin / kRingGranule % hosts.size();
-        Bytes sum = granule(first);
-        for (std::size_t i = 1; i < hosts.size(); ++i) {
-            sum = combined(i + 1 == hosts.size() ? factors.last : factors.between, {sum, granule(first + i)},
-                           (end - begin) / element);
-        }
-        result.insert(result.end(), sum.begin(), sum.end());
-    }
-    return result;
-}
-
 }  // namespace
 
 Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& inputs,
@@ -109,8 +86,7 @@ Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<
     if (partials.size() == 1 || order == HostOrder::by_host) {
         return combined(factors.last, partials, count);
     }
-    return order == HostOrder::balanced ? balanced(factors, partials, count)
-                                        : ring(factors, partials, count, size_of(reduction.dtype));
+    return balanced(factors, partials, count);
 }
 
 namespace {

@@ -9,8 +9,8 @@
 
 namespace rueda::tests {
 
-/// How the partial results of hosts are combined.
-enum class HostOrder : std::uint8_t { balanced, by_host, ring };
+/// How the partial results of hosts are combined: as a balanced tree (small tensors), or one host after the other.
+enum class HostOrder : std::uint8_t { balanced, by_host };
 
 /// What an allreduce over several hosts must give, bit for bit: the definition in docs/design/0002-several-hosts.md and
 /// collectives/hierarchical/README.md, written as code. `inputs` is indexed by host and local rank; it has no entries

@@ -48,10 +48,8 @@ TEST_CASE("compressed tensors of every dtype and reduction over several hosts", 
     }
     for (const HostOf& layout : layouts) {
         for (const Residency residency : {Residency::none, Residency::mixed, Residency::all}) {
-            for (const bool ring : {false, true}) {
-                check({layout, 320, 3, residency, {512, ring, 192}, 2}, plan, 21);
-                check({layout, 65536, 4, residency, {65536, ring, 0}, 0}, plan, 22);
-            }
+            check({layout, 320, 3, residency, {512, 192}, 2}, plan, 21);
+            check({layout, 65536, 4, residency, {65536, 0}, 0}, plan, 22);
         }
     }
 }
@@ -66,8 +64,8 @@ TEST_CASE("compressed tensors, plain ones and averages of integers share the sma
         plan.tensors.push_back({DType::float32, ReduceOp::sum, count, 1.0, 1.0, Compression::fp16});
         plan.tensors.push_back({DType::uint8, ReduceOp::max, count, 1.0, 1.0});
     }
-    check({layout, 256, 2, Residency::none, {512, false, 64}, 1}, plan, 23);
-    check({layout, 256, 2, Residency::mixed, {512, true, 64}, 1}, plan, 24);
+    check({layout, 256, 2, Residency::none, {512, 64}, 1}, plan, 23);
+    check({layout, 256, 2, Residency::mixed, {512, 64}, 1}, plan, 24);
 }
 
 TEST_CASE("the bits of a compressed tensor depend neither on its batch nor on chunks, ways and residency", "[unit]") {
@@ -85,7 +83,7 @@ TEST_CASE("the bits of a compressed tensor depend neither on its batch nor on ch
                     }
                     std::mt19937 random(static_cast<std::uint32_t>(results.size()));
                     // The first tensor's inputs are drawn first, so they are the same for the same seed.
-                    HostsOfThreads hosts({layout, 1024, 4, residency, {small, chunk == 64, chunk}, 2}, {plan}, 31);
+                    HostsOfThreads hosts({layout, 1024, 4, residency, {small, chunk}, 2}, {plan}, 31);
                     REQUIRE(hosts.run(random));
                     for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
                         results.push_back(hosts.output_of(rank));
@@ -99,7 +97,7 @@ TEST_CASE("the bits of a compressed tensor depend neither on its batch nor on ch
 
 std::uint64_t sent_bytes(const HostOf& layout, TensorPlan tensor, Compression compression) {
     tensor.compression = compression;
-    HostsOfThreads hosts({layout, 4096, 4, Residency::none, {0, false, 0}, 0}, {batch_of({tensor})}, 1);
+    HostsOfThreads hosts({layout, 4096, 4, Residency::none, {0, 0}, 0}, {batch_of({tensor})}, 1);
     std::mt19937 random(1);
     REQUIRE(hosts.run(random));
     std::uint64_t bytes = 0;

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/thread_transport.hpp"
 #include "tests/collectives/hierarchical/hosts_of_threads.hpp"
 #include "tests/ops/buffers.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -35,12 +35,12 @@ const std::vector<HostOf> kLayouts = {
 
 /// With tiny chunks a small tensor takes every path that a large one takes.
 std::vector<HostsShape> shapes_of(const HostOf& layout) {
-    const HostsShape tiny{layout, 256, 2, Residency::none, {512, false, 128}, 3};
-    const HostsShape odd{layout, 320, 3, Residency::mixed, {512, false, 192}, 0};
-    const HostsShape resident{layout, 4096, 4, Residency::all, {1024, false, 0}, 2};
-    const HostsShape usual{layout, 65536, 4, Residency::mixed, {2048, false, 0}, 0};
-    const HostsShape tiny_ring{layout, 256, 2, Residency::mixed, {64, true, 256}, 2};
-    return {tiny, odd, resident, usual, tiny_ring};
+    const HostsShape tiny{layout, 256, 2, Residency::none, {512, 128}, 3};
+    const HostsShape odd{layout, 320, 3, Residency::mixed, {512, 192}, 0};
+    const HostsShape resident{layout, 4096, 4, Residency::all, {1024, 0}, 2};
+    const HostsShape usual{layout, 65536, 4, Residency::mixed, {2048, 0}, 0};
+    const HostsShape tiny_mixed{layout, 256, 2, Residency::mixed, {64, 256}, 2};
+    return {tiny, odd, resident, usual, tiny_mixed};
 }
 
 template <class T>
@@ -255,7 +255,7 @@ TEST_CASE("the smallest cells over several hosts", "[unit]") {
     constexpr Operation kOperations[] = {Operation::allreduce, Operation::allgather, Operation::alltoall};
     const HostOf layout{0, 0, 0, 0, 1, 1, 1, 1};
     // room for one element of each rank in a cell
-    const HostsShape shape{layout, 256, 2, Residency::none, {512, false, 64}, 1};
+    const HostsShape shape{layout, 256, 2, Residency::none, {512, 64}, 1};
     std::mt19937 random(3);
     std::vector<BatchPlan> batches;
     for (const DType dtype : ops::test::kDTypes) {
@@ -268,18 +268,15 @@ TEST_CASE("the smallest cells over several hosts", "[unit]") {
 
 TEST_CASE("chunks of the usual size over several hosts", "[unit]") {
     for (const HostOf& layout : {HostOf{0, 1}, HostOf{0, 0, 1, 1}, HostOf{0, 1, 1, 2}}) {
-        for (const bool ring : {false, true}) {
-            const HostsShape shape{layout, 65536, 4, Residency::none, {65536, ring, 0}, 1};
-            BatchPlan plan;
-            plan.tensors = {{DType::float32, ReduceOp::average, 700'001, 1.0, 1.0},
-                            {DType::float32, ReduceOp::sum, 3, 1.0, 1.0},
-                            {DType::bfloat16, ReduceOp::sum, 16'384, 1.0, 1.0},
-                            {DType::float32, ReduceOp::sum, 16'384, 1.0, 1.0},
-                            {DType::float32, ReduceOp::sum, 16'385, 1.0, 1.0}};
-            BatchPlan broadcast{
-                Operation::broadcast, {{DType::uint8, ReduceOp::sum, 1'000'003, 1.0, 1.0}}, 1, {}, {}, {}};
-            check(shape, {plan, broadcast}, 5);
-        }
+        const HostsShape shape{layout, 65536, 4, Residency::none, {65536, 0}, 1};
+        BatchPlan plan;
+        plan.tensors = {{DType::float32, ReduceOp::average, 700'001, 1.0, 1.0},
+                        {DType::float32, ReduceOp::sum, 3, 1.0, 1.0},
+                        {DType::bfloat16, ReduceOp::sum, 16'384, 1.0, 1.0},
+                        {DType::float32, ReduceOp::sum, 16'384, 1.0, 1.0},
+                        {DType::float32, ReduceOp::sum, 16'385, 1.0, 1.0}};
+        BatchPlan broadcast{Operation::broadcast, {{DType::uint8, ReduceOp::sum, 1'000'003, 1.0, 1.0}}, 1, {}, {}, {}};
+        check(shape, {plan, broadcast}, 5);
     }
 }
 

@@ -12,10 +12,10 @@
 #include <stdexcept>
 
 #include "collectives/rows.hpp"
-#include "collectives/thread_transport.hpp"
 #include "tests/collectives/hierarchical/between_hosts.hpp"
 #include "tests/ops/adasum_reference.hpp"
 #include "tests/ops/buffers.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 namespace rueda::tests {
 
@@ -74,9 +74,9 @@ struct HostsOfThreads::Rank {
 };
 
 std::string HostsShape::text() const {
-    return fmt::format("hosts {}, {} cells of {}, residency {}, small up to {}, chunks of {}{}, delay {}", host_of,
-                       cells, cell_bytes, static_cast<int>(residency), options.small_bytes, options.network_chunk_bytes,
-                       options.ring ? ", ring" : "", most_delay);
+    return fmt::format("hosts {}, {} cells of {}, residency {}, small up to {}, chunks of {}, delay {}", host_of, cells,
+                       cell_bytes, static_cast<int>(residency), options.small_bytes, options.network_chunk_bytes,
+                       most_delay);
 }
 
 HostsOfThreads::HostsOfThreads(const HostsShape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed)
@@ -359,10 +359,7 @@ Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan
         return expected_compressed(reduction, tensor.compression, by_host, count);
     }
     const bool is_small = count * size_of(tensor.dtype) <= shape_.options.small_bytes;
-    return expected_between_hosts(reduction, by_host, count,
-                                  is_small              ? HostOrder::balanced
-                                  : shape_.options.ring ? HostOrder::ring
-                                                        : HostOrder::by_host);
+    return expected_between_hosts(reduction, by_host, count, is_small ? HostOrder::balanced : HostOrder::by_host);
 }
 
 Bytes HostsOfThreads::expected(const BatchPlan& plan, const TensorPlan& tensor, const Tensor& memory,

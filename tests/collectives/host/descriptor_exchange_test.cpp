@@ -17,9 +17,9 @@
 
 #include "collectives/host/sockets/descriptor_server.hpp"
 #include "collectives/host/sockets/socket_control_plane.hpp"
-#include "collectives/thread_control_plane.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/processes.hpp"
+#include "tests/support/ranks/thread_control_plane.hpp"
 
 namespace rueda::collectives {
 namespace {

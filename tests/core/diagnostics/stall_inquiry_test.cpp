@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "collectives/thread_transport.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 namespace rueda::core {
 namespace {

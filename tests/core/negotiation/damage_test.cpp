@@ -41,7 +41,7 @@ TEST_CASE("a registrar that finds no room in the log ends the job") {
     const auto posted = set.announce_in_full(2, "weight", allreduce_of({3}));
     CHECK(posted.status().code() == ErrorCode::internal);
     CHECK(posted.status().message() ==
-          "the log is damaged: rank 2 finds no room in it, which no working rank brings about");
+          "the log is damaged: rank 2 finds no room in it, which cannot happen if all ranks are correct");
     CHECK(set.registrar(2).is_damaged());
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("a mailbox of which more was handled than posted has no record") {
         CHECK(set.registrar(1).next_record() == nullptr);
         REQUIRE(set.registrar(1).is_damaged());
         CHECK(set.registrar(1).damage().message() ==
-              "the mailbox is damaged: rank 1 finds no room in it, which no working rank brings about");
+              "the mailbox is damaged: rank 1 finds no room in it, which cannot happen if all ranks are correct");
         CHECK(set.registrar(1).waits_for_readers() == 0);
     }
     Members set(kThree);

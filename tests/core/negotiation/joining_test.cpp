@@ -146,7 +146,7 @@ TEST_CASE("impossible actions end the job; after a shutdown no rank settles") {
     set_joined(set.memory(), 0);
     CHECK_THAT(set.settle(0).status().message(), Contains("rank 0 has nothing left to do, but not all"));
     CHECK_THAT(Members(kThree).stand_in_in_full(2, "x").status().message(),
-               Contains("rank 2 has joined, and announced 'x', which nobody else has"));
+               Contains("rank 2 has joined, and announced 'x', which no other rank has announced"));
     Members all_away(kThree);
     const std::uint32_t slot = all_away.bind("x", allreduce_of({3}));
     REQUIRE(all_away.stand_in_at(0, slot, 1) == Arrival::counted);

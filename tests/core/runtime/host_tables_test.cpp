@@ -172,7 +172,7 @@ TEST_CASE("a rank that finds no room in the log ends the job", "[threads]") {
     }
     host.submit(0, pending);  // rank 0 is the last rank to announce it
     CHECK(host.ended_by_reading() ==
-          "tensor 'lie': there is no room in the log to call it, which no working rank brings about");
+          "tensor 'lie': there is no room in the log to call it, which cannot happen if all ranks are correct");
     CHECK(pending.completion.done());
 }
 

@@ -501,14 +501,14 @@ TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[
             expect_ok(client.shutdown(), "shutdown");
         } else if (client.rank() == 0) {
             RUEDA_RANK_EQUAL(expect_failure(client.join(true).status(), ErrorCode::aborted, "join"),
-                             std::string("join: rank 1 has shut down, so nothing can be done together any more; who "
-                                         "has fewer batches calls join() before"));
+                             std::string("join: rank 1 has shut down, so nothing can be done together any more; a rank "
+                                         "with fewer batches has to call join() before it shuts down"));
         } else {
             double value = 1;
             const Tensor tensor{&value, DType::float64, {1}};
             RUEDA_RANK_EQUAL(expect_failure(client.allreduce("x", tensor, tensor, {}), ErrorCode::aborted, "x"),
                              std::string("tensor 'x': rank 1 has shut down, so nothing can be done together any more; "
-                                         "who has fewer batches calls join() before"));
+                                         "a rank with fewer batches has to call join() before it shuts down"));
         }
     };
     check(3, body, layout);

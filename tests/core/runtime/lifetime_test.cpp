@@ -69,7 +69,8 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         return;
     }
     const std::string reason =
-        "rank 1 has shut down, so nothing can be done together any more; who has fewer batches calls join() before";
+        "rank 1 has shut down, so nothing can be done together any more; a rank with fewer batches has to call join() "
+        "before it shuts down";
     for (const char* name : {"bound", "fresh", ""}) {
         float other = 1;
         const Tensor mine{&other, DType::float32, {1}};
@@ -117,8 +118,8 @@ TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
             context.phase("waiting");
             RUEDA_RANK_EQUAL(
                 expect_failure(client.allreduce("alone", tensor, tensor, {}), ErrorCode::aborted, "the others"),
-                std::string("tensor 'alone': rank 1 has shut down, so nothing can be done together any more; who has "
-                            "fewer batches calls join() before"));
+                std::string("tensor 'alone': rank 1 has shut down, so nothing can be done together any more; a rank "
+                            "with fewer batches has to call join() before it shuts down"));
         }));
     }
 }

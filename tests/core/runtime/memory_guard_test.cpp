@@ -90,7 +90,7 @@ TEST_CASE("memory that is given back while its operation is pending is named on 
     check_named(lose_memory(unmap, /*is_input=*/true), SIGSEGV,
                 " was given back while its operation was pending, and is not mapped any more");
     check_named(lose_memory([](float* memory) { mprotect(memory, kBytes, PROT_NONE); }), SIGSEGV,
-                " cannot be accessed while its operation is pending, because somebody has protected it");
+                " cannot be accessed while its operation is pending, because it was protected with mprotect");
     check_named(
         lose_memory([](float* memory) {
             const int file = memfd_create("short", MFD_CLOEXEC);

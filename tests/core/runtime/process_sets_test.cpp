@@ -358,7 +358,7 @@ TEST_CASE("a shutdown ends a set-up that waits for another rank, and is not held
             context.phase("waiting");
             RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::aborted, "never"),
                              std::string("tensor 'never': rank 0 has shut down, so nothing can be done together any "
-                                         "more; who has fewer batches calls join() before"));
+                                         "more; a rank with fewer batches has to call join() before it shuts down"));
         }
     });
 }

@@ -112,14 +112,15 @@ TEST_CASE("one warning for all that rank 0 decides", "[threads]") {
     const RanksResult result = share(settings_of({nullptr, [](base::Config& config) { config.slots = 900; },
                                                   [](base::Config& config) {
                                                       config.slots = 800;
-                                                      config.ring = true;
+                                                      config.network_chunk_bytes = 65536;
                                                   }}));
     INFO(result.text());
     REQUIRE(result.passed());
-    CHECK(
-        result.ranks[0].value("said") ==
-        "RUEDA_RING is '0' on ranks 0, 1 and '1' on rank 2; RUEDA_SLOTS is '1024' on rank 0 and '800' on rank 2 and "
-        "'900' on rank 1: rank 0's counts; pass it to all, as ruedarun -x RUEDA_RING=VALUE -x RUEDA_SLOTS=VALUE does");
+    CHECK(result.ranks[0].value("said") ==
+          "RUEDA_NETWORK_CHUNK is '0' on ranks 0, 1 and '65536' on rank 2; RUEDA_SLOTS is '1024' on rank 0 and '800' "
+          "on rank 2 and "
+          "'900' on rank 1: rank 0's counts; pass it to all, as ruedarun -x RUEDA_NETWORK_CHUNK=VALUE -x "
+          "RUEDA_SLOTS=VALUE does");
 }
 
 TEST_CASE("what decides results is refused on all ranks where it differs, with one line", "[threads]") {

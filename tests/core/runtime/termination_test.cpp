@@ -105,7 +105,7 @@ TEST_CASE("SIGTERM ends a forked child", "[processes]") {
 }
 
 /// No other rank died, so the others learn that this rank was terminated.
-TEST_CASE("SIGTERM ends a rank, with its last words", "[processes]") {
+TEST_CASE("SIGTERM ends a rank, which leaves its end reason", "[processes]") {
     const RanksResult result = run_public_ranks(2, [](RankContext& context) {
         ::setenv("RUEDA_LOG_LEVEL", "off", 1);
         rueda::init();

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # The backend "rueda" of torch.distributed; included by CMakeLists.txt, which has rueda_torch_test().
-foreach(module IN ITEMS collectives messages orders training)
+foreach(module IN ITEMS collectives messages orders profiler training)
   rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 SECONDS 8)
 endforeach()
 rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)

@@ -30,13 +30,25 @@ def hook(group, bucket):
     return dist.all_reduce(bucket.buffer(), group=group, async_op=True).get_future().then(again)
 
 
+def begin(group):
+    return dist.all_reduce(torch.ones(3), group=group, async_op=True)
+
+
+def functional(group):
+    import torch.distributed._functional_collectives as functional_collectives
+
+    return functional_collectives.wait_tensor(functional_collectives.all_reduce(torch.ones(3), "sum", group))
+
+
 def backward(network):
     network(torch.ones(2, 4)).sum().backward()
 
 
 dist.init_process_group("rueda", timeout=datetime.timedelta(seconds=60))
 rank = dist.get_rank()
-names = ["wait", "future", "backward", "unused", "hook", "batch", "barrier", "objects"]
+names = [*"wait asynchronous future chained collected backward unused hook batch barrier objects".split()]
+if rueda.torch.distributed.offers("functional collectives"):
+    names.append("functional")
 groups = {
     name: dist.new_group([0, 1]) for name in names
 }  # one group for each call, because after a Timeout a group refuses further operations
@@ -58,7 +70,10 @@ while pathlib.Path(f"/proc/{late}/stat").read_text().rpartition(")")[2].split()[
     time.sleep(0.01)
 calls = {
     "wait": lambda group: dist.all_reduce(torch.ones(3), group=group),
-    "future": lambda group: dist.all_reduce(torch.ones(3), group=group, async_op=True).get_future().wait(),
+    "asynchronous": lambda group: begin(group).wait(),
+    "future": lambda group: begin(group).get_future().wait(),
+    "chained": lambda group: begin(group).get_future().then(lambda done: done.value()[0] + 1).wait(),
+    "collected": lambda group: torch.futures.wait_all([begin(group).get_future() for _ in range(2)]),
     "backward": lambda _: backward(plain),
     "unused": lambda _: backward(unused),
     "hook": lambda _: backward(hooked),
@@ -70,8 +85,10 @@ calls = {
     ],
     "barrier": lambda group: dist.barrier(group=group),
     "objects": lambda group: dist.all_gather_object([None, None], "mine", group=group),
+    "functional": lambda group: functional(group),
 }
-for name, call in calls.items():
+for name in names:
+    call = calls[name]
     began = time.monotonic()
     try:
         call(groups[name])

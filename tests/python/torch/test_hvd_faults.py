@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,22 @@ class Faults(unittest.TestCase):
                     self.assertRegex(said, "^Aborted: .*rank 1 .*killed by signal 9")
                     self.assertLess(float(seconds), 15)
                 self.assertFalse((pathlib.Path(folder) / "1").exists())
+
+    def test_a_stall_ends_every_wait(self):
+        """The interface of Horovod has no timeouts. A setting ends the waits, and the error names the tensor and the missing rank."""
+        program = pathlib.Path(__file__).with_name("stalled_rank.py")
+        command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--grace", "1", sys.executable, "-B", str(program)]
+        settings = {"RUEDA_STALL_CHECK_TIME_SECONDS": "1", "RUEDA_STALL_SHUTDOWN_TIME_SECONDS": "2"}
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=150, env={**os.environ, **settings})
+        self.assertNotEqual(ran.returncode, 0)
+        said = dict(re.findall(r"<(\w+): ([^>]*)>", ran.stdout))
+        self.assertEqual(sorted(said), ["await", "step", "synchronize"], ran.stdout + ran.stderr)
+        for name, text in said.items():
+            with self.subTest(wait=name):
+                self.assertRegex(
+                    text,
+                    "^Aborted: .*tensor '[^']*' has waited for rank 1 for .*, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS",
+                )
 
 
 if __name__ == "__main__":

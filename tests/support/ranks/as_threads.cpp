@@ -9,8 +9,8 @@
 #include <mutex>
 #include <thread>
 
-#include "collectives/thread_control_plane.hpp"
 #include "tests/support/ranks/board.hpp"
+#include "tests/support/ranks/thread_control_plane.hpp"
 
 namespace rueda::tests::detail {
 namespace {

@@ -25,7 +25,7 @@ import torch
 
 from rueda._native import Handle
 from rueda.errors import Timeout
-from rueda.torch.distributed import _futures
+from rueda.torch.distributed import _futures, _ranges
 from rueda.torch.distributed._pending_operation import Operation, Order
 
 # The maximum number of pending collectives of callbacks. Each is an operation with its own name.
@@ -230,7 +230,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
     def wait(self) -> Any:
         """Blocks until it has completed, and drives the engine meanwhile. Returns its value, or raises the error."""
-        self._bring_about()
+        _ranges.wait_for_future(self._operation, self._bring_about)
         return super().wait()
 
     def wait_until_complete(self) -> bool:

@@ -25,7 +25,8 @@ from torch._C import _distributed_c10d as c10d
 from rueda import _native
 from rueda._native import Handle, TensorView
 from rueda.errors import HorovodInternalError, Timeout
-from rueda.torch.distributed import _callbacks, _futures
+from rueda.torch._profiling import profilers
+from rueda.torch.distributed import _callbacks, _futures, _ranges
 from rueda.torch.distributed._groups import Membership
 from rueda.torch.distributed._pending_operation import Operation, seconds_of
 from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, name_of, only, reduction, view
@@ -106,6 +107,8 @@ class Operations:
         if options is not None and not getattr(options, "asyncOp", True):
             operation.wait(None)
             return ENDED
+        if profilers._is_profiler_enabled:
+            _ranges.note_pending(operation)
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
@@ -126,6 +129,8 @@ class Operations:
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Element i of the tensor becomes the reduction of element i of every member's."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_reduce", tensors, self.allreduce, tensors, opts)
         opts = c10d.AllreduceOptions() if opts is None else opts
         tensor = only(tensors, "all_reduce")
         if getattr(tensor, "is_sparse", False):
@@ -184,6 +189,8 @@ class Operations:
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """An allreduce of each tensor."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_reduce", tensors, self.allreduce_coalesced, tensors, opts)
         opts = c10d.AllreduceCoalescedOptions() if opts is None else opts
         started = [
             self._reduce_in_place(check(tensor, "all_reduce"), opts.reduceOp, "all_reduce") for tensor in tensors
@@ -198,6 +205,8 @@ class Operations:
 
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Copies the root's tensor to every member's."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("broadcast", tensors, self.broadcast, tensors, opts)
         opts = c10d.BroadcastOptions() if opts is None else opts
         tensor = check(only(tensors, "broadcast"), "broadcast")
         dense = tensor if tensor.is_contiguous() else tensor.contiguous()
@@ -209,6 +218,8 @@ class Operations:
 
     def reduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Replaces the root's tensor by the reduction; other tensors are unchanged."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("reduce", tensors, self.reduce, tensors, opts)
         opts = c10d.ReduceOptions() if opts is None else opts
         tensor = check(only(tensors, "reduce"), "reduce")
         plain = tensor
@@ -242,6 +253,8 @@ class Operations:
 
     def allgather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Gives every member a tensor of each member; these may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_gather", input_tensors, self.allgather, output_tensors, input_tensors, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
         outputs = self._outputs(only(output_tensors, "all_gather"), "all_gather")
         handle, finish = self._allgather_into_list(outputs, only(input_tensors, "all_gather"))
@@ -272,6 +285,8 @@ class Operations:
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
         """The members' tensors one after the other."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_gather_into_tensor", input, self.all_gather_single, output, input, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
         handle, finish = self._allgather_single(output, input)
         return self._work("all_gather_into_tensor", handle, [output], opts, finish)
@@ -298,6 +313,10 @@ class Operations:
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: Any = None
     ) -> RuedaWork:
         """allgather of each input; output_lists[r][i] is that of input i on rank r."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "all_gather_coalesced", input_list, self.allgather_coalesced, output_lists, input_list, opts
+            )
         opts = c10d.AllgatherOptions() if opts is None else opts
         started = [
             self._allgather_into_list(
@@ -312,6 +331,10 @@ class Operations:
 
     def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> RuedaWork:
         """all_gather_single of each."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "all_gather_into_tensor", inputs, self.all_gather_single_coalesced, outputs, inputs, opts
+            )
         opts = c10d.AllgatherOptions() if opts is None else opts
         started = [self._allgather_single(output, one) for output, one in zip(outputs, inputs, strict=True)]
         return self._work(
@@ -328,6 +351,10 @@ class Operations:
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None
     ) -> RuedaWork:
         """Member r gets the reduction of every member's r-th tensor; these may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "reduce_scatter", input_tensors, self.reduce_scatter, output_tensors, input_tensors, opts
+            )
         opts = c10d.ReduceScatterOptions() if opts is None else opts
         output = check(only(output_tensors, "reduce_scatter"), "reduce_scatter")
         inputs = self._outputs(only(input_tensors, "reduce_scatter"), "reduce_scatter")
@@ -372,6 +399,8 @@ class Operations:
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
         """Member r gets the r-th of equal parts of the reduction."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("reduce_scatter_tensor", input, self.reduce_scatter_single, output, input, opts)
         opts = c10d.ReduceScatterOptions() if opts is None else opts
         handle, finish = self._reduce_scatter_single(output, input, opts.reduceOp)
         return self._work("reduce_scatter_tensor", handle, [output], opts, finish)
@@ -398,6 +427,10 @@ class Operations:
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
         """reduce_scatter_single of each."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "reduce_scatter_tensor", inputs, self.reduce_scatter_single_coalesced, outputs, inputs, opts
+            )
         opts = c10d.ReduceScatterOptions() if opts is None else opts
         started = [
             self._reduce_scatter_single(output, one, opts.reduceOp) for output, one in zip(outputs, inputs, strict=True)
@@ -414,6 +447,8 @@ class Operations:
 
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """The root gets a tensor of every member; they may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("gather", input_tensors, self.gather, output_tensors, input_tensors, opts)
         opts = c10d.GatherOptions() if opts is None else opts
         mine = check(only(input_tensors, "gather"), "gather").contiguous()
         root = self._peer(opts.rootRank, "gather")
@@ -444,6 +479,8 @@ class Operations:
 
     def scatter(self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None) -> RuedaWork:
         """Each member gets one of the root's tensors; they may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("scatter", input_tensors, self.scatter, output_tensors, input_tensors, opts)
         opts = c10d.ScatterOptions() if opts is None else opts
         output = check(only(output_tensors, "scatter"), "scatter")
         dense = output if output.is_contiguous() else torch.empty_like(output, memory_format=torch.contiguous_format)
@@ -468,6 +505,8 @@ class Operations:
 
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Member r gets every member's r-th tensor; they may have different sizes."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("all_to_all", input_tensors, self.alltoall, output_tensors, input_tensors, opts)
         opts = c10d.AllToAllOptions() if opts is None else opts
         outputs = self._outputs(output_tensors, "all_to_all")
         inputs = self._outputs(input_tensors, "all_to_all")
@@ -492,6 +531,17 @@ class Operations:
         opts: Any = None,
     ) -> RuedaWork:
         """Member r gets every member's r-th part; the parts are rows, equally many where no sizes are given."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call(
+                "all_to_all_single",
+                input,
+                self.all_to_all_single,
+                output,
+                input,
+                output_split_sizes,
+                input_split_sizes,
+                opts,
+            )
         opts = c10d.AllToAllOptions() if opts is None else opts
         what = "all_to_all_single"
         check(output, what)
@@ -539,6 +589,8 @@ class Operations:
 
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
         """Sends to one member, which receives it with the same tag."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("send", tensors, self.send, tensors, dst, tag)
         tensor = check(only(tensors, "send"), "send").contiguous()
         self._membership.order.check()
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
@@ -546,10 +598,14 @@ class Operations:
 
     def recv(self, tensors: list[Tensor], src: int, tag: int = 0) -> RuedaWork:
         """Receives from one member."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("recv", tensors, self.recv, tensors, src, tag)
         return self._receive(tensors, self._peer(src, "recv"), tag, f"recv from rank {src}, tag {tag},")
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> RuedaWork:
         """Receives from any member that sends with the tag."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("recv", tensors, self.recv_anysource, tensors, tag)
         return self._receive(tensors, None, tag, f"recv from any rank, tag {tag},")
 
     def _receive(self, tensors: list[Tensor], peer: int | None, tag: int, what: str) -> RuedaWork:
@@ -559,6 +615,8 @@ class Operations:
         handle = _native.receive_async(flat_view(movable(dense)), peer, _tag(tag), self._set)
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
         operation = Operation(what, self._membership.order, [handle], [tensor], self._timeout, finish)
+        if profilers._is_profiler_enabled:
+            _ranges.note_pending(operation)
         return self._for_caller(
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
@@ -567,6 +625,8 @@ class Operations:
 
     def barrier(self, opts: Any = None) -> RuedaWork:
         """Completes when every member has called it."""
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("barrier", (), self.barrier, opts)
         opts = c10d.BarrierOptions() if opts is None else opts
         token = bytearray(1)
         handle = self._started(
@@ -587,6 +647,8 @@ class Operations:
 
         Its calls have their own order. So it may be called when other operations are refused after a Timeout, and it never causes that.
         """
+        if profilers._is_profiler_enabled and _ranges.begins():
+            return _ranges.call("monitored_barrier", (), self.monitored_barrier, opts, wait_all_ranks)
         given = opts if isinstance(opts, timedelta) or opts is None else opts.timeout
         limit = (seconds_of(given) if given is not None else None) or self._timeout or 1800.0
         tag = _MONITOR_TAG - next(self._membership.monitored) % 2**20

@@ -95,6 +95,7 @@ class Operation:
         "_what",
         "error",
         "handles",
+        "is_recorded",
         "outputs",
         "timeout",
     )
@@ -115,6 +116,7 @@ class Operation:
         self.outputs = outputs
         self.timeout = timeout
         self._began = time.monotonic()
+        self.is_recorded = False  # a profiler recorded the call, and shall record the waits
         self.error: Exception | None = None
         self._finish = finish
         self._concluding = threading.Lock() if finish is not None or len(handles) != 1 else None
@@ -124,6 +126,11 @@ class Operation:
     def what(self) -> str:
         """A description for messages."""
         return f"{self._what} of group '{self._order.group}'"
+
+    @property
+    def kind(self) -> str:
+        """The first word of the description, for the names of ranges in a profile."""
+        return self._what.partition(" ")[0]
 
     def wait(self, timeout: float | None) -> None:
         """Waits until it has ended. Raises its error, or Timeout.

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work
 
-from rueda.torch.distributed import _futures
+from rueda.torch.distributed import _futures, _ranges
 from rueda.torch.distributed._callbacks import Callbacks, OrderedFuture
 from rueda.torch.distributed._pending_operation import Operation, Order, seconds_of
 
@@ -30,12 +30,16 @@ class RuedaWork(Work):  # type: ignore[misc]
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Blocks until it has completed. Raises its error, or ``rueda.Timeout``; then the operation goes on."""
-        self.operation.wait(None if timeout is None else seconds_of(timeout))
+        seconds = None if timeout is None else seconds_of(timeout)
+        if self.operation.is_recorded:
+            _ranges.wait(self.operation, seconds)
+        else:
+            self.operation.wait(seconds)
         return True
 
     def synchronize(self) -> None:
         """The same as wait(): results are in the CPU's memory."""
-        self.operation.wait(None)
+        self.wait()
 
     def is_completed(self) -> bool:
         """Whether it has ended, with or without an error. Does not block."""
@@ -54,7 +58,7 @@ class RuedaWork(Work):  # type: ignore[misc]
 
     def result(self) -> list[torch.Tensor]:
         """The output tensors, once it has completed."""
-        self.operation.wait(None)
+        self.wait()
         return self.operation.outputs
 
     def get_future(self) -> Any:
@@ -88,7 +92,7 @@ class ReceiveWork(RuedaWork):
 
     def source_rank(self) -> int:
         """The group's rank that sent the message."""
-        self.operation.wait(None)
+        self.wait()
         return self._ranks[self.operation.handles[0].result()]
 
 

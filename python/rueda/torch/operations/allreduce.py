@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import torch
 
 from rueda import _native, errors
+from rueda.torch import _profiling
+from rueda.torch._profiling import profilers
 from rueda.torch.compression import Compression
 from rueda.torch.operations.handles import (
     as_horovod,
@@ -52,8 +54,12 @@ def allreduce_into(
     process_set: ProcessSet,
 ) -> int:
     """Runs for every gradient of every step, so it does not use start(), whose context manager takes longer."""
+    call = _native.allreduce_async
+    is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
+    if is_recorded:
+        call = _profiling.recorded("rueda:allreduce", call, (tensor,))
     try:
-        handle = _native.allreduce_async(
+        handle = call(
             tensor,
             output,
             None if name is None else f"allreduce.{name}",
@@ -67,7 +73,7 @@ def allreduce_into(
     except (errors.NotInitialized, TypeError):
         with as_horovod("allreduce", process_set):
             raise
-    return started("allreduce", handle)
+    return started("allreduce", handle, is_recorded)
 
 
 def allreduce_async(

@@ -14,14 +14,18 @@ import torch
 from rueda import _group_names, errors
 from rueda._native import Handle
 from rueda.errors import InvalidArgument
-from rueda.torch import _basics, timeline
+from rueda.torch import _basics, _profiling, timeline
 from rueda.torch._errors import NotInitialized, Refused
+from rueda.torch._profiling import profilers
 from rueda.torch.process_sets import ProcessSet
 
 # Handles of operations that are pending, or whose result no caller has taken yet.
 _handle_map: dict[int, Handle[Any]] = {}
 _next_handle = itertools.count(1)  # next() of it is one step under the GIL, so threads need no lock
 _basics._at_end.append(_handle_map.clear)
+# Names for torch.profiler of those operations that were started while a profiler recorded the thread.
+_recorded: dict[int, str] = {}
+_basics._at_end.append(_recorded.clear)
 
 
 @contextmanager
@@ -40,12 +44,15 @@ def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
         raise
 
 
-def started(operation: str, handle: Handle[Any]) -> int:
-    """Keeps the handle, and returns its number."""
+def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> int:
+    """Keeps the handle, and returns its number. `is_recorded`: torch.profiler records this thread."""
     number = next(_next_handle)
     _handle_map[number] = handle
     if timeline._current is not None:
         timeline.started(operation, handle)
+    if is_recorded:
+        _recorded[number] = f"rueda:{operation}"
+        _profiling.follow(f"rueda:{operation}.pending", [handle])
     return number
 
 
@@ -59,9 +66,12 @@ def number_of(process_set: ProcessSet) -> int:
 
 
 def start(operation: str, process_set: ProcessSet, call: Callable[..., Handle[Any]], *arguments: Any) -> int:
-    """Calls a function of the native module, whose last argument is the number of the process set."""
+    """Calls a function of the native module. Its first argument is the input, its last one the number of the process set."""
+    is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
+    if is_recorded:
+        call = _profiling.recorded(f"rueda:{operation}", call, arguments[:1])
     with as_horovod(operation, process_set):
-        return started(operation, call(*arguments, process_set.process_set_id))
+        return started(operation, call(*arguments, process_set.process_set_id), is_recorded)
 
 
 def start_group(
@@ -74,11 +84,14 @@ def start_group(
     """Starts a group of operations: ``call`` gets the name that ranks agree on."""
     if not tensors:
         raise InvalidArgument(f"{operation}: there are no tensors; expected at least one")
+    is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
+    if is_recorded:
+        call = _profiling.recorded(f"rueda:{operation}", call, tensors)
     with (
         as_horovod(operation, process_set),
         _group_names.group_name(wire_name(operation, name), number_of(process_set)) as unique,
     ):
-        return started(operation, call(unique))
+        return started(operation, call(unique), is_recorded)
 
 
 def poll(handle: int) -> bool:
@@ -117,7 +130,7 @@ def synchronize(handle: int) -> Any:
     if pending is None:
         return None
     try:
-        result = pending.result()
+        result = pending.result() if handle not in _recorded else _recorded_result(_recorded.pop(handle), pending)
     except Exception as error:
         if not pending.poll():  # a signal handler has ended the wait; the operation goes on
             raise
@@ -129,6 +142,13 @@ def synchronize(handle: int) -> Any:
         raise
     _handle_map.pop(handle, None)
     return result
+
+
+def _recorded_result(name: str, pending: Handle[Any]) -> Any:
+    if not _profiling.is_active():
+        return pending.result()
+    with _profiling.region(f"{name}.wait"):
+        return pending.result()
 
 
 def needs_gradient(*tensors: torch.Tensor) -> bool:

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import rueda
+from rueda.torch import _profiling
 from rueda.torch.operations.handles import as_horovod
 from rueda.torch.process_sets import ProcessSet, global_process_set
 
@@ -27,7 +30,8 @@ def join(device: int = -1) -> int:
             train(batch)
         hvd.join()
     """
-    with as_horovod("join", global_process_set):
+    recording = _profiling.region("rueda:join") if _profiling.is_active() else contextlib.nullcontext()
+    with as_horovod("join", global_process_set), recording:
         return rueda.join()
 
 
@@ -38,5 +42,6 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
         hvd.barrier()
     """
-    with as_horovod("barrier", process_set):
+    recording = _profiling.region("rueda:barrier") if _profiling.is_active() else contextlib.nullcontext()
+    with as_horovod("barrier", process_set), recording:
         rueda.barrier(process_set=process_set)

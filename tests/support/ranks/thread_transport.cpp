@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/thread_transport.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -16,7 +16,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// The messages that were sent and not received. Threads: all, under the mutex.
+/// The messages that were sent and not yet received. Threads: all, under the mutex.
 class Network {
 public:
     explicit Network(int size) : cut_(static_cast<std::size_t>(size), false) {}
@@ -37,7 +37,7 @@ public:
         queue.pop_front();
         return bytes;
     }
-    /// The first message to that rank, from any sender, that was not taken.
+    /// The first message to this rank, from any sender, that was not received yet.
     std::optional<Transport::Arrival> find(int to, Transport::Port port) {
         const std::lock_guard lock(mutex_);
         for (const auto& [key, queue] : messages_) {
@@ -120,7 +120,7 @@ private:
         return abandoned_ ? failure(ErrorCode::aborted, "the transport of rank {} was abandoned", rank_) : Status();
     }
 
-    /// Messages that have arrived go to the receives in the order in which these were started.
+    /// Arrived messages are matched with the receives in the order in which the receives were started.
     Status deliver(const Peer& peer) {
         std::deque<Ticket>& tickets = waiting_[peer];
         while (!tickets.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/thread_control_plane.hpp"
+#include "tests/support/ranks/thread_control_plane.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "collectives/thread_transport.hpp"
+#include "tests/support/ranks/thread_transport.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -27,9 +27,9 @@ const char* name_of(Kind kind) {
     return "unknown operation";
 }
 
-/// The hub at which the ranks exchange their bytes. A round ends when all ranks have put their bytes. The result stays
-/// until the next round ends. By then all ranks have fetched it, because each rank fetches before it comes to the next
-/// round. Threads: all, under the mutex.
+/// The hub at which the ranks exchange their bytes. A round ends when all ranks have passed their bytes. Its result is
+/// kept until the next round ends. At that time all ranks have fetched the result, because each rank fetches it before
+/// it begins the next round. Threads: all, under the mutex.
 class Hub {
 public:
     Hub(int size, std::chrono::milliseconds timeout)
@@ -53,7 +53,7 @@ public:
             fail(failure(ErrorCode::timeout, "{}: rank{} did not come within {} s", name_of(kind), missing(),
                          std::chrono::duration<double>(timeout_).count()));
         }
-        // A rank may leave, or fail, after this round was complete: the round still counts.
+        // A rank may leave or fail after this round was complete; the round is still valid.
         if (round_ == round) {
             return failed_;
         }

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The operations of the backend in torch.profiler's records, under names like those of PyTorch's own backends.
+
+A call is a range ``rueda:all_reduce``. If the call is asynchronous, ``rueda:all_reduce.pending`` lasts from its return to the completion,
+and ``rueda:all_reduce.wait`` is a wait for it. Older versions of PyTorch do not tell the backend that a call is a blocking one: they make an
+asynchronous call and wait. This module lies in this package because PyTorch's calls are told from the
+package's own by the package of the calling function (``_process_group``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+
+from rueda.torch import _profiling
+from rueda.torch.distributed._pending_operation import Operation
+
+R = TypeVar("R")
+
+
+class _Here(threading.local):
+    """What this thread does."""
+
+    calls_itself = False  # from call() until the method asks begins()
+    records = False  # within call()
+    pending: Operation | None = None  # the operation that the method has started
+
+
+_here = _Here()
+
+
+def begins() -> bool:
+    """Whether the method that asks should run within a range: it then calls itself by call(), and this function returns False there."""
+    if not _profiling.is_active():
+        return False
+    if _here.calls_itself:
+        _here.calls_itself = False
+        return False
+    return True
+
+
+def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R:
+    """Calls a method that starts operations within a range.
+
+    Args:
+        kind: the first word of the operation's description.
+        inputs: the input tensor, a list of them, or a list of lists.
+        method: it asks begins() before anything else.
+    """
+    name = f"rueda:{kind}"
+    tensors = list(_tensors_of(inputs))
+    _here.calls_itself = _here.records = True
+    try:
+        with _profiling.region(name, tensors):
+            result = method(*arguments)
+        pending = _here.pending
+    finally:
+        _here.calls_itself = _here.records = False
+        _here.pending = None  # it keeps tensors alive
+    if pending is not None:
+        _profiling.follow(f"{name}.pending", pending.handles, tensors)
+    return result
+
+
+def note_pending(operation: Operation) -> None:
+    """Called in such a method if it does not wait for the operation."""
+    if _here.records:
+        _here.pending = operation
+        operation.is_recorded = True
+
+
+@contextlib.contextmanager
+def _waited_for(operation: Operation) -> Iterator[None]:
+    if not _profiling.is_active():  # this thread is not recorded, or the profiler has stopped meanwhile
+        yield
+        return
+    with _profiling.region(f"rueda:{operation.kind}.wait"):
+        yield
+
+
+def wait(operation: Operation, timeout: float | None) -> None:
+    """Operation.wait() for the program, within a range."""
+    with _waited_for(operation):
+        operation.wait(timeout)
+
+
+def wait_for_future(operation: Operation | None, bring_about: Callable[[], None]) -> None:
+    """Calls `bring_about`, which waits for the operation of a future, within a range."""
+    if operation is None or not operation.is_recorded:
+        bring_about()
+        return
+    with _waited_for(operation):
+        bring_about()
+
+
+def _tensors_of(given: Any) -> Iterator[torch.Tensor]:
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, list | tuple):
+        for one in given:
+            yield from _tensors_of(one)
