@@ -65,7 +65,8 @@ struct Config {
     double stall_warning_seconds = 60;
     double stall_shutdown_seconds = 0;  ///< 0: never
     bool call_sites = false;
-    std::uint32_t verify = 0;  ///< the results of every n-th allreduce are compared; 0: no results are compared
+    std::string diagnostics_dir;  ///< empty: no files are written
+    std::uint32_t verify = 0;     ///< the results of every n-th allreduce are compared; 0: no results are compared
     bool check_nan = false;
 
     /// A sleeping thread checks its condition again after this time, even if no other thread wakes it. While all

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/recorder/recorder_writer.hpp"
 #include "core/negotiation/layout.hpp"
 #include "core/pending/completion.hpp"
 
@@ -85,6 +86,9 @@ struct TensorEntry {
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
     std::uint64_t called_at = ~std::uint64_t{0};  ///< the first log position of the last batch that called it
+    /// For the flight recorder: the number of the operation, and the number of its name there.
+    std::uint64_t recorded = base::RecorderWriter::kNone;
+    std::uint64_t recorded_name = 0;
 
     // These members are for docs/design/0009-verify.md. Only the thread that holds the progress lock uses them.
     // Exception: `finding` is written at the same time as `request`.

@@ -198,6 +198,7 @@ private:
     Waking waking_;
     JoinedMembers joined_;
     EndReasons reasons_;
+    Recording recording_;
     OperationEnds ends_;
     Announced announced_;
     RowOutputs outputs_;

@@ -9,6 +9,7 @@
 
 #include "base/status.hpp"
 #include "core/pending/tensor_table.hpp"
+#include "core/process_set/common/recording.hpp"
 #include "core/process_set/common/set_view.hpp"
 #include "core/process_set/common/waking.hpp"
 #include "core/termination/memory_guard.hpp"
@@ -22,19 +23,23 @@ namespace rueda::core {
 class OperationEnds {
 public:
     /// `pending`: see ProcessSet.
-    OperationEnds(const SetView& view, const Waking& waking, std::atomic<std::uint32_t>& pending);
+    OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
+                  std::atomic<std::uint32_t>& pending);
 
     /// Adds one to the number of pending operations, or subtracts one.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 
     /// Ends a pending operation and uncounts it. Afterwards the caller may submit the name again.
-    void complete(TensorEntry& entry, const Status& status);
+    void complete(TensorEntry& entry, const Status& status) { complete(entry, status, base::ticks_now()); }
+    /// The same for an operation that ended at `ticks`, a time of base::ticks_now().
+    void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
     /// Ends a pending operation that is not counted, with success, in the thread that has announced it. Its completion
     /// is marked as done only if it has a result.
-    void complete_uncounted(TensorEntry& entry, bool has_result) {
+    void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t ticks) {
         Completion& completion = *entry.completion;
         note_finished(entry);
+        recording_.ended(entry, ErrorCode::ok, ticks);
         if (notes_memory()) [[unlikely]] {
             note_ended(entry);
         }
@@ -65,6 +70,7 @@ private:
 
     const SetView& view_;
     const Waking& waking_;
+    const Recording& recording_;
     std::atomic<std::uint32_t>& pending_;
     base::StdAtomics::Atomic<std::uint64_t>& finished_;  // in this rank's cursor
     // allocated in advance, because there may be no memory for it later

@@ -39,16 +39,19 @@ struct Member {
     core::JoinedMembers joined{view, waking};
     core::EndReasons reasons{view};
     std::atomic<std::uint32_t> pending{0};
-    core::OperationEnds ends{view, waking, pending};
+    core::Recording recording{view};
+    core::OperationEnds ends{view, waking, recording, pending};
     core::LogCursor cursor{view};
     core::Announced announced{view};
     core::RowOutputs outputs{view.identity, view.set_rank};
     core::PayloadReduction reduction{view.extent().members};
     core::InputInspection inspection;
     core::DirectExecution execution{view, reduction, announced, outputs};
-    core::DirectAnnouncements direct{view, !inspection.is_on(), execution, ends, joined, waking, cursor};
-    core::Announcer announcer{
-        {}, view, core::Announcer::Caller::last_rank, {inspection, direct, joined, ends, reasons, waking, cursor}};
+    core::DirectAnnouncements direct{view, !inspection.is_on(), execution, recording, ends, joined, waking, cursor};
+    core::Announcer announcer{{},
+                              view,
+                              core::Announcer::Caller::last_rank,
+                              {inspection, direct, joined, recording, ends, reasons, waking, cursor}};
     core::Verification verification{view, inspection, announcer, ends};
     core::Join join{view, inspection.is_on(), announcer, direct, joined, announced, ends, waking, cursor};
 };
