@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// rueda: looks at machines. ruedarun starts jobs.
+// rueda: looks at machines, and at jobs that have ended. ruedarun starts jobs.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "launcher/analyze/analyze.hpp"
 #include "launcher/doctor/doctor.hpp"
 #include "launcher/options/options.hpp"
 #include "rueda/version.h"
@@ -19,7 +20,11 @@ constexpr int kCalledWrongly = 3;
 
 constexpr const char* kHelp =
     "Usage: rueda doctor [-np N] [-H a:2,b:2 | --hostfile FILE] [options of ruedarun]\n"
+    "       rueda analyze [--json] DIR\n"
     "\n"
+    "rueda analyze says where the ranks of a job diverged, and what they waited for: see rueda analyze --help.\n"
+    "\n"
+    "rueda doctor:\n"
     "Looks for things that make jobs slow or make them fail on this machine, and says what to do about each. It "
     "checks\n"
     "the mpirun, cores and quotas, threads, memory and its limits, shared memory, restrictions of a container, the\n"
@@ -70,7 +75,11 @@ int run(const std::vector<std::string>& arguments) {
     if (arguments.front() == "doctor") {
         return doctor({arguments.begin() + 1, arguments.end()});
     }
-    return refuse(fmt::format("there is no command {}; expected doctor", rueda::base::quote(arguments.front())));
+    if (arguments.front() == "analyze") {
+        return rueda::launcher::run_analyze({arguments.begin() + 1, arguments.end()});
+    }
+    return refuse(
+        fmt::format("there is no command {}; expected doctor or analyze", rueda::base::quote(arguments.front())));
 }
 
 }  // namespace

@@ -100,9 +100,8 @@ struct alignas(kCacheLine) RankBlock {
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of the layout of the arena. 10: what a stall report says about a rank, and the ranks
-    /// that wait for the end of a set.
-    static constexpr std::uint32_t kLayoutVersion = 10;
+    /// Grows with every change of the layout of the arena. 11: the flight recorder.
+    static constexpr std::uint32_t kLayoutVersion = 11;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;
@@ -117,7 +116,9 @@ struct alignas(4096) ControlBlock {
     std::uint32_t cells_per_rank = 0;
     std::uint32_t reserved = 0;
     std::uint64_t resident_offset = 0;
-    std::uint64_t resident_bytes = 0;  ///< per rank
+    std::uint64_t resident_bytes = 0;   ///< per rank
+    std::uint64_t recorder_offset = 0;  ///< of rank 0's RankRecorder; those of the other ranks follow
+    std::uint64_t recorder_bytes = 0;   ///< per rank; 0 in the arena of a process set, whose ranks record in the job's
 
     AbortBlock<StdAtomics> abort;
     RankBlock ranks[kMaxLocalRanks];

@@ -100,6 +100,7 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
       liveness_(*arena_, std::move(host)),
+      recorder_files_(config.diagnostics_dir, arena_, config.hostname, sets_.world().set_size()),
       launcher_(launcher),
       lock_(block_.attention, *this),
       room_for_reason_(base::AbortBlock<base::StdAtomics>::kTextBytes),
@@ -335,6 +336,7 @@ void Engine::leave_batches() noexcept {
     block_.left_batches.store(1, std::memory_order_release);
     ring_everybody();  // if a process set raised the abort, it rang only its members
     const auto raised = control_.abort.reason_in_place();
+    write_recorders(raised.text, /*at_end=*/true);  // before the program knows of the abort, and may end
     sets_.leave_other_hosts(room_for_reason_.make(raised.code, {raised.text}));
     const auto deadline = Clock::now() + abort_grace_;
     const auto somebody_writes = [this] {
@@ -729,8 +731,22 @@ void Engine::tell(const std::string& text, bool shut_down) noexcept {
     } catch (...) {
         static_cast<void>(shut_down);
     }
+    write_recorders(text, /*at_end=*/false);
     if (shut_down) {
         raise(ErrorCode::aborted, text);
+    }
+}
+
+/// Writes the flight recorders to files, if the user asked for files.
+void Engine::write_recorders(std::string_view reason, bool at_end) noexcept {
+    const std::optional<std::string> trouble =
+        at_end ? recorder_files_.write_at_end(reason) : recorder_files_.write_all(reason);
+    if (trouble) {
+        try {
+            logger_.warning("{}", *trouble);
+        } catch (...) {
+            static_cast<void>(at_end);  // there is no memory for the warning
+        }
     }
 }
 

@@ -27,6 +27,7 @@
 #include "core/engine/set_list.hpp"
 #include "core/messages/messenger.hpp"
 #include "core/process_set/process_set.hpp"
+#include "core/recording/recorder_files.hpp"
 
 namespace rueda::core {
 
@@ -179,6 +180,7 @@ private:
     [[nodiscard]] std::optional<std::string> launcher_cause(std::int64_t now);
     [[nodiscard]] std::string cause_of(const Liveness::Death& death) const;
     [[nodiscard]] Status explain(const Status& failure) const;
+    void write_recorders(std::string_view reason, bool at_end) noexcept;
     void mark_dead(std::uint32_t member);
     void mark_the_dead();
     void end_job(const std::string& reason);
@@ -206,6 +208,7 @@ private:
     std::chrono::nanoseconds abort_grace_;
 
     Liveness liveness_;
+    RecorderFiles recorder_files_;
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
     // Owned by the holder of the progress lock: nothing has moved since then; 0: something has just moved.

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/recorder/recorder_writer.hpp"
 #include "core/negotiation/layout.hpp"
 #include "core/pending/completion.hpp"
 
@@ -76,6 +77,9 @@ struct TensorEntry {
     }
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
+    /// For the flight recorder: the numbers of the operation and of the name in it.
+    std::uint64_t recorded = base::RecorderWriter::kNone;
+    std::uint64_t recorded_name = 0;
     std::uint64_t called_at = ~std::uint64_t{0};  ///< the first log position of the batch that called it last
 
     // For docs/design/0009-verify.md. The thread that holds the progress lock owns these members, except the first,

@@ -18,6 +18,7 @@
 #include "core/process_set/batches/row_outputs.hpp"
 #include "core/process_set/common/log_cursor.hpp"
 #include "core/process_set/common/operation_ends.hpp"
+#include "core/process_set/common/recording.hpp"
 #include "core/process_set/common/set_view.hpp"
 #include "core/process_set/common/waking.hpp"
 #include "core/process_set/coordination/groups.hpp"
@@ -58,6 +59,7 @@ public:
         const PayloadReduction& reduction;
         const Announced& announced;
         const RowOutputs& outputs;
+        const Recording& recording;
         OperationEnds& ends;
         const Waking& waking;
         LogCursor& cursor;
@@ -109,6 +111,7 @@ private:
     Hosts& hosts_;
     collectives::Communicator& communicator_;
     const PayloadReduction& reduction_;
+    const Recording& recording_;
     OperationEnds& ends_;
     const Waking& waking_;
     LogCursor& cursor_;

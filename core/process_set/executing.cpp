@@ -65,6 +65,7 @@ bool BatchRunner::run_inline(std::uint64_t position) {
         }
     }
     waking_.wake_others();
+    const std::uint64_t started = recording_.started_batch(std::span(&entry, 1), position);
     // the announced copy is the same; reading the input leaves the copy's cache lines with the ranks that read them
     payloads[view_.rank] = request.input;
     if (checks_) [[unlikely]] {
@@ -75,7 +76,7 @@ bool BatchRunner::run_inline(std::uint64_t position) {
     if (checks_ && verification_.begin(*entry)) [[unlikely]] {
         return true;
     }
-    ends_.complete(*entry, {});
+    ends_.complete(*entry, {}, Recording::end_of(*entry, started));
     return true;
 }
 
@@ -88,6 +89,7 @@ Turn BatchRunner::run_batch(std::uint64_t begin, std::uint64_t end) {
         }
     }
     waking_.wake_others();
+    static_cast<void>(recording_.started_batch(batch_.entries(), begin));
     task_end_ = end;
     const Operation operation = batch_.operation();
     if (operation == Operation::group) {
@@ -177,6 +179,7 @@ void BatchRunner::finish_batch() {
     }
     task_ = nullptr;
     cursor_.advance_to(task_end_);
+    const std::uint64_t now = base::ticks_now();
     for (TensorEntry* entry : batch_.entries()) {
         if (checks_ && verification_.begin(*entry)) [[unlikely]] {
             continue;
@@ -185,7 +188,7 @@ void BatchRunner::finish_batch() {
             const std::lock_guard lock(announcer_.enqueue_mutex());
             announcer_.complete_and_forget(*entry, {});
         } else {
-            ends_.complete(*entry, {});
+            ends_.complete(*entry, {}, now);
         }
     }
 }

@@ -32,16 +32,18 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       waking_(view_),
       joined_(view_, waking_),
       reasons_(view_),
-      ends_(view_, waking_, pending),
+      recording_(view_),
+      ends_(view_, waking_, recording_, pending),
       announced_(view_),
       outputs_(identity_, view_.set_rank),
       reduction_(extent.members),
       inspection_(config, view_),
       direct_execution_(view_, reduction_, announced_, outputs_),
       // Comparisons use the log, because all ranks must count the same operations.
-      direct_(view_, /*is_allowed=*/!inspection_.is_on(), direct_execution_, ends_, joined_, waking_, cursor_),
+      direct_(view_, /*is_allowed=*/!inspection_.is_on(), direct_execution_, recording_, ends_, joined_, waking_,
+              cursor_),
       announcer_(config, view_, others ? Announcer::Caller::leader : Announcer::Caller::last_rank,
-                 {inspection_, direct_, joined_, ends_, reasons_, waking_, cursor_}),
+                 {inspection_, direct_, joined_, recording_, ends_, reasons_, waking_, cursor_}),
       groups_(view_, announcer_),
       verification_(view_, inspection_, announcer_, ends_),
       join_(view_, inspection_.is_on(), announcer_, direct_, joined_, announced_, ends_, waking_, cursor_),
@@ -49,7 +51,7 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       answers_(view_, {announcer_, direct_, groups_, join_, announced_, ends_, reasons_, waking_, cursor_}),
       runner_(config, view_,
               {announcer_, direct_, groups_, inspection_, verification_, join_, answers_, hosts_, reduction_,
-               announced_, outputs_, ends_, waking_, cursor_}) {}
+               announced_, outputs_, recording_, ends_, waking_, cursor_}) {}
 
 void ProcessSet::fail_all(const Status& reason) noexcept {
     const std::lock_guard lock(announcer_.enqueue_mutex());

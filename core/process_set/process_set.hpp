@@ -195,6 +195,7 @@ private:
     Waking waking_;
     JoinedMembers joined_;
     EndReasons reasons_;
+    Recording recording_;
     OperationEnds ends_;
     Announced announced_;
     RowOutputs outputs_;

@@ -24,6 +24,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       hosts_(parts.hosts),
       communicator_(parts.hosts.communicator()),
       reduction_(parts.reduction),
+      recording_(parts.recording),
       ends_(parts.ends),
       waking_(parts.waking),
       cursor_(parts.cursor),

@@ -64,6 +64,7 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       group_(std::move(ranks.group)),
       logger_(config, group_.rank),
       arena_(std::move(ranks.attached.arena)),
+      recorder_(arena_->recorder(arena_->rank())),
       heap_(arena_, config.resident_limit_bytes),
       world_(std::make_shared<ProcessSet>(config, SetIdentity{0, group_.job_ranks}, arena_, ranks.attached.extent,
                                           other_hosts(config, group_, control_plane_->transport()), pending_)),
@@ -140,6 +141,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(ranks).value(),
                                                  cores.value(), launcher, first_set_id.value()));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
+    runtime->recorder_.begin();
     runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
                           runtime->group_.size, runtime->control_plane_->description(),
                           base::format_bytes(runtime->arena_->plan().cell_bytes),
@@ -246,6 +248,8 @@ bool Runtime::poll(const Completion& completion) {
 
 void Runtime::begin_step(std::int64_t step) {
     control().ranks[arena_->rank()].step.store(step, std::memory_order_relaxed);
+    const std::lock_guard lock(recorder_mutex_);
+    recorder_.begin_step(step);
 }
 
 void Runtime::begin_busy(std::string_view what) {
@@ -362,6 +366,10 @@ Status Runtime::leave_job() {
     if (!after_failure) {
         // After an abort another rank may be in the middle of a batch, and this rank's memory may be part of it.
         engine_.release_memory();
+        {
+            const std::lock_guard lock(recorder_mutex_);
+            recorder_ = base::RecorderWriter();  // the recorder goes away with the arena
+        }
         heap_.release();
     }
     callbacks_.stop();  // last, because a callback may take long, and the other ranks need not wait for it

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/recorder/recorder_writer.hpp"
 #include "base/settings/config.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/control_plane.hpp"
@@ -154,6 +155,7 @@ private:
     collectives::LocalGroup group_;
     base::Logger logger_;
     std::shared_ptr<collectives::Arena> arena_;
+    base::RecorderWriter recorder_;  // under recorder_mutex_, once the job has begun
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
     std::shared_ptr<ProcessSet> world_;
@@ -163,6 +165,7 @@ private:
     ProcessSets process_sets_;
     int pid_;
 
+    std::mutex recorder_mutex_;  // nothing is locked while holding it
     std::mutex busy_mutex_;
     std::vector<std::string> busy_;
     std::mutex shutdown_mutex_;

@@ -208,6 +208,7 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
     RUEDA_RETURN_IF_FAILED(cell.status());
     sizes.value().plan.cell_bytes = cell.value();
     sizes.value().plan.ring_bytes = room == ResidentRoom::yes ? ring_bytes_of(members) : 0;
+    sizes.value().plan.has_recorder = room == ResidentRoom::yes;
     base::UniqueFd memory;
     if (status.is_ok() && group.is_leader()) {
         Result<base::UniqueFd> created = collectives::Arena::create_memory(sizes.value().plan);

@@ -22,7 +22,7 @@ ROOMS = {
 # The folders of each room, from the bottom to the top. A folder may include the folders before it. "" stands for the
 # files of the room itself.
 LAYERS = {
-    "base": ["", "settings", "shared_memory", "system"],
+    "base": ["", "settings", "shared_memory", "system", "recorder"],
     "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
     "core": [
         "negotiation",
@@ -31,6 +31,7 @@ LAYERS = {
         "operations",
         "setup",
         "diagnostics",
+        "recording",
         "hosts",
         "termination",
         "process_set/common",
@@ -52,6 +53,7 @@ LAYERS = {
         "watch",
         "supervisor",
         "doctor",
+        "analyze",
         "start",
         "",
     ],

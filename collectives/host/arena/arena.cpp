@@ -102,13 +102,17 @@ std::uint64_t head_bytes(const ArenaPlan& plan) {
     return round_up(offsetof(base::ControlBlock, ranks) + members * sizeof(base::RankBlock), kPage);
 }
 
+/// Per rank.
+std::uint64_t recorder_bytes(const ArenaPlan& plan) { return plan.has_recorder ? sizeof(base::RankRecorder) : 0; }
+
 }  // namespace
 
 Arena::Offsets Arena::offsets(const ArenaPlan& plan) {
     Offsets o{};
     o.negotiation = sizeof(base::ControlBlock);
     o.progress = round_up(o.negotiation + plan.negotiation_bytes, kPage);
-    o.cells = round_up(o.progress + sizeof(Progress) * plan.members, kRegion);
+    o.recorder = round_up(o.progress + sizeof(Progress) * plan.members, kPage);
+    o.cells = round_up(o.recorder + recorder_bytes(plan) * plan.members, kRegion);
     o.messages = round_up(o.cells + plan.cell_bytes * plan.cells_per_rank * plan.members, kPage);
     o.resident = round_up(o.messages + MessageRegion::bytes_for(plan.members, plan.ring_bytes), kRegion);
     o.end = o.resident + plan.resident_bytes * plan.members;
@@ -237,6 +241,8 @@ void Arena::initialise() {
     control->cells_per_rank = plan_.cells_per_rank;
     control->resident_offset = offsets_.resident;
     control->resident_bytes = plan_.resident_bytes;
+    control->recorder_offset = offsets_.recorder;
+    control->recorder_bytes = recorder_bytes(plan_);
     control->layout_version = base::ControlBlock::kLayoutVersion;
     control->magic = base::ControlBlock::kMagic;
 }
@@ -257,7 +263,8 @@ Status Arena::check() const {
     }
     if (block.members != plan_.members || block.total_bytes != offsets_.end ||
         block.negotiation_bytes != plan_.negotiation_bytes || block.cell_bytes != plan_.cell_bytes ||
-        block.cells_per_rank != plan_.cells_per_rank || block.resident_bytes != plan_.resident_bytes) {
+        block.cells_per_rank != plan_.cells_per_rank || block.resident_bytes != plan_.resident_bytes ||
+        block.recorder_bytes != recorder_bytes(plan_)) {
         return failure(
             ErrorCode::invalid_argument,
             "the ranks of this host laid out their arena differently ({} and {} bytes): give all ranks the same "

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/recorder/rank_recorder.hpp"
 #include "base/shared_memory/control_block.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
@@ -26,6 +27,7 @@ struct ArenaPlan {
     std::uint64_t resident_bytes = 0;  ///< address space for each rank; memory is used only for allocated tensors
     std::uint64_t ring_bytes = 0;      ///< for messages, per pair of ranks and direction (MessageRegion); 0 means no
                                        ///< messages
+    bool has_recorder = false;         ///< whether it has the ranks' flight recorders: the job's arena
 
     [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
 };
@@ -106,6 +108,13 @@ public:
         const std::uint64_t index = std::uint64_t{rank} * plan_.cells_per_rank + chunk % plan_.cells_per_rank;
         return base_ + offsets_.cells + index * plan_.cell_bytes;
     }
+    /// The flight recorder of a rank, which lies in the job's arena. Null if that has none.
+    [[nodiscard]] base::RankRecorder* recorder(std::uint32_t rank) const {
+        if (job_ != nullptr) {
+            return job_->recorder(job_members_[rank]);
+        }
+        return plan_.has_recorder ? reinterpret_cast<base::RankRecorder*>(base_ + offsets_.recorder) + rank : nullptr;
+    }
     /// Only the job's arena has one.
     [[nodiscard]] MessageRegion message_region() const {
         return {base_ + offsets_.messages, plan_.members, plan_.ring_bytes};
@@ -144,7 +153,7 @@ public:
 
 private:
     struct Offsets {
-        std::uint64_t negotiation, progress, cells, messages, resident, end;
+        std::uint64_t negotiation, progress, recorder, cells, messages, resident, end;
     };
     [[nodiscard]] static Offsets offsets(const ArenaPlan& plan);
     Arena(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank, AddressReserve* addresses, std::byte* head,

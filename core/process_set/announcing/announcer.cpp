@@ -19,6 +19,7 @@ Announcer::Announcer(const base::Config& config, const SetView& view, Caller cal
       inspection_(parts.inspection),
       direct_(parts.direct),
       joined_(parts.joined),
+      recording_(parts.recording),
       ends_(parts.ends),
       reasons_(parts.reasons),
       waking_(parts.waking),

@@ -26,6 +26,7 @@
 #include "core/process_set/common/joined_members.hpp"
 #include "core/process_set/common/log_cursor.hpp"
 #include "core/process_set/common/operation_ends.hpp"
+#include "core/process_set/common/recording.hpp"
 #include "core/process_set/common/set_view.hpp"
 #include "core/process_set/common/urgency.hpp"
 #include "core/process_set/common/waking.hpp"
@@ -51,6 +52,7 @@ public:
         const InputInspection& inspection;
         DirectAnnouncements& direct;
         const JoinedMembers& joined;
+        Recording& recording;
         OperationEnds& ends;
         const EndReasons& reasons;
         Waking& waking;
@@ -172,7 +174,7 @@ private:
     };
 
     // announcing.cpp
-    void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
+    void begin_pending(TensorEntry& entry, Completion& completion, bool is_blocking) noexcept;
     [[nodiscard]] Status check_free(const TensorEntry& entry);
     void prefetch(const TensorEntry& entry) const;
     void note_memory(const TensorEntry& entry) const;
@@ -203,6 +205,7 @@ private:
     const InputInspection& inspection_;
     DirectAnnouncements& direct_;
     const JoinedMembers& joined_;
+    Recording& recording_;
     OperationEnds& ends_;
     const EndReasons& reasons_;
     Waking& waking_;

@@ -117,7 +117,7 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 }
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
-    begin_pending(entry, completion);
+    begin_pending(entry, completion, urgency != Urgency::background);
     // A thread that holds the progress lock may count afterwards, because no other thread completes anything meanwhile.
     if (urgency != Urgency::driving) {
         ends_.count_one();
@@ -129,17 +129,18 @@ void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgenc
 }
 
 void Announcer::hold(TensorEntry& entry, Completion& completion) noexcept {
-    begin_pending(entry, completion);
+    begin_pending(entry, completion, /*is_blocking=*/false);
     ends_.count_one();
     entry.is_held = true;
     entry.next = nullptr;
 }
 
-void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
+void Announcer::begin_pending(TensorEntry& entry, Completion& completion, bool is_blocking) noexcept {
     entry.completion = &completion;
     entry.stands_in = false;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
+    recording_.submitted(entry, is_blocking);
     if (notes_memory()) [[unlikely]] {
         note_memory(entry);
     }
@@ -251,9 +252,9 @@ TensorEntry& Announcer::take_next_unnamed() {
 void Announcer::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
     TensorEntry& entry = next_unnamed();
     ask_for(entry, request);
-    begin_pending(entry, completion);
-    ends_.count_one();
     entry.generation = unnamed_calls_++ / memory_.extent().unnamed_slots + 1;
+    begin_pending(entry, completion, urgency != Urgency::background);
+    ends_.count_one();
     Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
     static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));
     writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);

@@ -41,11 +41,14 @@ bool DirectAnnouncements::finish_at_once(int looks) {
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, view_.rank, entry->generation);
     }
-    if (found == DirectState::complete && execute(*entry)) {
-        forget();
-        ends_.complete_uncounted(
-            *entry, collectives::has_variable_rows(static_cast<Operation>(entry->request.metadata.operation)));
-        return true;
+    if (found == DirectState::complete) {
+        if (const std::optional<std::uint64_t> end = execute(*entry)) {
+            forget();
+            ends_.complete_uncounted(
+                *entry, collectives::has_variable_rows(static_cast<Operation>(entry->request.metadata.operation)),
+                *end);
+            return true;
+        }
     }
     ends_.count_one();
     return false;
@@ -68,30 +71,33 @@ DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
     TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has checked that there is one
     const DirectState found =
         look_at_direct(memory_, entry.slot, view_.rank, entry.generation, std::min(last_position, closing_at_));
-    if (found == DirectState::complete && execute(entry)) {
-        forget();
-        ends_.complete(entry, {});
+    if (found == DirectState::complete) {
+        if (const std::optional<std::uint64_t> end = execute(entry)) {
+            forget();
+            ends_.complete(entry, {}, *end);
+        }
     }
     return found;
 }
 
-/// Returns false if a member announced something other than it had agreed to, or if there is no memory to go on; the
-/// job then ends.
-bool DirectAnnouncements::execute(TensorEntry& entry) {
+/// Returns when it ended. Returns nothing if a member announced something other than it had agreed to, or if there is
+/// no memory to go on; the job then ends.
+std::optional<std::uint64_t> DirectAnnouncements::execute(TensorEntry& entry) {
+    const std::uint64_t started = recording_.started_directly(entry);
     try {
         const Status executed = execution_.run(entry);
         if (!executed.is_ok()) [[unlikely]] {
             ends_.raise(executed);
-            return false;
+            return std::nullopt;
         }
     } catch (const std::bad_alloc&) {
         ends_.raise_no_memory();
-        return false;
+        return std::nullopt;
     }
     if (view_.rank == 0) {
         note_use(entry);
     }
-    return true;
+    return Recording::end_of(entry, started);
 }
 
 /// Records the use, because the log does not show that the slot is in use. It is a hint for the search for unused

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "core/negotiation/direct.hpp"
 #include "core/pending/tensor_table.hpp"
@@ -11,6 +12,7 @@
 #include "core/process_set/common/joined_members.hpp"
 #include "core/process_set/common/log_cursor.hpp"
 #include "core/process_set/common/operation_ends.hpp"
+#include "core/process_set/common/recording.hpp"
 #include "core/process_set/common/set_view.hpp"
 #include "core/process_set/common/urgency.hpp"
 #include "core/process_set/common/waking.hpp"
@@ -27,12 +29,13 @@ public:
     using Atomics = base::StdAtomics;
 
     /// All references outlive this object. If not `is_allowed`, nothing is announced directly.
-    DirectAnnouncements(const SetView& view, bool is_allowed, DirectExecution& execution, OperationEnds& ends,
-                        const JoinedMembers& joined, const Waking& waking, const LogCursor& cursor)
+    DirectAnnouncements(const SetView& view, bool is_allowed, DirectExecution& execution, const Recording& recording,
+                        OperationEnds& ends, const JoinedMembers& joined, const Waking& waking, const LogCursor& cursor)
         : view_(view),
           memory_(view.memory),
           is_allowed_(is_allowed),
           execution_(execution),
+          recording_(recording),
           ends_(ends),
           joined_(joined),
           waking_(waking),
@@ -80,13 +83,14 @@ public:
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:
-    [[nodiscard]] bool execute(TensorEntry& entry);
+    [[nodiscard]] std::optional<std::uint64_t> execute(TensorEntry& entry);
     void note_use(const TensorEntry& entry) const;
 
     SetView view_;
     NegotiationMemory<Atomics> memory_;  // a copy, because the shortest path reads it
     bool is_allowed_;
     DirectExecution& execution_;
+    const Recording& recording_;
     OperationEnds& ends_;
     const JoinedMembers& joined_;
     const Waking& waking_;

@@ -8,15 +8,17 @@
 
 namespace rueda::core {
 
-OperationEnds::OperationEnds(const SetView& view, const Waking& waking, std::atomic<std::uint32_t>& pending)
+OperationEnds::OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
+                             std::atomic<std::uint32_t>& pending)
     : view_(view),
       waking_(waking),
+      recording_(recording),
       pending_(pending),
       finished_(view.memory.cursor(view.rank).finished),
       no_memory_to_go_on_(fmt::format("rank {} ran out of memory in the middle of an operation", view.own_job_rank())) {
 }
 
-void OperationEnds::complete(TensorEntry& entry, const Status& status) {
+void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint64_t ticks) {
     Completion* completion = entry.completion;
     if (notes_memory()) [[unlikely]] {
         note_ended(entry);
@@ -24,6 +26,7 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status) {
     if (status.is_ok()) {
         note_finished(entry);
     }
+    recording_.ended(entry, status.code(), ticks);
     // From here on the caller may submit the name again.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();

@@ -9,6 +9,7 @@
 
 #include "base/status.hpp"
 #include "core/pending/tensor_table.hpp"
+#include "core/process_set/common/recording.hpp"
 #include "core/process_set/common/set_view.hpp"
 #include "core/process_set/common/waking.hpp"
 #include "core/termination/memory_guard.hpp"
@@ -21,19 +22,23 @@ namespace rueda::core {
 class OperationEnds {
 public:
     /// `pending`: see ProcessSet.
-    OperationEnds(const SetView& view, const Waking& waking, std::atomic<std::uint32_t>& pending);
+    OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
+                  std::atomic<std::uint32_t>& pending);
 
     /// Adds one to the count of pending operations, or removes one.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 
     /// Ends a pending operation that is counted. Afterwards the caller may submit the name again.
-    void complete(TensorEntry& entry, const Status& status);
+    void complete(TensorEntry& entry, const Status& status) { complete(entry, status, base::ticks_now()); }
+    /// The same for an operation that ended at this time.
+    void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
     /// Ends a pending operation with success, in the thread that has announced it. The operation is not counted. Its
     /// completion is marked as done only if it has to report something.
-    void complete_uncounted(TensorEntry& entry, bool has_result) {
+    void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t ticks) {
         Completion& completion = *entry.completion;
         note_finished(entry);
+        recording_.ended(entry, ErrorCode::ok, ticks);
         if (notes_memory()) [[unlikely]] {
             note_ended(entry);
         }
@@ -63,6 +68,7 @@ private:
 
     const SetView& view_;
     const Waking& waking_;
+    const Recording& recording_;
     std::atomic<std::uint32_t>& pending_;
     base::StdAtomics::Atomic<std::uint64_t>& finished_;  // in this rank's cursor
     std::string no_memory_to_go_on_;                     // made in advance, because there may be no memory for it later

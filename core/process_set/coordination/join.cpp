@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/recorder/recorder_writer.hpp"
 #include "base/system/clock.hpp"
 #include "core/negotiation/call_sites.hpp"
 #include "core/negotiation/claims.hpp"
@@ -232,6 +233,7 @@ void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.known_to_agree = true;  // otherwise it would be announced as a change of metadata
     entry.completion = nullptr;
     entry.stands_in = true;
+    entry.recorded = base::RecorderWriter::kNone;
     entry.is_counted = is_counted_;
     entry.asked_for = asked_for;
     entry.submitted_ns = base::coarse_monotonic_ns();

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/recorder/ticks.hpp"
+#include "base/shared_memory/control_block.hpp"
+
+namespace rueda::base {
+
+/// What a record of the flight recorder is about. The numbers below `step` are those of collectives::Operation.
+struct RecordKind {
+    static constexpr std::uint8_t kAllreduce = 0;
+    static constexpr std::uint8_t kBroadcast = 1;
+    static constexpr std::uint8_t kAllgather = 2;
+    static constexpr std::uint8_t kBarrier = 3;
+    static constexpr std::uint8_t kJoin = 4;
+    static constexpr std::uint8_t kAlltoall = 5;
+    static constexpr std::uint8_t kReducescatter = 6;
+    static constexpr std::uint8_t kGroup = 7;
+    static constexpr std::uint8_t kGather = 8;
+    static constexpr std::uint8_t kScatter = 9;
+    static constexpr std::uint8_t kReduce = 10;
+    static constexpr std::uint8_t kStep = 64;  ///< the program began a training step; `ordinal` is its number
+};
+
+/// The last word of a record. It changes as the operation goes on, and says how far the operation is.
+///
+/// Bits 0–7: RecordKind. 8–15: flags. 16–23: the status code with which it ended. 24–31: the lap of the ring, so that a
+/// late store for an older operation in the same place is noticed. 32–63: the position of its batch in the log of the
+/// process set (the low bits).
+struct RecordState {
+    static constexpr std::uint64_t kStarted = 1U << 8U;    ///< the operation is executed; `started` is valid
+    static constexpr std::uint64_t kEnded = 1U << 9U;      ///< `ended` and the status are valid
+    static constexpr std::uint64_t kInBatch = 1U << 10U;   ///< the position is valid: the log called the operation
+    static constexpr std::uint64_t kBlocking = 1U << 11U;  ///< a caller waited for it when it was submitted
+    static constexpr unsigned kStatusShift = 16;
+    static constexpr unsigned kLapShift = 24;
+    static constexpr unsigned kBatchShift = 32;
+
+    [[nodiscard]] static constexpr std::uint64_t begin(std::uint8_t kind, std::uint64_t number) {
+        return kind | ((number / kCapacity & 0xffU) << kLapShift);
+    }
+    /// Whether `state` was written for the operation with this number.
+    [[nodiscard]] static constexpr bool belongs(std::uint64_t state, std::uint64_t number) {
+        return (state >> kLapShift & 0xffU) == (number / kCapacity & 0xffU);
+    }
+    /// The number of operations in the ring of a rank: 256 KiB.
+    static constexpr std::uint64_t kCapacity = 4096;
+};
+
+/// One operation. It is one cache line, and only its rank writes it. The words after `sequence` are written while
+/// `sequence` is 0; then `sequence` becomes the number of the operation plus 1. Later the rank writes `started`,
+/// `ended` and `state`, in this order, without touching `sequence`: these words say themselves whether they are valid.
+///
+/// All stores are releases and all loads acquires, so a reader that has seen a word of a newer operation also sees that
+/// `sequence` has changed. There are no fences, which ThreadSanitizer does not know. On x86-64 these are plain moves.
+struct alignas(kCacheLine) OperationRecord {
+    std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
+    std::atomic<std::uint64_t> announced;  ///< ticks
+    std::atomic<std::uint64_t> started;    ///< ticks; all ranks had announced it, as far as this rank knows
+    std::atomic<std::uint64_t> ended;      ///< ticks
+    /// The number, counted from 1, of the operation among those of this rank in its process set. Of a step: its number.
+    std::atomic<std::uint64_t> ordinal;
+    /// The number of the name in `RankRecorder::names`, and in the upper half the generation of the name's slot (the
+    /// low bits; 0: the slot was not known yet), or of an operation without a name the number of the call.
+    std::atomic<std::uint64_t> name;
+    std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
+    std::atomic<std::uint64_t> state;  ///< RecordState
+};
+static_assert(sizeof(OperationRecord) == kCacheLine && std::is_trivially_destructible_v<OperationRecord>);
+static_assert(offsetof(OperationRecord, state) == 56);
+
+/// A name of a tensor in a process set. Names are kept in a ring too, so a record may be older than the place of its
+/// name: the numbers then differ.
+struct alignas(kCacheLine) NameRecord {
+    std::atomic<std::uint64_t> number;  ///< counted from 1; 0: empty, or being written
+    std::atomic<std::int32_t> set_id;
+    std::atomic<std::uint32_t> hash;  ///< of the whole name, which may be longer than the text
+    SharedText<104> text;             ///< "" for the operations without a name
+};
+static_assert(sizeof(NameRecord) == 2 * kCacheLine);
+
+/// A process set of which the rank is, or was, a member.
+struct alignas(kCacheLine) SetRecord {
+    std::atomic<std::uint32_t> in_use;  ///< 1: valid
+    std::atomic<std::int32_t> id;
+    SharedText<104> ranks;  ///< its members in the job, as format_ranks() writes them; shortened if there are many
+};
+static_assert(sizeof(SetRecord) == 2 * kCacheLine);
+
+/// Sums over the life of the rank, for `rueda top` and for metrics. All stores are relaxed: a reader looks at one
+/// number at a time, and at differences over seconds.
+struct RankCounters {
+    /// The number of operations that were announced; the number of the next one.
+    alignas(kCacheLine) std::atomic<std::uint64_t> announced;
+
+    // Written by the thread that drives progress, only.
+    alignas(kCacheLine) std::atomic<std::uint64_t> ended;  ///< operations that ended with success
+    std::atomic<std::uint64_t> bytes;                      ///< of those operations, on this rank
+    std::atomic<std::uint64_t> batches;                    ///< that the log called
+    std::atomic<std::uint64_t> waited_ticks;               ///< from announced to started, summed over operations
+    std::atomic<std::uint64_t> executed_ticks;             ///< from started to ended, summed over operations
+
+    // Written by any thread, rarely.
+    alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< operations that ended with an error
+    std::atomic<std::uint64_t> steps;                       ///< steps that the program has begun
+    std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
+    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before it took; 0: unknown
+};
+static_assert(sizeof(RankCounters) == 3 * kCacheLine);
+
+/// The flight recorder of one rank, in the arena of the job. It begins as zeros. It stays readable when the rank was
+/// killed. Only pages that are written take memory.
+struct alignas(4096) RankRecorder {
+    static constexpr std::uint64_t kOperations = RecordState::kCapacity;
+    static constexpr std::uint64_t kNames = 2048;
+    static constexpr std::uint64_t kSets = 30;
+
+    // Written once by the rank, before `ready`.
+    std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record
+    /// 1: a thread of the rank writes a name. Another thread that wants to write one meanwhile leaves it to the next
+    /// use.
+    std::atomic<std::uint32_t> names_taken;
+    std::atomic<std::uint64_t> begin_ticks;  ///< the same moment in both clocks: see TickClock
+    std::atomic<std::int64_t> begin_ns;      ///< CLOCK_MONOTONIC
+    std::atomic<std::int64_t> realtime_ns;   ///< CLOCK_REALTIME at that moment
+
+    std::atomic<std::uint64_t> names_written;  ///< the number of the last name
+    std::atomic<std::uint64_t> sets_written;   ///< how many sets were noted; only the newest are kept
+    RankCounters counters;
+    SetRecord sets[kSets];
+
+    alignas(4096) OperationRecord operations[kOperations];
+    alignas(4096) NameRecord names[kNames];
+};
+static_assert(offsetof(RankRecorder, counters) == kCacheLine);
+static_assert(offsetof(RankRecorder, operations) == 4096);
+static_assert(offsetof(RankRecorder, names) == 4096 + RankRecorder::kOperations * sizeof(OperationRecord));
+static_assert(std::is_trivially_destructible_v<RankRecorder>);
+
+}  // namespace rueda::base

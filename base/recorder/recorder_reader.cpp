@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/recorder/recorder_reader.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rueda::base {
+
+namespace {
+
+/// The moment when the rank began; or `now`, if the recorder has no moment that can be true.
+ClockPair beginning(const RankRecorder& recorder, ClockPair now) {
+    const ClockPair begin{recorder.begin_ticks.load(std::memory_order_acquire),
+                          recorder.begin_ns.load(std::memory_order_acquire)};
+    if (begin.ticks >= now.ticks || begin.ns < 0 || begin.ns >= now.ns) {
+        return now;
+    }
+    // Processors count between 10 MHz and 100 GHz.
+    const double ns_per_tick = static_cast<double>(now.ns - begin.ns) / static_cast<double>(now.ticks - begin.ticks);
+    return ns_per_tick >= 0.01 && ns_per_tick <= 100 ? begin : now;
+}
+
+/// A month and more. Longer times come from damaged memory, and would not fit after the conversion.
+constexpr std::int64_t kMostTicks = std::int64_t{1} << 53;
+
+}  // namespace
+
+RecorderReader::RecorderReader(const RankRecorder& recorder)
+    : recorder_(recorder), now_(ClockPair::now()), clock_(beginning(recorder, now_), now_) {}
+
+std::int64_t RecorderReader::ns_of(std::uint64_t ticks) const {
+    const auto away = std::clamp(static_cast<std::int64_t>(ticks - now_.ticks), -kMostTicks, kMostTicks);
+    return clock_.ns_of(now_.ticks + static_cast<std::uint64_t>(away));
+}
+
+std::int64_t RecorderReader::span_ns(std::uint64_t ticks) const {
+    return clock_.span_ns(std::clamp(static_cast<std::int64_t>(ticks), -kMostTicks, kMostTicks));
+}
+
+std::int64_t RecorderReader::realtime_offset_ns() const {
+    // Without a sign, so that damaged numbers do not overflow.
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(recorder_.realtime_ns.load(std::memory_order_acquire)) -
+                                     static_cast<std::uint64_t>(recorder_.begin_ns.load(std::memory_order_acquire)));
+}
+
+std::vector<RecordedOperation> RecorderReader::operations(std::size_t most) const {
+    std::vector<RecordedOperation> found;
+    const std::uint64_t end = recorder_.counters.announced.load(std::memory_order_acquire);
+    const std::uint64_t count = std::min({end, RankRecorder::kOperations, static_cast<std::uint64_t>(most)});
+    found.reserve(count);
+    for (std::uint64_t number = end - count; number < end; ++number) {
+        if (std::optional<RecordedOperation> operation = read(number)) {
+            found.push_back(*std::move(operation));
+        }
+    }
+    return found;
+}
+
+std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) const {
+    const OperationRecord& record = recorder_.operations[number % RankRecorder::kOperations];
+    if (record.sequence.load(std::memory_order_acquire) != number + 1) {
+        return std::nullopt;
+    }
+    // The state first: whatever it says is valid was written before it.
+    const std::uint64_t state = record.state.load(std::memory_order_acquire);
+    const std::uint64_t announced = record.announced.load(std::memory_order_acquire);
+    const std::uint64_t started = record.started.load(std::memory_order_acquire);
+    const std::uint64_t ended = record.ended.load(std::memory_order_acquire);
+    const std::uint64_t ordinal = record.ordinal.load(std::memory_order_acquire);
+    const std::uint64_t name = record.name.load(std::memory_order_acquire);
+    const std::uint64_t size = record.size.load(std::memory_order_acquire);
+    if (record.sequence.load(std::memory_order_relaxed) != number + 1 || !RecordState::belongs(state, number)) {
+        return std::nullopt;
+    }
+    RecordedOperation operation;
+    operation.number = number;
+    operation.kind = static_cast<std::uint8_t>(state & 0xffU);
+    operation.dtype = static_cast<std::uint8_t>(size >> 48U & 0xffU);
+    operation.reduce_op = static_cast<std::uint8_t>(size >> 56U);
+    operation.is_blocking = (state & RecordState::kBlocking) != 0;
+    operation.ordinal = ordinal;
+    operation.generation = static_cast<std::uint32_t>(name >> 32U);
+    operation.bytes = size & ((std::uint64_t{1} << 48U) - 1);
+    operation.announced_ns = ns_of(announced);
+    if ((state & RecordState::kInBatch) != 0) {
+        operation.batch = static_cast<std::uint32_t>(state >> RecordState::kBatchShift);
+    }
+    if ((state & RecordState::kStarted) != 0) {
+        operation.started_ns = ns_of(started);
+    }
+    if ((state & RecordState::kEnded) != 0) {
+        operation.status = static_cast<std::uint8_t>(state >> RecordState::kStatusShift & 0xffU);
+        operation.ended_ns = ns_of(ended);
+    }
+    if (std::optional<Name> known = read_name(static_cast<std::uint32_t>(name))) {
+        operation.has_name_record = true;
+        operation.set_id = known->set_id;
+        operation.name_hash = known->hash;
+        operation.name = std::move(known->text);
+    }
+    return operation;
+}
+
+std::optional<RecorderReader::Name> RecorderReader::read_name(std::uint32_t low_number) const {
+    const NameRecord& record = recorder_.names[low_number % RankRecorder::kNames];
+    const std::uint64_t number = record.number.load(std::memory_order_acquire);
+    if (number == 0 || static_cast<std::uint32_t>(number) != low_number) {
+        return std::nullopt;
+    }
+    Name name{.set_id = record.set_id.load(std::memory_order_acquire),
+              .hash = record.hash.load(std::memory_order_acquire),
+              .text = record.text.read()};
+    if (record.number.load(std::memory_order_relaxed) != number) {
+        return std::nullopt;
+    }
+    return name;
+}
+
+std::vector<RecordedSet> RecorderReader::sets() const {
+    std::vector<RecordedSet> found;
+    for (const SetRecord& set : recorder_.sets) {
+        if (set.in_use.load(std::memory_order_acquire) == 1) {
+            RecordedSet one{set.id.load(std::memory_order_acquire), set.ranks.read()};
+            if (set.in_use.load(std::memory_order_relaxed) == 1) {  // else another set takes its place
+                found.push_back(std::move(one));
+            }
+        }
+    }
+    return found;
+}
+
+RecordedCounters RecorderReader::counters() const {
+    const RankCounters& from = recorder_.counters;
+    const auto read = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+    RecordedCounters counters;
+    counters.announced = read(from.announced);
+    counters.ended = read(from.ended);
+    counters.failed = read(from.failed);
+    counters.bytes = read(from.bytes);
+    counters.batches = read(from.batches);
+    counters.waited_ns = span_ns(read(from.waited_ticks));
+    counters.executed_ns = span_ns(read(from.executed_ticks));
+    counters.steps = read(from.steps);
+    if (const std::uint64_t began = read(from.step_began_ticks); began != 0) {
+        counters.step_began_ns = ns_of(began);
+    }
+    if (const std::uint64_t took = read(from.step_ticks); took != 0) {
+        counters.step_ns = span_ns(took);
+    }
+    return counters;
+}
+
+std::string_view name_of_record_kind(std::uint8_t kind) {
+    constexpr std::array<std::string_view, RecordKind::kReduce + 1> kNames{
+        "allreduce",     "broadcast", "allgather", "barrier", "join",  "alltoall",
+        "reducescatter", "group",     "gather",    "scatter", "reduce"};
+    if (kind == RecordKind::kStep) {
+        return "step";
+    }
+    return kind < kNames.size() ? kNames[kind] : "unknown";
+}
+
+}  // namespace rueda::base

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/recorder/rank_recorder.hpp"
+
+namespace rueda::base {
+
+/// An operation, or a step of the program, as the flight recorder has it. Times are nanoseconds of CLOCK_MONOTONIC.
+struct RecordedOperation {
+    std::uint64_t number = 0;  ///< among all of this rank
+    std::uint8_t kind = 0;     ///< RecordKind
+    std::uint8_t dtype = 0;
+    std::uint8_t reduce_op = 0;
+    std::uint8_t status = 0;  ///< an ErrorCode; valid if ended
+    bool is_blocking = false;
+    std::int32_t set_id = 0;
+    std::uint64_t ordinal = 0;  ///< among those of the set on this rank; of a step: its number
+    std::string name;           ///< "" for an operation without a name, or if the name is not kept any more
+    std::uint32_t name_hash = 0;
+    bool has_name_record = false;  ///< whether the set and the name are known
+    /// The generation of the name's slot, or of an operation without a name the number of the call (the low bits). 0:
+    /// the slot was not known yet.
+    std::uint32_t generation = 0;
+    std::uint64_t bytes = 0;
+    std::optional<std::uint32_t> batch;  ///< the position of its batch in the log (the low bits)
+    std::int64_t announced_ns = 0;
+    std::optional<std::int64_t> started_ns;
+    std::optional<std::int64_t> ended_ns;
+
+    [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
+};
+
+/// A process set of a rank.
+struct RecordedSet {
+    std::int32_t id = 0;
+    std::string ranks;  ///< as in SetRecord
+    [[nodiscard]] bool operator==(const RecordedSet&) const = default;
+};
+
+/// The counters of a rank, with times in nanoseconds.
+struct RecordedCounters {
+    std::uint64_t announced = 0;
+    std::uint64_t ended = 0;
+    std::uint64_t failed = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t batches = 0;
+    std::int64_t waited_ns = 0;
+    std::int64_t executed_ns = 0;
+    std::uint64_t steps = 0;
+    std::optional<std::int64_t> step_began_ns;
+    std::optional<std::int64_t> step_ns;  ///< how long the step before the last one took
+    [[nodiscard]] bool operator==(const RecordedCounters&) const = default;
+};
+
+/// Reads the flight recorder of a rank, which may go on recording, or be dead. It believes nothing that it reads:
+/// damaged memory gives wrong numbers, and nothing worse.
+///
+/// Threads: any. It must run on the machine of the rank, because it compares the processor's counters.
+class RecorderReader {
+public:
+    /// `recorder` may lie in memory that is mapped for reading only.
+    explicit RecorderReader(const RankRecorder& recorder);
+
+    /// Whether the rank has begun to record. Before that, there is nothing to read.
+    [[nodiscard]] bool is_ready() const { return recorder_.ready.load(std::memory_order_acquire) == 1; }
+    /// A time stamp of the recorder, in nanoseconds of CLOCK_MONOTONIC; and a duration.
+    [[nodiscard]] std::int64_t ns_of(std::uint64_t ticks) const;
+    [[nodiscard]] std::int64_t span_ns(std::uint64_t ticks) const;
+    /// What to add to CLOCK_MONOTONIC to get CLOCK_REALTIME, when the rank began.
+    [[nodiscard]] std::int64_t realtime_offset_ns() const;
+
+    /// The newest operations that the ring has, at most `most`, in the order of their numbers. Records that are being
+    /// written are left out.
+    [[nodiscard]] std::vector<RecordedOperation> operations(std::size_t most = RankRecorder::kOperations) const;
+    [[nodiscard]] std::vector<RecordedSet> sets() const;
+    [[nodiscard]] RecordedCounters counters() const;
+
+private:
+    struct Name {
+        std::int32_t set_id = 0;
+        std::uint32_t hash = 0;
+        std::string text;
+    };
+    [[nodiscard]] std::optional<RecordedOperation> read(std::uint64_t number) const;
+    [[nodiscard]] std::optional<Name> read_name(std::uint32_t low_number) const;
+
+    const RankRecorder& recorder_;
+    ClockPair now_;
+    TickClock clock_;
+};
+
+/// For example "allreduce"; "step"; "unknown".
+[[nodiscard]] std::string_view name_of_record_kind(std::uint8_t kind);
+
+}  // namespace rueda::base

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/recorder/recorder_writer.hpp"
+
+#include <ctime>
+#include <functional>
+
+namespace rueda::base {
+
+void RecorderWriter::begin() const {
+    if (recorder_ == nullptr) {
+        return;
+    }
+    const ClockPair now = ClockPair::now();
+    timespec real{};
+    clock_gettime(CLOCK_REALTIME, &real);
+    recorder_->begin_ticks.store(now.ticks, std::memory_order_relaxed);
+    recorder_->begin_ns.store(now.ns, std::memory_order_relaxed);
+    recorder_->realtime_ns.store(real.tv_sec * std::int64_t{1'000'000'000} + real.tv_nsec, std::memory_order_relaxed);
+    recorder_->ready.store(1, std::memory_order_release);  // partner: RecorderReader::is_ready()
+}
+
+void RecorderWriter::note_set(std::int32_t id, std::string_view ranks) const {
+    if (recorder_ == nullptr) {
+        return;
+    }
+    const std::uint64_t number = recorder_->sets_written.load(std::memory_order_relaxed);
+    SetRecord& set = recorder_->sets[number % RankRecorder::kSets];
+    // Releases: a reader that sees a part of the new set also sees the 0. Partner: RecorderReader::sets().
+    set.in_use.store(0, std::memory_order_release);
+    set.id.store(id, std::memory_order_release);
+    set.ranks.write(ranks);
+    set.in_use.store(1, std::memory_order_release);
+    recorder_->sets_written.store(number + 1, std::memory_order_relaxed);
+}
+
+void RecorderWriter::begin_step(std::int64_t step) const {
+    if (recorder_ == nullptr) {
+        return;
+    }
+    RankCounters& counters = recorder_->counters;
+    const std::uint64_t number = announce({.kind = RecordKind::kStep, .ordinal = static_cast<std::uint64_t>(step)});
+    const std::uint64_t now = place_of(number).announced.load(std::memory_order_relaxed);
+    const std::uint64_t before = counters.step_began_ticks.load(std::memory_order_relaxed);
+    counters.step_ticks.store(before != 0 ? now - before : 0, std::memory_order_relaxed);
+    counters.step_began_ticks.store(now, std::memory_order_relaxed);
+    add(counters.steps, 1);
+}
+
+std::uint64_t RecorderWriter::note_name(std::int32_t set_id, std::string_view name) const {
+    // Acquire and release order the names of one thread after those of another.
+    if (recorder_ == nullptr || recorder_->names_taken.exchange(1, std::memory_order_acquire) != 0) {
+        return 0;
+    }
+    const std::uint64_t number = recorder_->names_written.load(std::memory_order_relaxed) + 1;
+    NameRecord& record = recorder_->names[number % RankRecorder::kNames];
+    record.number.store(0, std::memory_order_relaxed);
+    // Releases, so that a reader that sees one of them also sees the 0. Partner: RecorderReader::read_name().
+    record.set_id.store(set_id, std::memory_order_release);
+    record.hash.store(static_cast<std::uint32_t>(std::hash<std::string_view>{}(name)), std::memory_order_release);
+    record.text.write(name);
+    record.number.store(number, std::memory_order_release);
+    recorder_->names_written.store(number, std::memory_order_relaxed);
+    recorder_->names_taken.store(0, std::memory_order_release);
+    return number;
+}
+
+}  // namespace rueda::base

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/recorder/rank_recorder.hpp"
+#include "base/status.hpp"
+
+namespace rueda::base {
+
+/// Records what a rank does. An object without a recorder records nothing.
+///
+/// Threads: announce() and note_name(), any. start(), end() and note_batch(): the thread that drives progress, or the
+/// one that ends a failed operation; nobody else knows the operation's number then.
+class RecorderWriter {
+public:
+    /// The number of an operation that is not recorded.
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+    RecorderWriter() = default;
+    /// `recorder` may be null.
+    explicit RecorderWriter(RankRecorder* recorder) : recorder_(recorder) {}
+
+    /// Writes the clocks. The rank calls it once, before anything is recorded.
+    void begin() const;
+    /// Notes a process set of which the rank is a member. The newest 30 are kept. Threads: one at a time.
+    void note_set(std::int32_t id, std::string_view ranks) const;
+    /// Counts a step that the program begins, and records it. Threads: one at a time.
+    void begin_step(std::int64_t step) const;
+
+    /// Whether the name that got this number from note_name() is still there.
+    [[nodiscard]] bool knows(std::uint64_t name) const {
+        return recorder_ == nullptr ||
+               (name != 0 && name + RankRecorder::kNames > recorder_->names_written.load(std::memory_order_relaxed));
+    }
+    /// Writes a name, and returns its number; 0 if another thread writes one at this moment.
+    [[nodiscard]] std::uint64_t note_name(std::int32_t set_id, std::string_view name) const;
+
+    struct Announced {
+        std::uint8_t kind = 0;  ///< RecordKind
+        std::uint8_t dtype = 0;
+        std::uint8_t reduce_op = 0;
+        bool is_blocking = false;
+        std::uint64_t ordinal = 0;
+        std::uint64_t name = 0;        ///< from note_name()
+        std::uint64_t generation = 0;  ///< or the number of the call
+        std::uint64_t bytes = 0;
+    };
+    /// Records that an operation was submitted. Returns its number.
+    std::uint64_t announce(const Announced& what) const {
+        if (recorder_ == nullptr) {
+            return kNone;
+        }
+        const std::uint64_t number = recorder_->counters.announced.fetch_add(1, std::memory_order_relaxed);
+        OperationRecord& record = place_of(number);
+        // Partner of all of these: RecorderReader.
+        record.sequence.store(0, std::memory_order_relaxed);
+        record.announced.store(ticks_now(), std::memory_order_release);
+        record.ordinal.store(what.ordinal, std::memory_order_release);
+        record.name.store((what.name & 0xffff'ffffU) | what.generation << 32U, std::memory_order_release);
+        record.size.store(
+            (what.bytes & kBytesMask) | std::uint64_t{what.dtype} << 48U | std::uint64_t{what.reduce_op} << 56U,
+            std::memory_order_release);
+        record.state.store(
+            RecordState::begin(what.kind, number) | (what.is_blocking ? RecordState::kBlocking : std::uint64_t{0}),
+            std::memory_order_release);
+        record.sequence.store(number + 1, std::memory_order_release);
+        return number;
+    }
+    /// Records that the log has called a batch.
+    void note_batch() const {
+        if (recorder_ != nullptr) {
+            add(recorder_->counters.batches, 1);
+        }
+    }
+    /// Records that the operation is executed from now on.
+    void start(std::uint64_t number, std::uint64_t ticks) const { start_with(number, ticks, RecordState::kStarted); }
+    /// The same, in the batch that begins at `position` of the log.
+    void start(std::uint64_t number, std::uint64_t ticks, std::uint64_t position) const {
+        start_with(number, ticks, RecordState::kStarted | RecordState::kInBatch | position << RecordState::kBatchShift);
+    }
+    /// Records the end of an operation.
+    void end(std::uint64_t number, std::uint64_t ticks, ErrorCode code) const {
+        OperationRecord* const record = find(number);
+        if (record == nullptr) {
+            return;
+        }
+        const std::uint64_t state = record->state.load(std::memory_order_relaxed);
+        record->ended.store(ticks, std::memory_order_release);
+        record->state.store(
+            state | RecordState::kEnded | (static_cast<std::uint64_t>(code) & 0xffU) << RecordState::kStatusShift,
+            std::memory_order_release);
+        if (code != ErrorCode::ok) [[unlikely]] {
+            recorder_->counters.failed.fetch_add(1, std::memory_order_relaxed);
+            return;
+        }
+        const std::uint64_t started = record->started.load(std::memory_order_relaxed);
+        RankCounters& counters = recorder_->counters;
+        add(counters.ended, 1);
+        add(counters.bytes, record->size.load(std::memory_order_relaxed) & kBytesMask);
+        add(counters.waited_ticks, started - record->announced.load(std::memory_order_relaxed));
+        add(counters.executed_ticks, ticks - started);
+    }
+
+private:
+    static constexpr std::uint64_t kBytesMask = (std::uint64_t{1} << 48U) - 1;
+
+    [[nodiscard]] OperationRecord& place_of(std::uint64_t number) const {
+        return recorder_->operations[number % RankRecorder::kOperations];
+    }
+    /// Returns null if it is not in the ring any more, because 4096 operations have been announced since.
+    [[nodiscard]] OperationRecord* find(std::uint64_t number) const {
+        if (recorder_ == nullptr || number == kNone) {
+            return nullptr;
+        }
+        OperationRecord& record = place_of(number);
+        return record.sequence.load(std::memory_order_relaxed) == number + 1 ? &record : nullptr;
+    }
+    void start_with(std::uint64_t number, std::uint64_t ticks, std::uint64_t bits) const {
+        if (OperationRecord* const record = find(number)) {
+            record->started.store(ticks, std::memory_order_release);
+            record->state.store(record->state.load(std::memory_order_relaxed) | bits, std::memory_order_release);
+        }
+    }
+    /// There is one writer, so this needs no atomic addition.
+    static void add(std::atomic<std::uint64_t>& sum, std::uint64_t more) {
+        sum.store(sum.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    }
+
+    RankRecorder* recorder_ = nullptr;
+};
+
+}  // namespace rueda::base

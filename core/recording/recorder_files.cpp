@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/recording/recorder_files.hpp"
+
+#include <sys/stat.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/recorder/recorder_reader.hpp"
+#include "base/recorder/recording_file.hpp"
+#include "base/system/clock.hpp"
+#include "base/system/thread_signals.hpp"
+#include "base/text.hpp"
+#include "core/diagnostics/liveness.hpp"
+
+namespace rueda::core {
+
+namespace {
+
+/// How long a rank waits for its files before it goes on.
+constexpr std::chrono::seconds kPatience{1};
+/// The background thread of a healthy rank moves several times in this time.
+constexpr std::int64_t kSilentNs = 1'000'000'000;
+/// A stall report may have a line for each rank.
+constexpr std::size_t kLongestReason = 4096;
+
+struct File {
+    std::string name;
+    std::string text;
+};
+
+/// What the writing thread and the waiting one share. The writing thread may outlive everything else.
+struct Writing {
+    std::string folder;
+    std::vector<File> files;
+    std::mutex mutex;
+    std::condition_variable done_changed;  // the writing thread notifies
+    bool done = false;
+    Status result;
+};
+
+void write_files(Writing& writing) noexcept {
+    Status result;
+    try {
+        mkdir(writing.folder.c_str(), 0777);  // if it fails, so does the first file, and says why
+        for (const File& file : writing.files) {
+            const Status written = base::write_file_whole(writing.folder, file.name, file.text);
+            result = result.is_ok() ? written : result;
+        }
+    } catch (const std::exception& error) {
+        result = Status(ErrorCode::resource_exhausted, error.what());
+    }
+    const std::lock_guard lock(writing.mutex);
+    writing.result = std::move(result);
+    writing.done = true;
+    writing.done_changed.notify_all();
+}
+
+/// Starts a thread that handles no signals: they belong to the program's threads.
+std::thread start_writing(const std::shared_ptr<Writing>& writing) {
+    const sigset_t blocked = base::signals_of_the_program();
+    sigset_t saved;
+    pthread_sigmask(SIG_SETMASK, &blocked, &saved);
+    try {
+        std::thread thread([writing] { write_files(*writing); });
+        pthread_sigmask(SIG_SETMASK, &saved, nullptr);
+        return thread;
+    } catch (...) {
+        pthread_sigmask(SIG_SETMASK, &saved, nullptr);
+        throw;
+    }
+}
+
+std::string_view describe(base::RankState state) {
+    switch (state) {
+        case base::RankState::absent:
+            return "absent";
+        case base::RankState::running:
+            return "running";
+        case base::RankState::shutting_down:
+            return "shutting down";
+        case base::RankState::left:
+            return "left";
+        case base::RankState::dead:
+            return "dead";
+    }
+    return "unknown";
+}
+
+}  // namespace
+
+std::optional<std::string> RecorderFiles::write_all(std::string_view reason) noexcept {
+    return write(reason, [](std::uint32_t /*member*/) { return true; });
+}
+
+std::optional<std::string> RecorderFiles::write_at_end(std::string_view reason) noexcept {
+    const std::int64_t now = base::monotonic_ns();
+    const bool writes_for_others = !folder_.empty() && is_lowest_alive();
+    return write(reason, [&](std::uint32_t member) {
+        const std::int64_t heartbeat =
+            arena_->control().ranks[member].heartbeat_ns.load(std::memory_order_relaxed);  // any value does no harm
+        return member == arena_->rank() || (writes_for_others && (is_dead(member) || now - heartbeat > kSilentNs));
+    });
+}
+
+/// The recorders are read here, because the arena may be unmapped while a slow file system still writes.
+template <class Choose>
+std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&& choose) noexcept {
+    if (folder_.empty() || arena_->recorder(0) == nullptr) {
+        return std::nullopt;
+    }
+    try {
+        const auto writing = std::make_shared<Writing>();
+        writing->folder = folder_;
+        for (std::uint32_t member = 0; member < arena_->plan().members; ++member) {
+            if (choose(member) && base::RecorderReader(*arena_->recorder(member)).is_ready()) {
+                const std::int32_t rank = arena_->control().ranks[member].global_rank.load(std::memory_order_relaxed);
+                writing->files.push_back({base::recording_file_name(rank), text_of(member, reason)});
+            }
+        }
+        std::thread thread = start_writing(writing);
+        std::unique_lock lock(writing->mutex);
+        if (!writing->done_changed.wait_for(lock, kPatience, [&] { return writing->done; })) {
+            lock.unlock();
+            thread.detach();
+            return "the flight recorder is still being written to " + folder_ + ", which does not answer";
+        }
+        lock.unlock();
+        thread.join();
+        return writing->result.is_ok() ? std::nullopt : std::optional(writing->result.message());
+    } catch (const std::exception& error) {
+        // There is no memory for the text, or no thread.
+        try {
+            return std::string("the flight recorder could not be written: ") + error.what();
+        } catch (const std::exception&) {
+            return std::nullopt;
+        }
+    }
+}
+
+std::string RecorderFiles::text_of(std::uint32_t member, std::string_view reason) const {
+    const base::RankBlock& block = arena_->control().ranks[member];
+    const base::RankRecorder& recorder = *arena_->recorder(member);
+    const base::RecorderReader reader(recorder);
+    base::Recording recording;
+    recording.rank = block.global_rank.load(std::memory_order_relaxed);
+    recording.size = size_;
+    recording.host = host_;
+    recording.pid = block.pid.load(std::memory_order_relaxed);
+    recording.state = is_dead(member)
+                          ? describe(base::RankState::dead)
+                          : describe(static_cast<base::RankState>(block.state.load(std::memory_order_acquire)));
+    recording.written_by = arena_->control().ranks[arena_->rank()].global_rank.load(std::memory_order_relaxed);
+    recording.reason = base::shortened(reason, kLongestReason);
+    recording.written_ns = base::monotonic_ns();
+    recording.began_ns = recorder.begin_ns.load(std::memory_order_acquire);
+    recording.realtime_offset_ns = reader.realtime_offset_ns();
+    recording.step = block.step.load(std::memory_order_relaxed);
+    recording.busy = block.busy.read();
+    recording.counters = reader.counters();
+    recording.sets = reader.sets();
+    recording.operations = reader.operations();
+    return base::format_recording(recording);
+}
+
+bool RecorderFiles::is_dead(std::uint32_t member) const {
+    const base::RankBlock& block = arena_->control().ranks[member];
+    const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
+    return state == base::RankState::dead || (state != base::RankState::left && process_has_ended(block));
+}
+
+bool RecorderFiles::is_lowest_alive() const {
+    for (std::uint32_t member = 0; member < arena_->rank(); ++member) {
+        if (!is_dead(member)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "collectives/host/arena/arena.hpp"
+
+namespace rueda::core {
+
+/// Writes the flight recorders of this host's ranks to files, one for each rank. A later writing replaces the file of
+/// the rank. The size of a file has a limit: the ring of a rank has 4096 operations, which take less than 2 MiB.
+///
+/// Threads: any, one at a time.
+class RecorderFiles {
+public:
+    /// If `folder` is empty, no files are written. `size`: the number of ranks of the job.
+    RecorderFiles(std::string folder, std::shared_ptr<collectives::Arena> arena, std::string host, std::int32_t size)
+        : folder_(std::move(folder)), arena_(std::move(arena)), host_(std::move(host)), size_(size) {}
+
+    /// Writes the recorders of all ranks of the host.
+    [[nodiscard]] std::optional<std::string> write_all(std::string_view reason) noexcept;
+    /// The job has ended. Each rank writes its own recorder. The lowest rank that still lives also writes those of the
+    /// ranks that cannot: of dead ones, and of ranks whose background thread has not moved for a while.
+    ///
+    /// Both functions wait for at most a second for the file system, and return what went wrong.
+    [[nodiscard]] std::optional<std::string> write_at_end(std::string_view reason) noexcept;
+
+private:
+    template <class Choose>
+    std::optional<std::string> write(std::string_view reason, Choose&& choose) noexcept;
+    [[nodiscard]] std::string text_of(std::uint32_t member, std::string_view reason) const;
+    [[nodiscard]] bool is_dead(std::uint32_t member) const;
+    [[nodiscard]] bool is_lowest_alive() const;
+
+    std::string folder_;
+    std::shared_ptr<collectives::Arena> arena_;
+    std::string host_;
+    std::int32_t size_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/analyze/analysis.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+using base::RecordedOperation;
+using base::Recording;
+
+/// Identifies an operation of a set on all its ranks. An operation of a batch has the batch's position, which no other
+/// operation with this name has. Any other has the generation of its slot, or the number of the call.
+using Key = std::tuple<std::int32_t, std::string, std::uint32_t, std::uint64_t>;
+
+constexpr std::uint64_t kOfBatch = std::uint64_t{1} << 32U;
+
+Key key_of(const RecordedOperation& operation) {
+    const std::uint64_t number = operation.batch ? kOfBatch | *operation.batch : operation.generation;
+    return {operation.set_id, operation.name, operation.name_hash, number};
+}
+
+OperationText text_of(const RecordedOperation& operation) {
+    return {std::string(base::name_of_record_kind(operation.kind)), operation.name, operation.generation};
+}
+
+bool is_operation(const RecordedOperation& operation) {
+    return operation.kind != base::RecordKind::kStep && operation.has_name_record;
+}
+
+/// Whether the operation was pending when its rank ended, or when the file was written.
+bool is_pending(const RecordedOperation& operation) {
+    return is_operation(operation) &&
+           (!operation.ended_ns || operation.status == static_cast<std::uint8_t>(ErrorCode::aborted));
+}
+
+class Analyzer {
+public:
+    explicit Analyzer(const std::vector<Recording>& recordings) : recordings_(recordings) { find_members(); }
+
+    Analysis run() {
+        Analysis analysis;
+        analysis.size = recordings_.front().size;
+        analysis.reason = recordings_.front().reason;
+        for (std::int32_t rank = 0; rank < analysis.size; ++rank) {
+            if (of_rank(rank) == nullptr) {
+                analysis.without_file.push_back(rank);
+            }
+        }
+        for (const Recording& recording : recordings_) {
+            analysis.ranks.push_back(last_of(recording));
+            analysis.several_hosts = analysis.several_hosts || recording.host != recordings_.front().host;
+        }
+        analysis.pending = find_pending();
+        analysis.divergences = find_divergences(analysis.pending);
+        analysis.lateness = find_lateness();
+        return analysis;
+    }
+
+private:
+    [[nodiscard]] const Recording* of_rank(std::int32_t rank) const {
+        const auto found = std::find_if(recordings_.begin(), recordings_.end(),
+                                        [&](const Recording& recording) { return recording.rank == rank; });
+        return found != recordings_.end() ? &*found : nullptr;
+    }
+
+    /// The members of each set: those that the ranks noted, and those that used it.
+    void find_members() {
+        for (const Recording& recording : recordings_) {
+            for (const base::RecordedSet& set : recording.sets) {
+                const std::vector<std::int32_t> members = parse_members(set.ranks, recording.size);
+                members_[set.id].insert(members.begin(), members.end());
+            }
+            for (const RecordedOperation& operation : recording.operations) {
+                if (is_operation(operation)) {
+                    members_[operation.set_id].insert(recording.rank);
+                }
+            }
+        }
+    }
+
+    static LastOfRank last_of(const Recording& recording) {
+        LastOfRank last{.rank = recording.rank,
+                        .host = recording.host,
+                        .state = recording.state,
+                        .step = recording.step,
+                        .busy = recording.busy,
+                        .operations = 0,
+                        .last = std::nullopt,
+                        .since_ns = 0};
+        std::int64_t latest = 0;
+        for (const RecordedOperation& operation : recording.operations) {
+            if (is_operation(operation) && operation.ended_ns && !is_pending(operation) &&
+                (!last.last || *operation.ended_ns >= latest)) {
+                latest = *operation.ended_ns;
+                last.last = text_of(operation);
+                last.since_ns = recording.written_ns - latest;
+            }
+        }
+        last.operations = recording.counters.announced - recording.counters.steps;
+        return last;
+    }
+
+    // ---- what is pending --------------------------------------------------------------------------------------------
+
+    std::vector<PendingOperation> find_pending() const {
+        std::map<Key, PendingOperation> found;
+        for (const Recording& recording : recordings_) {
+            for (const RecordedOperation& operation : recording.operations) {
+                if (!is_pending(operation)) {
+                    continue;
+                }
+                // A batch that one rank has begun and another has not seen has no position there.
+                Key key = key_of(operation);
+                std::get<3>(key) = operation.generation;
+                PendingOperation& pending = found[key];
+                pending.set_id = operation.set_id;
+                pending.what = text_of(operation);
+                pending.calls.push_back(
+                    {recording.rank, operation.ordinal,
+                     (operation.ended_ns ? *operation.ended_ns : recording.written_ns) - operation.announced_ns,
+                     operation.started_ns.has_value()});
+            }
+        }
+        std::vector<PendingOperation> all;
+        for (auto& [key, pending] : found) {
+            find_missing(key, pending);
+            // The rest had it, and this rank was about to: an end of the job that came between is no finding.
+            if (!pending.missing.empty() || !pending.unknown.empty() || !has_ended_elsewhere(key, pending)) {
+                all.push_back(std::move(pending));
+            }
+        }
+        std::stable_sort(all.begin(), all.end(), [](const PendingOperation& a, const PendingOperation& b) {
+            return first_ordinal(a) < first_ordinal(b);
+        });
+        return all;
+    }
+
+    static std::uint64_t first_ordinal(const PendingOperation& pending) {
+        return std::min_element(pending.calls.begin(), pending.calls.end(),
+                                [](const PendingCall& a, const PendingCall& b) { return a.ordinal < b.ordinal; })
+            ->ordinal;
+    }
+
+    void find_missing(const Key& key, PendingOperation& pending) const {
+        for (const std::int32_t member : members_.at(pending.set_id)) {
+            const bool calls = std::any_of(pending.calls.begin(), pending.calls.end(),
+                                           [&](const PendingCall& call) { return call.rank == member; });
+            if (calls) {
+                continue;
+            }
+            const Recording* const recording = of_rank(member);
+            if (recording == nullptr) {
+                pending.unknown.push_back(member);
+            } else if (!has_called(*recording, key, pending)) {
+                (reaches_back(*recording, pending) ? pending.missing : pending.unknown).push_back(member);
+            }
+        }
+    }
+
+    static std::ptrdiff_t count_of(const Recording& recording, const Key& key) {
+        return std::count_if(recording.operations.begin(), recording.operations.end(),
+                             [&](const RecordedOperation& operation) {
+                                 Key other = key_of(operation);
+                                 std::get<3>(other) = operation.generation;
+                                 return is_operation(operation) && other == key;
+                             });
+    }
+
+    /// Whether a rank that does not wait for the operation has called it nevertheless. A key may stand for several
+    /// operations: every use of a name before it has a slot has generation 0. So they are counted.
+    bool has_called(const Recording& recording, const Key& key, const PendingOperation& pending) const {
+        return count_of(recording, key) >= count_of(*of_rank(pending.calls.front().rank), key);
+    }
+
+    bool has_ended_elsewhere(const Key& key, const PendingOperation& pending) const {
+        return std::any_of(recordings_.begin(), recordings_.end(), [&](const Recording& recording) {
+            const bool waits = std::any_of(pending.calls.begin(), pending.calls.end(),
+                                           [&](const PendingCall& call) { return call.rank == recording.rank; });
+            return !waits && has_called(recording, key, pending);
+        });
+    }
+
+    /// Whether the ring of the rank still has everything that it has called since the others began to wait.
+    bool reaches_back(const Recording& recording, const PendingOperation& pending) const {
+        if (recording.counters.announced <= recording.operations.size() || recording.operations.empty()) {
+            return true;
+        }
+        const std::uint64_t oldest =
+            std::min_element(recording.operations.begin(), recording.operations.end(),
+                             [&](const RecordedOperation& a, const RecordedOperation& b) {
+                                 return order_in(a, pending.set_id) < order_in(b, pending.set_id);
+                             })
+                ->ordinal;
+        return oldest <= first_ordinal(pending);
+    }
+    /// Operations of other sets come after all those of this one.
+    static std::uint64_t order_in(const RecordedOperation& operation, std::int32_t set_id) {
+        return is_operation(operation) && operation.set_id == set_id ? operation.ordinal : ~std::uint64_t{0};
+    }
+
+    // ---- where ranks diverge ----------------------------------------------------------------------------------------
+
+    static bool is_missing(const PendingOperation& pending, const PendingOperation& of_rank) {
+        return std::any_of(of_rank.calls.begin(), of_rank.calls.end(), [&](const PendingCall& call) {
+            return std::find(pending.missing.begin(), pending.missing.end(), call.rank) != pending.missing.end();
+        });
+    }
+
+    static Divergence::Side side_of(const PendingOperation& pending, const PendingOperation& other) {
+        Divergence::Side side{pending.what, first_ordinal(pending), {}};
+        for (const PendingCall& call : pending.calls) {
+            if (std::find(other.missing.begin(), other.missing.end(), call.rank) != other.missing.end()) {
+                side.ranks.push_back(call.rank);
+            }
+        }
+        return side;
+    }
+
+    /// Two operations of a set in which ranks wait for each other. Each rank is named once for each set: its first
+    /// operation of this kind is where it left the others.
+    static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
+        std::vector<Divergence> found;
+        std::set<std::pair<std::int32_t, std::int32_t>> named;
+        for (std::size_t i = 0; i < pending.size(); ++i) {
+            for (std::size_t j = i + 1; j < pending.size(); ++j) {
+                const PendingOperation& a = pending[i];
+                const PendingOperation& b = pending[j];
+                if (a.set_id != b.set_id || !is_missing(a, b) || !is_missing(b, a)) {
+                    continue;
+                }
+                Divergence::Side most = side_of(a, b);
+                Divergence::Side other = side_of(b, a);
+                if (most.ranks.size() < other.ranks.size()) {
+                    std::swap(most, other);
+                }
+                bool is_new = false;
+                for (const std::int32_t rank : other.ranks) {
+                    is_new = named.emplace(a.set_id, rank).second || is_new;
+                }
+                if (is_new) {
+                    found.push_back({a.set_id, std::move(most), std::move(other)});
+                }
+            }
+        }
+        return found;
+    }
+
+    // ---- who is late ------------------------------------------------------------------------------------------------
+
+    /// When a rank called an operation, in the clock that all ranks of the job share: that of the host if there is one,
+    /// else CLOCK_REALTIME.
+    [[nodiscard]] std::int64_t time_of(const Recording& recording, std::int64_t ns, bool several_hosts) const {
+        return several_hosts ? ns + recording.realtime_offset_ns : ns;
+    }
+
+    std::vector<Lateness> find_lateness() const {
+        struct Called {
+            std::int32_t rank;
+            std::int64_t at_ns;
+        };
+        bool several_hosts = false;
+        for (const Recording& recording : recordings_) {
+            several_hosts = several_hosts || recording.host != recordings_.front().host;
+        }
+        std::map<Key, std::pair<OperationText, std::vector<Called>>> operations;
+        for (const Recording& recording : recordings_) {
+            for (const RecordedOperation& operation : recording.operations) {
+                if (is_operation(operation) && operation.ended_ns && !is_pending(operation)) {
+                    auto& [text, calls] = operations[key_of(operation)];
+                    text = text_of(operation);
+                    calls.push_back({recording.rank, time_of(recording, operation.announced_ns, several_hosts)});
+                }
+            }
+        }
+        std::map<std::int32_t, Lateness> found;
+        for (auto& [key, operation] : operations) {
+            auto& [text, calls] = operation;
+            const std::set<std::int32_t>& members = members_.at(std::get<0>(key));
+            if (calls.size() < 2 || calls.size() != members.size()) {
+                continue;
+            }
+            std::sort(calls.begin(), calls.end(), [](const Called& a, const Called& b) { return a.at_ns < b.at_ns; });
+            for (const Called& called : calls) {
+                Lateness& lateness = found[called.rank];
+                lateness.rank = called.rank;
+                ++lateness.compared;
+            }
+            const std::int64_t late = calls.back().at_ns - calls[calls.size() - 2].at_ns;
+            if (late > Lateness::kLateNs) {
+                Lateness& lateness = found[calls.back().rank];
+                ++lateness.last;
+                lateness.awaited_ns += late;
+                if (late > lateness.longest_ns) {
+                    lateness.longest_ns = late;
+                    lateness.longest_in = text.describe();
+                }
+            }
+        }
+        std::vector<Lateness> all;
+        for (auto& [rank, lateness] : found) {
+            all.push_back(std::move(lateness));
+        }
+        return all;
+    }
+
+    const std::vector<Recording>& recordings_;
+    std::map<std::int32_t, std::set<std::int32_t>> members_;
+};
+
+}  // namespace
+
+std::string OperationText::describe() const {
+    return name.empty() ? fmt::format("{} without a name (call {})", kind, generation)
+                        : fmt::format("{} {}", kind, base::quote(name, 200));
+}
+
+Analysis analyze(const std::vector<Recording>& recordings) { return Analyzer(recordings).run(); }
+
+std::vector<std::int32_t> parse_members(std::string_view text, std::int32_t size) {
+    std::vector<std::int32_t> members;
+    if (const std::size_t space = text.find(' '); space != std::string_view::npos) {
+        text.remove_prefix(space + 1);
+    }
+    while (!text.empty()) {
+        const std::size_t comma = std::min(text.find(", "), text.size());
+        const std::string_view part = text.substr(0, comma);
+        text.remove_prefix(std::min(comma + 2, text.size()));
+        const std::size_t dash = std::min(part.find('-'), part.size());
+        const auto first = base::parse_integer<std::int32_t>(part.substr(0, dash));
+        const auto last = dash < part.size() ? base::parse_integer<std::int32_t>(part.substr(dash + 1)) : first;
+        if (!first || !last || *first < 0) {
+            break;
+        }
+        for (std::int32_t rank = *first; rank <= *last && rank < size; ++rank) {
+            members.push_back(rank);
+        }
+    }
+    return members;
+}
+
+}  // namespace rueda::launcher

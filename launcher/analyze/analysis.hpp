@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/recorder/recording_file.hpp"
+
+namespace rueda::launcher {
+
+/// An operation of a process set, as several ranks may have called it.
+struct OperationText {
+    std::string kind;              ///< "allreduce"
+    std::string name;              ///< "" for an operation without a name
+    std::uint32_t generation = 0;  ///< of an operation without a name: the number of the call
+    /// "allreduce 'x'", or "allreduce without a name (call 17)".
+    [[nodiscard]] std::string describe() const;
+};
+
+/// A rank that called an operation that has not ended, or that the end of the job has failed.
+struct PendingCall {
+    std::int32_t rank = 0;
+    std::uint64_t ordinal = 0;   ///< the number of the operation among those of the rank in the set
+    std::int64_t waited_ns = 0;  ///< until the file was written
+    bool is_executing = false;   ///< all ranks had called it
+};
+
+struct PendingOperation {
+    std::int32_t set_id = 0;
+    OperationText what;
+    std::vector<PendingCall> calls;     ///< by rank
+    std::vector<std::int32_t> missing;  ///< members that have not called it
+    std::vector<std::int32_t> unknown;  ///< members without a file, or whose ring does not reach back so far
+};
+
+/// Ranks of a set that wait for each other in different operations.
+struct Divergence {
+    std::int32_t set_id = 0;
+    struct Side {
+        OperationText what;
+        std::uint64_t ordinal = 0;
+        std::vector<std::int32_t> ranks;
+    };
+    Side most;   ///< what more ranks called
+    Side other;  ///< what these ranks called instead
+};
+
+/// How often a rank was the last to call an operation, of those that are in the rings of all members.
+struct Lateness {
+    std::int32_t rank = 0;
+    std::uint64_t compared = 0;   ///< operations
+    std::uint64_t last = 0;       ///< of those, how often the rank was last, by more than kLateNs
+    std::int64_t awaited_ns = 0;  ///< how long the others waited for this rank alone: a sum over those operations
+    std::int64_t longest_ns = 0;  ///< the longest of these waits
+    std::string longest_in;       ///< and its operation
+    static constexpr std::int64_t kLateNs = 100'000;  ///< ranks of one host differ by less in a loop without work
+};
+
+/// What a rank did last.
+struct LastOfRank {
+    std::int32_t rank = 0;
+    std::string host;
+    std::string state;
+    std::int64_t step = -1;
+    std::string busy;
+    std::uint64_t operations = 0;       ///< that it has called
+    std::optional<OperationText> last;  ///< the last that ended
+    std::int64_t since_ns = 0;          ///< how long before the file was written
+};
+
+struct Analysis {
+    std::int32_t size = 0;
+    std::string reason;                      ///< of the first file
+    std::vector<std::int32_t> without_file;  ///< ranks of the job
+    std::vector<LastOfRank> ranks;
+    std::vector<Divergence> divergences;
+    std::vector<PendingOperation> pending;
+    std::vector<Lateness> lateness;
+    bool several_hosts = false;  ///< then times of different hosts were compared by their CLOCK_REALTIME
+    [[nodiscard]] bool is_clean() const { return divergences.empty() && pending.empty(); }
+};
+
+/// Compares the recordings of one job: at least one, in the order of the ranks.
+[[nodiscard]] Analysis analyze(const std::vector<base::Recording>& recordings);
+
+/// The members of a process set from the text that format_ranks() writes. Of a text that was shortened, or that is
+/// damaged, it returns what can be read. No number is `size` or more.
+[[nodiscard]] std::vector<std::int32_t> parse_members(std::string_view text, std::int32_t size);
+
+}  // namespace rueda::launcher

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/analyze/analyze.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "launcher/analyze/read_recordings.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kAbout =
+    "Compares what the ranks of a job did last. The files are those that the flight recorder writes to "
+    "RUEDA_DIAGNOSTICS_DIR when a job is aborted or stands still.";
+constexpr const char* kFooter =
+    "Exit status: 0 if no rank diverges and nothing was pending, 1 if ranks diverge or operations were pending, 2 if "
+    "the command or the files are wrong.";
+/// More pending operations than this are counted only. A program of one thread has one.
+constexpr std::size_t kMostPending = 20;
+
+std::string seconds(std::int64_t ns) {
+    const double value = static_cast<double>(ns) / 1e9;
+    return value >= 1 ? fmt::format("{:.1f} s", value) : fmt::format("{:.1f} ms", value * 1e3);
+}
+
+std::string name_of_set(std::int32_t id) { return id == 0 ? "the world" : fmt::format("process set {}", id); }
+
+void add_divergence(std::string& text, const Divergence& divergence) {
+    const auto& [set_id, most, other] = divergence;
+    text += fmt::format("  {} called {} where {} called {}: operation {} of {}", base::format_ranks(other.ranks),
+                        other.what.describe(), base::format_ranks(most.ranks), most.what.describe(), most.ordinal,
+                        name_of_set(set_id));
+    if (other.ordinal != most.ordinal) {
+        text += fmt::format(" (on {}: operation {})", base::format_ranks(other.ranks), other.ordinal);
+    }
+    text += '\n';
+}
+
+void add_pending(std::string& text, const PendingOperation& pending) {
+    std::vector<std::int32_t> ranks;
+    std::int64_t longest = 0;
+    bool is_executing = false;
+    for (const PendingCall& call : pending.calls) {
+        ranks.push_back(call.rank);
+        longest = std::max(longest, call.waited_ns);
+        is_executing = is_executing || call.is_executing;
+    }
+    text += fmt::format("  {}: {} called it, and waited for up to {}", pending.what.describe(),
+                        base::format_ranks(ranks), seconds(longest));
+    if (!pending.missing.empty()) {
+        text += fmt::format("; {} did not call it", base::format_ranks(pending.missing));
+    }
+    if (!pending.unknown.empty()) {
+        text += fmt::format("; it is not known whether {} called it", base::format_ranks(pending.unknown));
+    }
+    text += is_executing ? "; its execution had begun" : "";
+    text += pending.set_id != 0 ? fmt::format(" ({})", name_of_set(pending.set_id)) : "";
+    text += '\n';
+}
+
+void add_rank(std::string& text, const LastOfRank& rank) {
+    text += fmt::format("  rank {}{}: {}", rank.rank, rank.host.empty() ? "" : " on " + base::printable(rank.host),
+                        base::printable(rank.state));
+    text += rank.step >= 0 ? fmt::format(", step {}", rank.step) : "";
+    text += rank.busy.empty() ? "" : ", in " + base::quote(rank.busy);
+    text += fmt::format("; {} operations", rank.operations);
+    text += rank.last ? fmt::format("; the last that ended was {}, {} before this was written", rank.last->describe(),
+                                    seconds(rank.since_ns))
+                      : std::string();
+    text += '\n';
+}
+
+void add_lateness(std::string& text, const Lateness& late) {
+    text += fmt::format("  rank {}: last in {} of {} operations", late.rank, late.last, late.compared);
+    text += late.last > 0 ? fmt::format("; the others waited {} for it alone, {} of this in {}",
+                                        seconds(late.awaited_ns), seconds(late.longest_ns), late.longest_in)
+                          : std::string();
+    text += '\n';
+}
+
+Json json_of(const OperationText& what) {
+    return {{"kind", what.kind}, {"name", what.name}, {"call", what.name.empty() ? what.generation : 0}};
+}
+
+Json json_of(const Divergence::Side& side) {
+    return {{"operation", json_of(side.what)}, {"ordinal", side.ordinal}, {"ranks", side.ranks}};
+}
+
+Json json_of(const PendingOperation& pending) {
+    Json calls = Json::array();
+    for (const PendingCall& call : pending.calls) {
+        calls.push_back({{"rank", call.rank},
+                         {"ordinal", call.ordinal},
+                         {"waited_seconds", static_cast<double>(call.waited_ns) / 1e9},
+                         {"executing", call.is_executing}});
+    }
+    return {{"set", pending.set_id},
+            {"operation", json_of(pending.what)},
+            {"calls", std::move(calls)},
+            {"missing", pending.missing},
+            {"unknown", pending.unknown}};
+}
+
+Json json_of(const LastOfRank& rank) {
+    Json json{{"rank", rank.rank}, {"host", rank.host}, {"state", rank.state},
+              {"step", rank.step}, {"busy", rank.busy}, {"operations", rank.operations}};
+    if (rank.last) {
+        json["last"] = json_of(*rank.last);
+        json["last_ended_seconds_before"] = static_cast<double>(rank.since_ns) / 1e9;
+    }
+    return json;
+}
+
+Json json_of(const Lateness& late) {
+    return {{"rank", late.rank},
+            {"compared", late.compared},
+            {"last", late.last},
+            {"awaited_seconds", static_cast<double>(late.awaited_ns) / 1e9},
+            {"longest_seconds", static_cast<double>(late.longest_ns) / 1e9},
+            {"longest_in", late.longest_in}};
+}
+
+int fail(const std::string& text) {
+    fmt::print(stderr, "rueda analyze: {}\n", text);
+    return static_cast<int>(AnalyzeExit::failed);
+}
+
+}  // namespace
+
+std::string format_analysis(const Analysis& analysis) {
+    std::string text = fmt::format("{} of {} ranks left files", analysis.ranks.size(), analysis.size);
+    text += analysis.without_file.empty() ? "" : "; none of " + base::format_ranks(analysis.without_file);
+    text += fmt::format(". They were written because: {}\n", base::printable(analysis.reason, 1000));
+    if (!analysis.divergences.empty()) {
+        text += "\nThe ranks diverge:\n";
+        for (const Divergence& divergence : analysis.divergences) {
+            add_divergence(text, divergence);
+        }
+    }
+    text += analysis.pending.empty() ? "\nNo operation was pending.\n" : "\nPending operations:\n";
+    for (std::size_t i = 0; i < std::min(analysis.pending.size(), kMostPending); ++i) {
+        add_pending(text, analysis.pending[i]);
+    }
+    if (analysis.pending.size() > kMostPending) {
+        text += fmt::format("  and {} more\n", analysis.pending.size() - kMostPending);
+    }
+    text += "\nRanks:\n";
+    for (const LastOfRank& rank : analysis.ranks) {
+        add_rank(text, rank);
+    }
+    if (!analysis.lateness.empty()) {
+        text += fmt::format("\nLate by more than {}, in operations that all ranks of a set have recorded{}:\n",
+                            seconds(Lateness::kLateNs),
+                            analysis.several_hosts ? " (hosts are compared by their clocks, which may differ)" : "");
+        for (const Lateness& late : analysis.lateness) {
+            add_lateness(text, late);
+        }
+    }
+    return text;
+}
+
+std::string format_analysis_json(const Analysis& analysis) {
+    Json json{{"size", analysis.size},
+              {"reason", analysis.reason},
+              {"without_file", analysis.without_file},
+              {"several_hosts", analysis.several_hosts},
+              {"divergences", Json::array()},
+              {"pending", Json::array()},
+              {"ranks", Json::array()},
+              {"lateness", Json::array()}};
+    for (const Divergence& divergence : analysis.divergences) {
+        json["divergences"].push_back(
+            {{"set", divergence.set_id}, {"most", json_of(divergence.most)}, {"other", json_of(divergence.other)}});
+    }
+    for (const PendingOperation& pending : analysis.pending) {
+        json["pending"].push_back(json_of(pending));
+    }
+    for (const LastOfRank& rank : analysis.ranks) {
+        json["ranks"].push_back(json_of(rank));
+    }
+    for (const Lateness& late : analysis.lateness) {
+        json["lateness"].push_back(json_of(late));
+    }
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+int run_analyze(std::vector<std::string> arguments) {
+    CLI::App app(kAbout, "rueda analyze");
+    app.footer(kFooter);
+    std::string folder;
+    bool as_json = false;
+    app.add_option("DIR", folder, "The folder with the files, recorder-rank0.json and so on")->required();
+    app.add_flag("--json", as_json, "Print JSON");
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes arguments from the end
+    try {
+        app.parse(arguments);
+    } catch (const CLI::CallForHelp&) {
+        fmt::print("{}", app.help());
+        return static_cast<int>(AnalyzeExit::clean);
+    } catch (const CLI::ParseError& error) {
+        return fail(error.what());
+    }
+    const Result<std::vector<base::Recording>> recordings = read_recordings(folder);
+    if (!recordings.is_ok()) {
+        return fail(recordings.status().message());
+    }
+    const Analysis analysis = analyze(recordings.value());
+    fmt::print("{}", as_json ? format_analysis_json(analysis) : format_analysis(analysis));
+    return static_cast<int>(analysis.is_clean() ? AnalyzeExit::clean : AnalyzeExit::finding);
+}
+
+}  // namespace rueda::launcher

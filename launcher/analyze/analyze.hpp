@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/analyze/analysis.hpp"
+
+namespace rueda::launcher {
+
+/// The exit status of `rueda analyze`.
+enum class AnalyzeExit : int {
+    clean = 0,    ///< the ranks do not diverge, and nothing was pending
+    finding = 1,  ///< ranks diverge, or operations were pending
+    failed = 2,   ///< wrong arguments, or files that cannot be read
+};
+
+/// Runs `rueda analyze` with these arguments, and prints to the standard output, or errors to the standard error.
+/// Returns the exit status.
+[[nodiscard]] int run_analyze(std::vector<std::string> arguments);
+
+/// What the command prints.
+[[nodiscard]] std::string format_analysis(const Analysis& analysis);
+/// The same for programs.
+[[nodiscard]] std::string format_analysis_json(const Analysis& analysis);
+
+}  // namespace rueda::launcher

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/analyze/read_recordings.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Ranks of one job begin within its start timeout, which is a minute by default, and clocks of hosts may differ.
+constexpr std::int64_t kMostApartNs = 600'000'000'000;
+
+Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {
+    const auto refuse = [&](std::string_view what) {
+        return failure(ErrorCode::invalid_argument, "reading {}: {}", base::quote(path.string(), 300), what);
+    };
+    const std::optional<std::string> text = base::read_small_file(path.string());
+    if (!text) {
+        return refuse("the file cannot be read, or has more than 4 MiB");
+    }
+    Result<base::Recording> recording = base::parse_recording(*text);
+    if (!recording.is_ok()) {
+        return refuse(recording.status().message());
+    }
+    if (recording.value().rank != rank) {
+        return refuse(fmt::format("it is of rank {}", recording.value().rank));
+    }
+    return recording;
+}
+
+}  // namespace
+
+Result<std::vector<base::Recording>> read_recordings(const std::string& folder) {
+    std::vector<std::pair<std::int32_t, fs::path>> files;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        if (const auto rank = base::rank_of_recording_file(entry->path().filename().string())) {
+            files.emplace_back(*rank, entry->path());
+        }
+    }
+    if (error) {
+        return failure(ErrorCode::invalid_argument, "reading the folder {}: {}", base::quote(folder, 300),
+                       error.message());
+    }
+    if (files.empty()) {
+        return failure(ErrorCode::invalid_argument,
+                       "the folder {} has no files of the flight recorder ({}, …): a job writes them to "
+                       "RUEDA_DIAGNOSTICS_DIR when it is aborted or stands still",
+                       base::quote(folder, 300), base::recording_file_name(0));
+    }
+    std::sort(files.begin(), files.end());
+    std::vector<base::Recording> recordings;
+    for (const auto& [rank, path] : files) {
+        Result<base::Recording> recording = read_one(path, rank);
+        RUEDA_RETURN_IF_FAILED(recording.status());
+        recordings.push_back(std::move(recording).value());
+    }
+    RUEDA_RETURN_IF_FAILED(check_same_job(recordings));
+    return recordings;
+}
+
+Status check_same_job(const std::vector<base::Recording>& recordings) {
+    const base::Recording& first = recordings.front();
+    const auto began = [](const base::Recording& one) { return one.began_ns + one.realtime_offset_ns; };
+    for (const base::Recording& other : recordings) {
+        if (&other != &first && other.rank == first.rank) {
+            return failure(ErrorCode::invalid_argument, "two files are of rank {}", first.rank);
+        }
+        if (other.size != first.size) {
+            return failure(ErrorCode::invalid_argument,
+                           "the files are of different jobs: rank {} is of {} ranks, and rank {} of {}; remove the "
+                           "older files",
+                           first.rank, first.size, other.rank, other.size);
+        }
+        if (began(other) - began(first) > kMostApartNs || began(first) - began(other) > kMostApartNs) {
+            return failure(ErrorCode::invalid_argument,
+                           "the files are of different jobs: ranks {} and {} began more than ten minutes apart; remove "
+                           "the older files",
+                           first.rank, other.rank);
+        }
+    }
+    return {};
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What real ranks record, what is in the files after the end of a job, and what `rueda analyze` says about it.
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/recorder/recorder_reader.hpp"
+#include "core/pending/completion.hpp"
+#include "core/runtime/runtime.hpp"
+#include "launcher/analyze/analyze.hpp"
+#include "launcher/analyze/read_recordings.hpp"
+#include "rueda/rueda.h"
+#include "tests/support/ranks.hpp"
+#include "tests/training/folder.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using base::RecordedOperation;
+using core::Completion;
+using core::Runtime;
+using training::test::Folder;
+
+base::Config settings(const std::string& folder = {}) {
+    base::Config config;
+    config.resident_limit_bytes = 2 * base::kMiB;
+    config.log_level = base::LogLevel::off;
+    config.diagnostics_dir = folder;
+    return config;
+}
+
+/// A rank with a tensor of its own for each name, so that several operations can be pending.
+class Rank {
+public:
+    Rank(RankContext& context, const base::Config& config) : context_(context) {
+        auto plane = context.open_control_plane();
+        plane.status().throw_if_failed();
+        auto runtime = Runtime::create(config, std::move(plane).value());
+        runtime.status().throw_if_failed();
+        runtime_ = std::move(runtime).value();
+    }
+    [[nodiscard]] Runtime& runtime() { return *runtime_; }
+    [[nodiscard]] std::vector<RecordedOperation> recorded() {
+        return base::RecorderReader(*runtime_->arena()->recorder(runtime_->arena()->rank())).operations();
+    }
+    Status allreduce(const std::string& name) {
+        Completion completion;
+        return runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion);
+    }
+    void start(const std::string& name, Completion& completion) {
+        runtime_->start_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
+            .throw_if_failed();
+    }
+    /// Waits until all ranks have come to this phase.
+    void meet(const std::string& phase) {
+        context_.phase(phase);
+        for (int rank = 0; rank < context_.size(); ++rank) {
+            context_.wait_for_phase(rank, phase);
+        }
+    }
+
+private:
+    [[nodiscard]] rueda_tensor tensor() {
+        return {values_.data(), shape_.data(), 1, static_cast<std::int32_t>(DType::float32)};
+    }
+    RankContext& context_;
+    std::array<float, 8> values_{};
+    std::array<std::int64_t, 1> shape_{8};
+    rueda_options options_ = RUEDA_OPTIONS_INIT;
+    std::unique_ptr<Runtime> runtime_;
+};
+
+std::vector<const RecordedOperation*> named(const std::vector<RecordedOperation>& operations, const std::string& name) {
+    std::vector<const RecordedOperation*> found;
+    for (const RecordedOperation& operation : operations) {
+        if (operation.name == name) {
+            found.push_back(&operation);
+        }
+    }
+    return found;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a rank records its operations from begin to end", "[threads]") {
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context, settings());
+        rank.runtime().begin_step(41);
+        for (int step = 0; step < 3; ++step) {
+            RUEDA_RANK_CHECK(rank.allreduce("loss").is_ok());
+        }
+        Completion first;
+        Completion second;
+        rank.start("a", first);
+        rank.start("b", second);
+        RUEDA_RANK_CHECK(rank.runtime().wait(first, -1).is_ok());
+        RUEDA_RANK_CHECK(rank.runtime().wait(second, -1).is_ok());
+
+        const auto operations = rank.recorded();
+        RUEDA_RANK_CHECK(operations.size() == 6);
+        RUEDA_RANK_CHECK(operations[0].kind == base::RecordKind::kStep && operations[0].ordinal == 41);
+        std::uint64_t ordinal = 0;
+        for (const RecordedOperation& operation : operations) {
+            if (operation.kind == base::RecordKind::kStep) {
+                continue;
+            }
+            RUEDA_RANK_CHECK(operation.kind == base::RecordKind::kAllreduce);
+            RUEDA_RANK_CHECK(operation.dtype == static_cast<std::uint8_t>(DType::float32));
+            RUEDA_RANK_CHECK(operation.bytes == 32);
+            RUEDA_RANK_CHECK(operation.ordinal == ++ordinal);
+            RUEDA_RANK_CHECK(operation.status == 0);
+            RUEDA_RANK_CHECK(operation.started_ns && operation.ended_ns);
+            RUEDA_RANK_CHECK(operation.announced_ns <= *operation.started_ns);
+            RUEDA_RANK_CHECK(*operation.started_ns <= *operation.ended_ns);
+        }
+        const auto losses = named(operations, "loss");
+        RUEDA_RANK_CHECK(losses.size() == 3);
+        RUEDA_RANK_CHECK(losses[0]->generation == 0 && losses[0]->batch.has_value());  // its slot was not known yet
+        RUEDA_RANK_CHECK(losses[1]->generation == 1 && losses[2]->generation == 2);
+        RUEDA_RANK_CHECK(losses[0]->is_blocking);
+        RUEDA_RANK_CHECK(!named(operations, "a")[0]->is_blocking);
+        const auto counters =
+            base::RecorderReader(*rank.runtime().arena()->recorder(rank.runtime().arena()->rank())).counters();
+        RUEDA_RANK_CHECK(counters.ended == 5 && counters.bytes == 160 && counters.steps == 1);
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("steps that begin after the end of the job are not recorded, and do no harm", "[threads]") {
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context, settings());
+        rank.runtime().shutdown().throw_if_failed();
+        rank.runtime().begin_step(1);
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("after a divergence the files say where", "[threads]") {
+    const Folder folder;
+    const RanksResult result = run_ranks(3, [&](RankContext& context) {
+        Rank rank(context, settings(folder.path().string()));
+        for (int step = 0; step < 4; ++step) {
+            RUEDA_RANK_CHECK(rank.allreduce("gradient").is_ok());
+        }
+        Completion completion;
+        rank.start(context.rank() == 2 ? "metric" : "loss", completion);
+        rank.meet("submitted");
+        if (context.rank() == 1) {
+            rank.runtime().abort("the test ends the job");
+        }
+        RUEDA_RANK_CHECK(rank.runtime().wait(completion, -1).code() == ErrorCode::aborted);
+        static_cast<void>(rank.runtime().shutdown());
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+
+    const auto recordings = launcher::read_recordings(folder.path().string());
+    INFO(recordings.status().message());
+    REQUIRE(recordings.is_ok());
+    REQUIRE(recordings.value().size() == 3);
+    for (const base::Recording& recording : recordings.value()) {
+        CHECK(recording.size == 3);
+        CHECK(contains(recording.reason, "the test ends the job"));
+        CHECK(named(recording.operations, "gradient").size() == 4);
+        CHECK(recording.sets == std::vector<base::RecordedSet>{{0, "ranks 0-2"}});
+    }
+    const launcher::Analysis analysis = launcher::analyze(recordings.value());
+    const std::string text = launcher::format_analysis(analysis);
+    INFO(text);
+    CHECK(contains(text,
+                   "rank 2 called allreduce 'metric' where ranks 0, 1 called allreduce 'loss': operation 5 of "
+                   "the world"));
+    CHECK(analysis.pending.size() == 2);
+    REQUIRE(analysis.lateness.size() == 3);
+    CHECK(analysis.lateness[0].compared == 4);
+    CHECK(launcher::run_analyze({folder.path().string()}) == 1);
+}
+
+TEST_CASE("the recorder of a killed rank is written by another", "[processes]") {
+    const Folder folder;
+    const RanksResult result = run_ranks(4,
+                                         [&](RankContext& context) {
+                                             Rank rank(context, settings(folder.path().string()));
+                                             for (int step = 0; step < 10; ++step) {
+                                                 RUEDA_RANK_CHECK(rank.allreduce("gradient").is_ok());
+                                             }
+                                             Completion completion;
+                                             if (context.rank() == 1) {
+                                                 rank.start("the last one", completion);
+                                                 rank.meet("submitted");
+                                                 raise(SIGKILL);
+                                             }
+                                             rank.meet("submitted");
+                                             RUEDA_RANK_CHECK(rank.allreduce("another").code() == ErrorCode::aborted);
+                                             static_cast<void>(rank.runtime().shutdown());
+                                         },
+                                         {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.ranks[1].signal == SIGKILL);
+    for (const int rank : {0, 2, 3}) {
+        REQUIRE(result.ranks[static_cast<std::size_t>(rank)].end == RankEnd::returned);
+    }
+    const auto recordings = launcher::read_recordings(folder.path().string());
+    INFO(recordings.status().message());
+    REQUIRE(recordings.is_ok());
+    REQUIRE(recordings.value().size() == 4);
+    const base::Recording& killed = recordings.value()[1];
+    CHECK(killed.state == "dead");
+    CHECK(killed.written_by == 0);
+    REQUIRE(killed.operations.size() == 11);
+    CHECK(killed.operations.back().name == "the last one");
+    CHECK_FALSE(killed.operations.back().ended_ns);
+    CHECK(killed.operations[9].name == "gradient");
+    CHECK(killed.operations[9].ended_ns);
+
+    const launcher::Analysis analysis = launcher::analyze(recordings.value());
+    const std::string text = launcher::format_analysis(analysis);
+    INFO(text);
+    CHECK(contains(text, "rank 1 called allreduce 'the last one' where ranks 0, 2, 3 called allreduce 'another'"));
+    CHECK(contains(text, "dead"));
+}
+
+TEST_CASE("a stall report comes with the files of all ranks of the host", "[threads]") {
+    const Folder folder;
+    base::Config config = settings(folder.path().string());
+    config.stall_warning_seconds = 0.2;
+    config.liveness_seconds = 0.02;
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context, config);
+        if (context.rank() == 0) {
+            Completion completion;
+            rank.start("lonely", completion);
+            // The report is written by the background thread; the deadline of the test limits this loop.
+            const auto has_both = [&] {
+                const auto recordings = launcher::read_recordings(folder.path().string());
+                return recordings.is_ok() && recordings.value().size() == 2;
+            };
+            while (!has_both()) {
+                std::this_thread::yield();
+            }
+            context.phase("written");
+            RUEDA_RANK_CHECK(rank.runtime().wait(completion, -1).is_ok());
+        } else {
+            context.wait_for_phase(0, "written");
+            RUEDA_RANK_CHECK(rank.allreduce("lonely").is_ok());
+        }
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+    const auto recordings = launcher::read_recordings(folder.path().string());
+    REQUIRE(recordings.is_ok());
+    const launcher::Analysis analysis = launcher::analyze(recordings.value());
+    const std::string text = launcher::format_analysis(analysis);
+    INFO(text);
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.divergences.empty());
+    CHECK(contains(text, "allreduce 'lonely': rank 0 called it"));
+    CHECK(analysis.pending[0].missing == std::vector<std::int32_t>{1});
+}
+
+}  // namespace rueda::tests

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/analyze/analyze.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/analyze/read_recordings.hpp"
+#include "tests/training/folder.hpp"
+
+namespace rueda::launcher {
+namespace {
+
+using base::RecordedOperation;
+using base::Recording;
+using Ranks = std::vector<std::int32_t>;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A job in which every rank did the same, to be changed by the test.
+class Job {
+public:
+    explicit Job(std::int32_t size) {
+        for (std::int32_t rank = 0; rank < size; ++rank) {
+            Recording recording;
+            recording.rank = rank;
+            recording.size = size;
+            recording.host = "vm";
+            recording.state = "running";
+            recording.reason = "a test";
+            recording.written_ns = kWritten;
+            recording.sets.push_back({0, "ranks 0-" + std::to_string(size - 1)});
+            ranks.push_back(recording);
+        }
+    }
+    /// The rank calls an operation; in milliseconds. Without an end it is pending.
+    RecordedOperation& call(std::int32_t rank, const std::string& name, std::int64_t at_ms, std::int64_t end_ms = -1,
+                            std::int32_t set_id = 0) {
+        Recording& recording = ranks[static_cast<std::size_t>(rank)];
+        RecordedOperation operation;
+        operation.number = recording.operations.size();
+        operation.has_name_record = true;
+        operation.name = name;
+        operation.set_id = set_id;
+        operation.announced_ns = at_ms * 1'000'000;
+        operation.ordinal = 1;
+        operation.generation = 1;
+        for (const RecordedOperation& other : recording.operations) {
+            operation.ordinal += other.set_id == set_id ? 1 : 0;
+            operation.generation += other.set_id == set_id && other.name == name ? 1 : 0;
+        }
+        if (end_ms >= 0) {
+            operation.started_ns = end_ms * 1'000'000;
+            operation.ended_ns = end_ms * 1'000'000;
+        }
+        recording.counters.announced = recording.operations.size() + 1;
+        recording.operations.push_back(operation);
+        return recording.operations.back();
+    }
+    static constexpr std::int64_t kWritten = 10'000'000'000;
+    std::vector<Recording> ranks;
+};
+
+}  // namespace
+
+TEST_CASE("a job without a finding", "[analyze]") {
+    Job job(3);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+        job.call(rank, "x", 5, 6);
+    }
+    const Analysis analysis = analyze(job.ranks);
+    CHECK(analysis.is_clean());
+    CHECK(analysis.without_file.empty());
+    CHECK(contains(format_analysis(analysis), "No operation was pending."));
+    CHECK(contains(format_analysis(analysis),
+                   "rank 1 on vm: running; 1 operations; the last that ended was allreduce 'x', "
+                   "10.0 s before this was written"));
+}
+
+TEST_CASE("ranks that call different operations diverge", "[analyze]") {
+    Job job(3);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+        job.call(rank, "x", 5, 6);
+        job.call(rank, rank == 2 ? "b" : "a", 7);
+    }
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.divergences.size() == 1);
+    const Divergence& divergence = analysis.divergences[0];
+    CHECK(divergence.other.ranks == Ranks{2});
+    CHECK(divergence.other.what.name == "b");
+    CHECK(divergence.most.ranks == Ranks{0, 1});
+    CHECK(divergence.most.what.name == "a");
+    CHECK(divergence.most.ordinal == 2);
+    const std::string text = format_analysis(analysis);
+    CHECK(contains(text,
+                   "  rank 2 called allreduce 'b' where ranks 0, 1 called allreduce 'a': operation 2 of the world\n"));
+    CHECK(
+        contains(text, "  allreduce 'a': ranks 0, 1 called it, and waited for up to 10.0 s; rank 2 did not call it\n"));
+}
+
+TEST_CASE("an operation that failed because the job ended was pending", "[analyze]") {
+    Job job(2);
+    RecordedOperation& failed = job.call(0, "a", 7, 9);
+    failed.status = static_cast<std::uint8_t>(ErrorCode::aborted);
+    failed.started_ns.reset();
+    RecordedOperation& other = job.call(1, "b", 7, 9);
+    other.status = static_cast<std::uint8_t>(ErrorCode::mismatch);
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing == Ranks{1});
+    CHECK(analysis.pending[0].calls[0].waited_ns == 2'000'000);
+}
+
+TEST_CASE("a rank that calls nothing is missing, and does not diverge", "[analyze]") {
+    Job job(3);
+    job.call(0, "a", 7);
+    job.call(2, "a", 8);
+    const Analysis analysis = analyze(job.ranks);
+    CHECK(analysis.divergences.empty());
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing == Ranks{1});
+    CHECK(analysis.pending[0].unknown.empty());
+}
+
+TEST_CASE("a rank without a file is not called missing", "[analyze]") {
+    Job job(3);
+    job.call(0, "a", 7);
+    job.call(2, "a", 8);
+    job.ranks.erase(job.ranks.begin() + 1);
+    const Analysis analysis = analyze(job.ranks);
+    CHECK(analysis.without_file == Ranks{1});
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing.empty());
+    CHECK(analysis.pending[0].unknown == Ranks{1});
+}
+
+TEST_CASE("a rank whose ring does not reach back is not called missing", "[analyze]") {
+    Job job(2);
+    job.call(0, "a", 7);
+    for (int i = 0; i < 5; ++i) {
+        job.call(1, "other", 8, 9);
+    }
+    job.ranks[1].operations.erase(job.ranks[1].operations.begin());  // was overwritten
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing.empty());
+    CHECK(analysis.pending[0].unknown == Ranks{1});
+}
+
+TEST_CASE("ranks in one operation do not diverge because of an earlier use of its name", "[analyze]") {
+    Job job(2);
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+        // Both uses came before the name had a slot.
+        job.call(rank, "a", 1, 2).generation = 0;
+        job.call(rank, "b", 3, 4);
+    }
+    job.call(0, "a", 7).generation = 0;
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing == Ranks{1});
+}
+
+TEST_CASE("operations without a name are told by the number of the call", "[analyze]") {
+    Job job(2);
+    job.call(0, "", 7).generation = 17;
+    job.call(1, "", 7).generation = 18;
+    CHECK(
+        contains(format_analysis(analyze(job.ranks)),
+                 "rank 1 called allreduce without a name (call 18) where rank 0 called allreduce without a name (call "
+                 "17)"));
+}
+
+TEST_CASE("only members of a process set are missing", "[analyze]") {
+    Job job(4);
+    for (const std::int32_t rank : {1, 3}) {
+        job.ranks[static_cast<std::size_t>(rank)].sets.push_back({5, "ranks 1, 3"});
+    }
+    job.call(1, "a", 7, -1, 5);
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing == Ranks{3});
+    CHECK(contains(format_analysis(analysis), "(process set 5)"));
+}
+
+TEST_CASE("the rank that is last is late", "[analyze]") {
+    Job job(3);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+        job.call(rank, "a", rank == 1 ? 30 : 10, 31);  // rank 1 is 20 ms late
+        job.call(rank, "b", rank == 1 ? 45 : 40, 46);  // 5 ms
+        job.call(rank, "c", 50, 51);
+        job.call(rank, "d", rank == 0 ? 60 : 61, 62);  // two ranks are last together
+    }
+    job.call(0, "e", 70, 71);  // is not in the rings of all
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.lateness.size() == 3);
+    CHECK(analysis.lateness[0].last == 0);
+    CHECK(analysis.lateness[1].compared == 4);
+    CHECK(analysis.lateness[1].last == 2);
+    CHECK(analysis.lateness[1].awaited_ns == 25'000'000);
+    CHECK(analysis.lateness[1].longest_ns == 20'000'000);
+    CHECK(analysis.lateness[1].longest_in == "allreduce 'a'");
+    CHECK(analysis.lateness[2].last == 0);
+}
+
+TEST_CASE("hosts are compared by their clocks", "[analyze]") {
+    Job job(2);
+    job.call(0, "a", 10, 20);
+    job.call(1, "a", 3, 20);
+    job.ranks[1].host = "other";
+    job.ranks[1].realtime_offset_ns = 9'000'000;  // so rank 1 called it at 12 ms
+    const Analysis analysis = analyze(job.ranks);
+    CHECK(analysis.several_hosts);
+    CHECK(analysis.lateness[1].last == 1);
+    CHECK(analysis.lateness[1].awaited_ns == 2'000'000);
+    CHECK(contains(format_analysis(analysis), "clocks"));
+}
+
+TEST_CASE("JSON has what the text has", "[analyze]") {
+    Job job(3);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+        job.call(rank, "x", 5, 6);
+        job.call(rank, rank == 2 ? "b\"\n" : "a", 7);
+    }
+    const auto json = nlohmann::json::parse(format_analysis_json(analyze(job.ranks)));
+    CHECK(json["divergences"][0]["other"]["operation"]["name"] == "b\"\n");
+    CHECK(json["divergences"][0]["most"]["ranks"] == std::vector<int>{0, 1});
+    CHECK(json["pending"][0]["missing"].size() == 1);
+    CHECK(json["ranks"].size() == 3);
+    CHECK(json["lateness"][0]["compared"] == 1);
+}
+
+TEST_CASE("members of a set are read from its text", "[analyze]") {
+    CHECK(parse_members("ranks 0-3, 8", 10) == Ranks{0, 1, 2, 3, 8});
+    CHECK(parse_members("rank 4", 10) == Ranks{4});
+    CHECK(parse_members("ranks 0, 1", 10) == Ranks{0, 1});
+    CHECK(parse_members("ranks 0, 2, 4…", 10) == Ranks{0, 2});
+    CHECK(parse_members("ranks 0-2000000000", 4) == Ranks{0, 1, 2, 3});
+    for (const char* damaged : {"", "no rank", "ranks -1", "ranks ,", "ranks 99999999999"}) {
+        CAPTURE(damaged);
+        CHECK(parse_members(damaged, 4).empty());
+    }
+}
+
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+}  // namespace
+
+TEST_CASE("the files of a folder", "[analyze]") {
+    const training::test::Folder folder;
+    const auto refusal = [&] { return read_recordings(folder.path().string()).status().message(); };
+    CHECK(contains(refusal(), "has no files of the flight recorder"));
+    CHECK(run_analyze({folder.path().string()}) == 2);
+
+    Job job(3);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+        job.call(rank, "x", 5, 6);
+        write(folder.path() / base::recording_file_name(rank),
+              base::format_recording(job.ranks[static_cast<std::size_t>(rank)]));
+    }
+    write(folder.path() / "stall.rank.0.json", "{}");
+    REQUIRE(read_recordings(folder.path().string()).is_ok());
+    CHECK(read_recordings(folder.path().string()).value() == job.ranks);
+    CHECK(run_analyze({folder.path().string()}) == 0);
+    CHECK(run_analyze({"--json", folder.path().string()}) == 0);
+
+    write(folder.path() / base::recording_file_name(1), "{\"format\":\"rueda-recor");
+    CHECK(contains(refusal(), "recorder-rank1.json': it is not whole JSON"));
+    CHECK(run_analyze({folder.path().string()}) == 2);
+
+    write(folder.path() / base::recording_file_name(1), base::format_recording(job.ranks[2]));
+    CHECK(contains(refusal(), "recorder-rank1.json': it is of rank 2"));
+
+    Recording foreign = job.ranks[1];
+    foreign.size = 8;
+    write(folder.path() / base::recording_file_name(1), base::format_recording(foreign));
+    CHECK(contains(refusal(), "rank 0 is of 3 ranks, and rank 1 of 8"));
+
+    Recording older = job.ranks[1];
+    older.began_ns = -3'600'000'000'000;
+    write(folder.path() / base::recording_file_name(1), base::format_recording(older));
+    CHECK(contains(refusal(), "ranks 0 and 1 began more than ten minutes apart"));
+}
+
+TEST_CASE("wrong arguments of analyze", "[analyze]") {
+    CHECK(run_analyze({}) == 2);
+    CHECK(run_analyze({"--nonsense", "."}) == 2);
+    CHECK(run_analyze({"/there/is/no/such/folder"}) == 2);
+    CHECK(run_analyze({"--help"}) == 0);
+}
+
+}  // namespace rueda::launcher
