@@ -24,5 +24,5 @@ def ruedarun() -> NoReturn:
 
 
 def rueda() -> NoReturn:
-    """Look at the machine and its jobs: `rueda doctor`."""
+    """Look at the machine and its jobs: `rueda doctor`, `rueda ps`, `rueda top`."""
     _run("rueda")
