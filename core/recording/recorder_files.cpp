@@ -174,9 +174,12 @@ bool RecorderFiles::is_dead(std::uint32_t member) const {
     return state == base::RankState::dead || (state != base::RankState::left && process_has_ended(block));
 }
 
+/// Whether every lower rank is dead, or has left the job and writes nothing.
 bool RecorderFiles::is_lowest_alive() const {
     for (std::uint32_t member = 0; member < arena_->rank(); ++member) {
-        if (!is_dead(member)) {
+        const auto state =
+            static_cast<base::RankState>(arena_->control().ranks[member].state.load(std::memory_order_acquire));
+        if (state != base::RankState::left && !is_dead(member)) {
             return false;
         }
     }

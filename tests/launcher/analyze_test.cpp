@@ -50,8 +50,8 @@ public:
         operation.ordinal = 1;
         operation.generation = 1;
         for (const RecordedOperation& other : recording.operations) {
-            operation.ordinal += other.set_id == set_id ? 1 : 0;
-            operation.generation += other.set_id == set_id && other.name == name ? 1 : 0;
+            operation.ordinal += other.set_id == set_id ? 1U : 0U;
+            operation.generation += other.set_id == set_id && other.name == name ? 1U : 0U;
         }
         if (end_ms >= 0) {
             operation.started_ns = end_ms * 1'000'000;

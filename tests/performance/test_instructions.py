@@ -23,8 +23,9 @@ TENSORS = 161
 # compression, completion callbacks and messages, which it has to look for. On a busy machine there are about fifty
 # more, because either the background thread or the caller may complete the operation. Stall reports need notes of each
 # step of the negotiation and of the last finished operation: about 20 instructions for a blocking operation, and about
-# 120 for an asynchronous one (2,963 were counted).
-LIMITS = {"slot": 1680, "name": 1850, "asynchronous": 3100}
+# 120 for an asynchronous one (2,963 were counted). The flight recorder needs 209 for a blocking operation and 197 for an
+# asynchronous one. They take 19 ns, almost all of it in the two looks at the processor's counter.
+LIMITS = {"slot": 1895, "name": 2065, "asynchronous": 3300}
 # The count varies by some hundred instructions if other tests run at the same time. The least of a few runs is what the
 # code needs.
 RUNS = 4
