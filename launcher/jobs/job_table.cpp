@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/text.hpp"
 #include "launcher/jobs/columns.hpp"
@@ -27,14 +28,15 @@ std::vector<std::int32_t> ranks_of(const JobSample& job) {
     return ranks;
 }
 
+/// In ascending order. Several ranks may be threads of one process.
 std::vector<std::int32_t> pids_of(const JobSample& job) {
-    std::vector<std::int32_t> pids;
+    std::set<std::int32_t> pids;
     for (const RankSample& rank : job.ranks) {
         if (rank.process) {
-            pids.push_back(rank.pid);
+            pids.insert(rank.pid);
         }
     }
-    return pids;
+    return {pids.begin(), pids.end()};
 }
 
 std::string state_of(const JobSample& job) {

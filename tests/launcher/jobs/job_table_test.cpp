@@ -41,6 +41,8 @@ TEST_CASE("the table of jobs") {
           "j1034  0-2    50-52  117-118  2m13s  python3 train.py  running\n"
           "j9     4      71           -  2m13s  python3 train.py  aborted: rank 3 was killed by SIGKILL\n"
           "j8 (process 5,6) cannot be shown: it has layout version 2\n");
+    const std::vector<JobSample> threads = {job("j1", {rank(0, 50, 1), rank(1, 50, 1)})};
+    CHECK_THAT(describe_jobs(threads, {}), Catch::Contains("\nj1   0,1    50       1 "));
     CHECK(describe_jobs({}, {}) == "No job of Rueda that belongs to you runs on this host.\n");
 }
 
