@@ -1,31 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The program rueda, which examines machines, and what the ranks of a job did last. (ruedarun is the program that
-// starts jobs.)
+// The program rueda, which examines machines and jobs. (ruedarun is the program that starts jobs.)
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/text.hpp"
 #include "launcher/analyze/analyze.hpp"
 #include "launcher/doctor/doctor.hpp"
+#include "launcher/jobs/ps_command.hpp"
+#include "launcher/options/command_app.hpp"
 #include "launcher/options/options.hpp"
+#include "launcher/top/top_command.hpp"
 #include "rueda/version.h"
 
 namespace {
 
-constexpr int kCalledWrongly = 3;
+using rueda::launcher::kRuedaCalledWrongly;
 
 constexpr const char* kHelp =
+    "Usage: rueda COMMAND [arguments ...]\n"
+    "\n"
+    "Looks at machines and at jobs. ruedarun starts jobs.\n"
+    "\n"
+    "Commands:\n"
+    "  doctor   look for things that make jobs slow or make them fail on this machine\n"
+    "  ps       list the jobs of this user on this host\n"
+    "  top      show what the ranks of a job are doing, and which of them is slow\n"
+    "  analyze  say where the ranks of a job diverged, and what they waited for\n"
+    "\n"
+    "Examples:\n"
+    "  rueda doctor\n"
+    "  rueda ps\n"
+    "  rueda top\n"
+    "  rueda top --help\n"
+    "\n"
+    "Exit status: 3 if rueda was called wrongly. The help of each command lists its other values.\n";
+
+constexpr const char* kDoctorHelp =
     "Usage: rueda doctor [-np N] [-H a:2,b:2 | --hostfile FILE] [options of ruedarun]\n"
-    "       rueda analyze [--json] DIR\n"
     "\n"
-    "rueda analyze says where the ranks of a job diverged, and what they waited for: see rueda analyze --help.\n"
-    "\n"
-    "rueda doctor:\n"
     "Looks for things that make jobs slow or make them fail on this machine, and says what to do about each. It "
     "checks\n"
     "the mpirun, cores and quotas, threads, memory and its limits, shared memory, restrictions of a container, the\n"
@@ -44,7 +62,7 @@ constexpr const char* kHelp =
 
 int refuse(const std::string& text) {
     fmt::print(stderr, "rueda: {}\n", text);
-    return kCalledWrongly;
+    return kRuedaCalledWrongly;
 }
 
 int doctor(std::vector<std::string> arguments) {
@@ -54,7 +72,7 @@ int doctor(std::vector<std::string> arguments) {
         return refuse(line.status().message());
     }
     if (line.value().text) {
-        fmt::print("{}", kHelp);
+        fmt::print("{}", kDoctorHelp);
         return 0;
     }
     if (!line.value().options.program.empty()) {
@@ -67,7 +85,7 @@ int doctor(std::vector<std::string> arguments) {
 int run(const std::vector<std::string>& arguments) {
     if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h") {
         fmt::print(arguments.empty() ? stderr : stdout, "{}", kHelp);
-        return arguments.empty() ? kCalledWrongly : 0;
+        return arguments.empty() ? kRuedaCalledWrongly : 0;
     }
     if (arguments.front() == "--version") {
         fmt::print("rueda {}\n", RUEDA_VERSION);
@@ -76,11 +94,17 @@ int run(const std::vector<std::string>& arguments) {
     if (arguments.front() == "doctor") {
         return doctor({arguments.begin() + 1, arguments.end()});
     }
+    if (arguments.front() == "ps") {
+        return rueda::launcher::run_ps(std::span(arguments).subspan(1));
+    }
+    if (arguments.front() == "top") {
+        return rueda::launcher::run_top(std::span(arguments).subspan(1));
+    }
     if (arguments.front() == "analyze") {
         return rueda::launcher::run_analyze({arguments.begin() + 1, arguments.end()});
     }
-    return refuse(
-        fmt::format("there is no command {}; expected doctor or analyze", rueda::base::quote(arguments.front())));
+    return refuse(fmt::format("there is no command {}; expected doctor, ps, top or analyze",
+                              rueda::base::quote(arguments.front())));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "core/diagnostics/process_status.hpp"
+#include "base/system/process_status.hpp"
 #include "core/negotiation/batch_end.hpp"
 
 namespace rueda::core {
@@ -68,9 +68,9 @@ std::string BatchWatch::describe(std::int64_t now_ns) const {
         const base::RankBlock& block = blocks_.of(member);
         const std::int64_t silent_ns = now_ns - block.heartbeat_ns.load(std::memory_order_relaxed);
         const std::int32_t pid = block.pid.load(std::memory_order_relaxed);
-        const auto status = read_process_status(pid);
+        const auto status = base::read_process_status(pid);
         text += fmt::format("\n  rank {} (pid {}): {}", block.global_rank.load(std::memory_order_relaxed), pid,
-                            status ? describe_process_state(status->state) : "not to be seen");
+                            status ? base::describe_process_state(status->state) : "not to be seen");
         if (silent_ns > settings_.silence_limit_ns) {
             text += fmt::format(", has not responded for {:.3g} s", seconds_of(silent_ns));
         }

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
+#include "base/system/process_status.hpp"
 #include "base/text.hpp"
-#include "core/diagnostics/process_status.hpp"
 
 namespace rueda::core {
 namespace {
@@ -33,8 +33,8 @@ bool process_has_ended(const base::RankBlock& block) {
     const std::int32_t pid = block.pid.load(std::memory_order_acquire);
     const std::uint64_t start = block.process_start.load(std::memory_order_acquire);
     // Without a usable /proc on both sides, this process cannot tell whether the pid means the same process here.
-    const bool is_known = pid != getpid() && start != 0 && process_start_time(getpid()) != 0;
-    return is_known && process_has_ended(pid, start);
+    const bool is_known = pid != getpid() && start != 0 && base::process_start_time(getpid()) != 0;
+    return is_known && base::process_has_ended(pid, start);
 }
 
 Liveness::Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, std::string host)
@@ -67,7 +67,7 @@ void Liveness::watch_member(std::uint32_t index) {
     }
     // If /proc shows the pid namespaces, the ranks of one host are in the same one. If it does not, the number may
     // belong to another process here.
-    if (member.process_start == 0 || process_start_time(getpid()) == 0) {
+    if (member.process_start == 0 || base::process_start_time(getpid()) == 0) {
         notes_.push_back(
             fmt::format("{} is not watched, because there is no usable /proc: if it dies, this rank will wait for "
                         "it",
@@ -77,7 +77,7 @@ void Liveness::watch_member(std::uint32_t index) {
     member.watch = Watch::by_proc;
     base::UniqueFd pidfd = open_pidfd(member.pid);
     // /proc is read after pidfd_open(). If its start time is right, the descriptor belongs to the rank's process.
-    if (pidfd.is_open() && process_start_time(member.pid) == member.process_start) {
+    if (pidfd.is_open() && base::process_start_time(member.pid) == member.process_start) {
         member.pidfd = std::move(pidfd);
         member.watch = Watch::by_pidfd;
     }
@@ -148,7 +148,7 @@ void Liveness::look_at_descriptors() {
 void Liveness::look_at_proc() {
     for (std::uint32_t index = 0; index < members_; ++index) {
         const Member& member = watched_[index];
-        if (member.watch == Watch::by_proc && process_has_ended(member.pid, member.process_start)) {
+        if (member.watch == Watch::by_proc && base::process_has_ended(member.pid, member.process_start)) {
             found_ended(index);
         }
     }

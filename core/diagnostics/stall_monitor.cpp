@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/system/process_status.hpp"
 #include "core/diagnostics/pending_end.hpp"
-#include "core/diagnostics/process_status.hpp"
 
 namespace rueda::core {
 namespace {
@@ -180,10 +180,10 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
     described.rank = rank_of(member);
     described.pid = block.pid.load(std::memory_order_relaxed);
     if (described.pid > 0 && described.pid != getpid()) {
-        const std::optional<ProcessStatus> status = read_process_status(described.pid);
+        const std::optional<base::ProcessStatus> status = base::read_process_status(described.pid);
         // If the pid now belongs to another process, the state of that process says nothing about the rank.
         if (status && status->start_time == block.process_start.load(std::memory_order_relaxed)) {
-            described.process_state = describe_process_state(status->state);
+            described.process_state = base::describe_process_state(status->state);
         }
     }
     if (const std::string end = describe_end_of(memory_, member); !end.empty()) {

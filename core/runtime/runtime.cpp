@@ -13,9 +13,9 @@
 #include "base/shared_memory/lock_before.hpp"
 #include "base/system/clock.hpp"
 #include "base/system/cores.hpp"
+#include "base/system/process_status.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
-#include "core/diagnostics/process_status.hpp"
 #include "core/engine/deadline.hpp"
 #include "core/setup/host_cores.hpp"
 #include "core/setup/set_up_group.hpp"
@@ -50,7 +50,7 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
     base::RankBlock& block = arena.control().ranks[arena.rank()];
     block.pid.store(getpid(), std::memory_order_relaxed);
     block.global_rank.store(global_rank, std::memory_order_relaxed);
-    block.process_start.store(process_start_time(getpid()), std::memory_order_relaxed);
+    block.process_start.store(base::process_start_time(getpid()), std::memory_order_relaxed);
     block.heartbeat_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
     block.state.store(static_cast<std::uint32_t>(base::RankState::running), std::memory_order_release);
 }

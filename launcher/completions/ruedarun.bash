@@ -53,15 +53,28 @@ _ruedarun() {
 }
 complete -F _ruedarun ruedarun
 
+# The ids of the jobs on this host: the first column of `rueda ps`.
+_rueda_jobs() { rueda ps 2>/dev/null | sed -n 's/^\(j[0-9]*\) .*/\1/p'; }
+
 _rueda() {
-    local word="${COMP_WORDS[COMP_CWORD]}"
+    local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}"
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "doctor --version --help" -- "$word")
-    elif [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "doctor ps top analyze --version --help" -- "$word")
+    elif [ "$command" = ps ]; then
+        mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")
+    elif [ "$command" = top ] && [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "--once --json --interval --help" -- "$word")
+    elif [ "$command" = top ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" != --interval ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_rueda_jobs)" -- "$word")
+    elif [ "$command" = analyze ] && [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")
+    elif [ "$command" = analyze ]; then
+        mapfile -t COMPREPLY < <(compgen -d -- "$word")
+    elif [ "$command" = doctor ] && [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "-np -H --hostfile --network-interfaces --ssh-port --ssh-identity-file \
             --mpi-args --help" -- "$word")
-    else
+    elif [ "$command" = doctor ]; then
         _ruedarun_complete_value "${COMP_WORDS[COMP_CWORD - 1]}" "$word"
     fi
 }

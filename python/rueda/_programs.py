@@ -24,5 +24,5 @@ def ruedarun() -> NoReturn:
 
 
 def rueda() -> NoReturn:
-    """Runs `rueda`, which inspects the machine and its jobs, for example by `rueda doctor`."""
+    """Runs `rueda`, which inspects the machine and its jobs, for example by `rueda doctor` or `rueda top`."""
     _run("rueda")

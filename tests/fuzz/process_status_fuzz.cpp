@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/diagnostics/process_status.hpp"
+#include "base/system/process_status.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {
@@ -34,17 +34,19 @@ std::vector<std::string> words_of(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
-    const auto status = rueda::core::parse_process_status(text);
+    const auto status = rueda::base::parse_process_status(text);
     if (!status) {
         return 0;
     }
     // The text after the parenthesis begins with field 3 of proc(5), so field n is words[n - 3].
     const std::vector<std::string> words = words_of(text.substr(text.rfind(')') + 1));
-    expect(words.size() >= 20);
+    expect(words.size() >= 22);
     expect(words[0] == std::string(1, status->state));
     expect(status->threads >= 0 && std::stoll(words[17]) == status->threads);
+    expect(std::stoull(words[11]) + std::stoull(words[12]) == status->cpu_ticks);
     expect(std::stoull(words[19]) == status->start_time);
-    expect(!rueda::core::describe_process_state(status->state).empty());
+    expect(std::stoull(words[21]) == status->resident_pages);
+    expect(!rueda::base::describe_process_state(status->state).empty());
     expect(!status->has_ended() || status->state == 'X' || status->state == 'x' || status->threads <= 1);
     return 0;
 }

@@ -362,6 +362,23 @@ class Completion(LauncherTest):
         self.assertEqual(self.complete("_ruedarun", "ruedarun", "-H", "a:2", "--max-r"), ["--max-restarts"])
         self.assertEqual(self.complete("_ruedarun", "ruedarun", "-np", "2", "./program", "--max-r"), [])
         self.assertEqual(self.complete("_rueda", "rueda", "d"), ["doctor"])
+        self.assertEqual(self.complete("_rueda", "rueda", "doctor", "--hostfile", "li"), ["lines.txt"])
+        self.assertEqual(self.complete("_rueda", "rueda", "ps", "-"), ["--json", "--help"])
+        self.assertEqual(self.complete("_rueda", "rueda", "top", "--in"), ["--interval"])
+        self.assertEqual(self.complete("_rueda", "rueda", "top", "--interval", ""), [])
+
+    def test_ids_of_jobs(self):
+        tools = self.folder / "bin"
+        tools.mkdir()
+        (tools / "rueda").write_text(
+            "#!/bin/sh\nprintf 'JOB RANKS\\nj12 0\\nj34 0,1\\nj5 (process 9) cannot be shown\\n'\n"
+        )
+        (tools / "rueda").chmod(0o755)
+        path = os.environ["PATH"]
+        self.addCleanup(os.environ.__setitem__, "PATH", path)
+        os.environ["PATH"] = f"{tools}:{path}"
+        self.assertEqual(self.complete("_rueda", "rueda", "top", "j"), ["j12", "j34", "j5"])
+        self.assertEqual(self.complete("_rueda", "rueda", "top", "--once", "j3"), ["j34"])
 
 
 class BothWays:

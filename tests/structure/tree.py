@@ -47,6 +47,8 @@ LAYERS = {
     "launcher": [
         "options",
         "processes",
+        "jobs",
+        "top",
         "hosts",
         "plan",
         "output",

@@ -8,8 +8,8 @@
 #include <catch2/catch.hpp>
 #include <memory>
 
-#include "core/diagnostics/process_status.hpp"
-#include "tests/core/diagnostics/child.hpp"
+#include "base/system/process_status.hpp"
+#include "tests/support/child.hpp"
 
 namespace rueda::core::test {
 namespace {
@@ -20,9 +20,9 @@ using base::RankState;
 class Job {
 public:
     Job() {
-        set(0, getpid(), process_start_time(getpid()));
+        set(0, getpid(), base::process_start_time(getpid()));
         for (std::uint32_t member = 1; member < 3; ++member) {
-            set(member, children_[member - 1].pid(), process_start_time(children_[member - 1].pid()));
+            set(member, children_[member - 1].pid(), base::process_start_time(children_[member - 1].pid()));
         }
     }
     void set(std::uint32_t member, pid_t pid, std::uint64_t start) {
@@ -35,7 +35,7 @@ public:
     void set_state(std::uint32_t member, RankState state) {
         control_->ranks[member].state.store(static_cast<std::uint32_t>(state));
     }
-    [[nodiscard]] Child& child(std::uint32_t member) { return children_[member - 1]; }
+    [[nodiscard]] tests::Child& child(std::uint32_t member) { return children_[member - 1]; }
     [[nodiscard]] base::ControlBlock& control() { return *control_; }
     [[nodiscard]] std::string name(std::uint32_t member) const {
         return fmt::format("rank {} (pid {})", member + 10, control_->ranks[member].pid.load());
@@ -43,7 +43,7 @@ public:
 
 private:
     std::unique_ptr<base::ControlBlock> control_ = std::make_unique<base::ControlBlock>();
-    Child children_[2];
+    tests::Child children_[2];
 };
 
 /// Leaves the process one free descriptor. Reading /proc uses this descriptor only for a short time, but a pidfd would
@@ -171,7 +171,7 @@ TEST_CASE("a rank that has died before the watch began is found") {
 
 TEST_CASE("a process that got the number of a dead rank is not taken for it") {
     Job job;
-    job.set(1, job.child(1).pid(), process_start_time(job.child(1).pid()) - 1);
+    job.set(1, job.child(1).pid(), base::process_start_time(job.child(1).pid()) - 1);
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());
     CHECK(liveness.check()->member == 1);
@@ -196,7 +196,7 @@ TEST_CASE("without pidfds, /proc tells") {
 
 TEST_CASE("ranks that are threads of this process are not watched") {
     Job job;
-    job.set(1, getpid(), process_start_time(getpid()));
+    job.set(1, getpid(), base::process_start_time(getpid()));
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());
     CHECK_FALSE(liveness.check());

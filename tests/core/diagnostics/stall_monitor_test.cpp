@@ -10,11 +10,11 @@
 #include <span>
 #include <vector>
 
+#include "base/system/process_status.hpp"
 #include "core/diagnostics/pending_end.hpp"
-#include "core/diagnostics/process_status.hpp"
 #include "core/diagnostics/stall_report.hpp"
-#include "tests/core/diagnostics/child.hpp"
 #include "tests/core/negotiation/members.hpp"
+#include "tests/support/child.hpp"
 
 namespace rueda::core::test {
 namespace {
@@ -292,9 +292,9 @@ TEST_CASE("ranks that wait for each other crosswise, with what each of them wait
 
 TEST_CASE("the state of a missing rank's process, unless its number belongs to another one by now") {
     Job job;
-    Child child;
+    tests::Child child;
     job.control->ranks[1].pid.store(child.pid());
-    job.control->ranks[1].process_start.store(process_start_time(child.pid()));
+    job.control->ranks[1].process_start.store(base::process_start_time(child.pid()));
     child.stop();
     REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
     REQUIRE(job.set.announce_in_full(2, "a", allreduce_of({3}), 0).is_ok());

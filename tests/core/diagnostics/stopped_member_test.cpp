@@ -13,9 +13,9 @@
 #include <memory>
 #include <span>
 
+#include "base/system/process_status.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/pending_tensors.hpp"
-#include "core/diagnostics/process_status.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "tests/core/negotiation/members.hpp"
@@ -94,7 +94,7 @@ struct Job {
     /// The stall monitor of rank 0, one hour later. Only the stopped member does not respond.
     [[nodiscard]] StallMonitor monitor(pid_t child, double shutdown_seconds = 0) const {
         control->ranks[kStopped].pid.store(child);
-        control->ranks[kStopped].process_start.store(process_start_time(child));
+        control->ranks[kStopped].process_start.store(base::process_start_time(child));
         control->ranks[0].heartbeat_ns.store(kLater);
         control->ranks[1].heartbeat_ns.store(kLater);
         base::Config config;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "core/diagnostics/process_status.hpp"
+#include "base/system/process_status.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/files.hpp"
 #include "base/numbers.hpp"
 
-namespace rueda::core {
+namespace rueda::base {
 namespace {
 
 /// Returns the next field of the text; fields are separated by blanks. Returns "" at the end.
@@ -27,33 +28,36 @@ std::string_view take_field(std::string_view& text) {
 std::optional<ProcessStatus> parse_process_status(std::string_view text) {
     // proc(5) numbers the fields from 1; the command is the second one. The fields behind it are only a letter and
     // numbers, so the last closing parenthesis in the line is the end of the command.
-    constexpr int kState = 3;
-    constexpr int kThreads = 20;
-    constexpr int kStartTime = 22;
+    constexpr std::size_t kState = 3;
+    constexpr std::size_t kUserTicks = 14;
+    constexpr std::size_t kSystemTicks = 15;
+    constexpr std::size_t kThreads = 20;
+    constexpr std::size_t kStartTime = 22;
+    constexpr std::size_t kResidentPages = 24;
     const std::size_t end_of_command = text.rfind(')');
     if (end_of_command == std::string_view::npos) {
         return std::nullopt;
     }
     text.remove_prefix(end_of_command + 1);
-    ProcessStatus status;
-    for (int field = kState; field <= kStartTime; ++field) {
-        const std::string_view value = take_field(text);
-        if (field == kState && value.size() == 1) {
-            status.state = value.front();
-        } else if (field == kThreads && base::parse_integer<std::int64_t>(value).value_or(-1) >= 0) {
-            status.threads = *base::parse_integer<std::int64_t>(value);
-        } else if (field == kStartTime && base::parse_integer<std::uint64_t>(value)) {
-            status.start_time = *base::parse_integer<std::uint64_t>(value);
-        } else if (field == kState || field == kThreads || field == kStartTime) {
-            return std::nullopt;
-        }
+    std::array<std::string_view, kResidentPages + 1> fields;
+    for (std::size_t field = kState; field < fields.size(); ++field) {
+        fields[field] = take_field(text);
     }
+    const auto threads = parse_integer<std::int64_t>(fields[kThreads]);
+    const auto user_ticks = parse_integer<std::uint64_t>(fields[kUserTicks]);
+    const auto system_ticks = parse_integer<std::uint64_t>(fields[kSystemTicks]);
+    const auto start_time = parse_integer<std::uint64_t>(fields[kStartTime]);
+    const auto resident_pages = parse_integer<std::uint64_t>(fields[kResidentPages]);
     // A number at the very end of the text may be the beginning of a longer number that was cut.
-    return text.empty() ? std::nullopt : std::optional(status);
+    if (text.empty() || fields[kState].size() != 1 || threads.value_or(-1) < 0 || !user_ticks || !system_ticks ||
+        !start_time || !resident_pages) {
+        return std::nullopt;
+    }
+    return ProcessStatus{fields[kState].front(), *threads, *start_time, *user_ticks + *system_ticks, *resident_pages};
 }
 
 std::optional<ProcessStatus> read_process_status(std::int32_t pid) {
-    const std::optional<std::string> text = base::read_small_file(fmt::format("/proc/{}/stat", pid));
+    const std::optional<std::string> text = read_small_file(fmt::format("/proc/{}/stat", pid));
     return text ? parse_process_status(*text) : std::nullopt;
 }
 
@@ -91,4 +95,4 @@ std::string_view describe_process_state(char state) {
     }
 }
 
-}  // namespace rueda::core
+}  // namespace rueda::base

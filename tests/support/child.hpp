@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace rueda::core::test {
+namespace rueda::tests {
 
 /// A child process that waits to be killed. It does not outlive the test, however the test ends.
 class Child {
@@ -55,4 +55,4 @@ private:
     pid_t pid_;
 };
 
-}  // namespace rueda::core::test
+}  // namespace rueda::tests

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "core/diagnostics/process_status.hpp"
+#include "base/system/process_status.hpp"
 
 #include <unistd.h>
 
@@ -8,14 +8,15 @@
 #include <fstream>
 #include <string>
 
-#include "tests/core/diagnostics/child.hpp"
+#include "tests/support/child.hpp"
 
-namespace rueda::core {
+namespace rueda::base {
 namespace {
 
-// Fields are numbered as in proc(5). Field 20 is the number of threads, field 22 the start time.
+// Fields are numbered as in proc(5). Fields 14 and 15 are the ticks in user and system mode, field 20 is the number of
+// threads, field 22 the start time, field 24 the resident pages.
 constexpr const char* kBehindCommand =
-    " S 19832 19832 19093 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 3 0 301434 3133440 410 18446744073709551615 1 1 0\n";
+    " S 19832 19832 19093 0 -1 4194304 99 0 0 0 41 17 0 0 20 0 3 0 301434 3133440 410 18446744073709551615 1 1 0\n";
 
 TEST_CASE("the fields of /proc/<pid>/stat are found whatever the command is called") {
     for (const char* command : {"cat", "", "a b c", ") R 1 2 3", "((", "x) S (y", "line\nbreak"}) {
@@ -25,6 +26,8 @@ TEST_CASE("the fields of /proc/<pid>/stat are found whatever the command is call
         CHECK(status->state == 'S');
         CHECK(status->threads == 3);
         CHECK(status->start_time == 301434);
+        CHECK(status->cpu_ticks == 58);
+        CHECK(status->resident_pages == 410);
     }
 }
 
@@ -34,6 +37,9 @@ TEST_CASE("text of another form is refused") {
           "4711 (cat) S 1 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 many 0 301434 3133440",
           "4711 (cat) S 1 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 -2 0 301434 3133440",
           "4711 (cat) S 1 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 1 0 -5 3133440",
+          "4711 (cat) S 1 1 1 0 -1 4194304 99 0 0 0 many 0 0 0 20 0 1 0 301434 3133440 410 1",
+          "4711 (cat) S 1 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 1 0 301434 3133440 many 1",
+          "4711 (cat) S 1 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 1 0 301434 3133440 410",
           "4711 (cat) S 1 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 1 0 3014"}) {
         INFO(text);
         CHECK_FALSE(parse_process_status(text));
@@ -58,7 +64,7 @@ TEST_CASE("the status of real processes") {
     CHECK(static_cast<double>(own->start_time) <= uptime * static_cast<double>(sysconf(_SC_CLK_TCK)));
     CHECK(process_start_time(getpid()) == own->start_time);
 
-    test::Child child;
+    tests::Child child;
     const std::uint64_t start = process_start_time(child.pid());
     CHECK(start >= own->start_time);
     CHECK_FALSE(process_has_ended(child.pid(), start));
@@ -86,4 +92,4 @@ TEST_CASE("process states have names") {
 }
 
 }  // namespace
-}  // namespace rueda::core
+}  // namespace rueda::base

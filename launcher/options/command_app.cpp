@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/options/command_app.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace rueda::launcher {
+
+namespace {
+
+/// CLI11 2.1 has no App::usage().
+class HelpFormatter final : public CLI::Formatter {
+public:
+    explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(20); }
+    std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override { return usage_; }
+
+private:
+    std::string usage_;
+};
+
+}  // namespace
+
+CommandApp::CommandApp(const CommandTexts& texts) : name_(texts.name), app_("", texts.name) {
+    app_.formatter(std::make_shared<HelpFormatter>("Usage: " + texts.name + " " + texts.usage + "\n\n" +
+                                                   texts.description + "\n"));
+    app_.footer(texts.examples);
+    app_.get_formatter()->label("Positionals", "Argument");
+    app_.set_help_flag("-h,--help", "Print this help");
+}
+
+Result<std::optional<std::string>> CommandApp::parse(std::span<const std::string> arguments) {
+    try {
+        // CLI11 reads its arguments from the back.
+        app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    } catch (const CLI::CallForHelp&) {
+        return std::optional<std::string>(app_.help());
+    } catch (const CLI::ParseError& error) {
+        return failure(ErrorCode::invalid_argument, "{}; see {} --help", error.what(), name_);
+    }
+    return std::optional<std::string>();
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/choose_job.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+std::string ids_of(const JobList& list) {
+    std::string ids;
+    for (const Job& job : list.jobs) {
+        ids += (ids.empty() ? "" : ", ") + job.id;
+    }
+    return ids;
+}
+
+bool is_meant(const Job& job, const std::string& wanted, std::optional<std::int32_t> pid) {
+    return job.id == wanted || (pid && std::any_of(job.holders.begin(), job.holders.end(),
+                                                   [pid](const Holder& holder) { return holder.pid == *pid; }));
+}
+
+/// Why there is no such job, if there is a reason.
+Status not_found(const JobList& list, const std::string& wanted, std::optional<std::int32_t> pid) {
+    for (const UnreadableJob& job : list.unreadable) {
+        const bool has_process = pid && std::find(job.pids.begin(), job.pids.end(), *pid) != job.pids.end();
+        if (wanted.empty() || job.id == wanted || has_process) {
+            return failure(ErrorCode::invalid_argument, "job {} cannot be shown: {}", job.id, job.problem);
+        }
+    }
+    if (list.jobs.empty()) {
+        return failure(ErrorCode::invalid_argument, "no job of Rueda that belongs to you runs on this host");
+    }
+    return failure(ErrorCode::invalid_argument, "there is no job {} on this host; there is {} (see rueda ps)",
+                   base::quote(wanted), ids_of(list));
+}
+
+}  // namespace
+
+Result<Job> choose_job(JobList list, const std::string& wanted) {
+    if (wanted.empty() && list.jobs.size() > 1) {
+        return failure(ErrorCode::invalid_argument, "several jobs run on this host: name one of {} (see rueda ps)",
+                       ids_of(list));
+    }
+    const auto pid = base::parse_integer<std::int32_t>(wanted);
+    const auto job = std::find_if(list.jobs.begin(), list.jobs.end(), [&wanted, pid](const Job& candidate) {
+        return wanted.empty() || is_meant(candidate, wanted, pid);
+    });
+    if (job == list.jobs.end()) {
+        return not_found(list, wanted, pid);
+    }
+    return std::move(*job);
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/screen.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/text.hpp"
+#include "launcher/jobs/columns.hpp"
+#include "launcher/jobs/job_table.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// Waits for a rank below this part of the time are not shown.
+constexpr double kSmallShare = 0.01;
+
+/// The ranks that another one waits for, at most.
+constexpr std::size_t kShownWaits = 2;
+
+constexpr std::size_t kProgramBytes = 60;
+
+const std::string kNothing = "-";
+
+std::string percent(double share) { return fmt::format("{:.0f}%", share * 100); }
+
+/// 0.52 → "0.5", 1234 → "1234".
+std::string number(double value) { return value < 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value); }
+
+std::string bytes(double value) { return base::format_bytes(static_cast<std::uint64_t>(std::llround(value))); }
+
+template <class F>
+std::string text_of(const std::optional<double>& value, F&& format) {
+    return value ? format(*value) : kNothing;
+}
+
+std::string name_of(std::int32_t whom) { return whom == kOtherHosts ? "other hosts" : fmt::format("rank {}", whom); }
+
+/// "rank 2" or, if there are several, "rank 2 40%, rank 3 10%".
+std::string waited_for(const RankRow& row) {
+    const double all = [&row] {
+        std::int64_t sum = 0;
+        for (const Wait& wait : row.waits) {
+            sum += wait.ns;
+        }
+        return static_cast<double>(sum);
+    }();
+    std::vector<std::string> parts;
+    const double share = row.waiting_share.value_or(0);
+    for (const Wait& wait : row.waits) {
+        const double part = all > 0 ? share * static_cast<double>(wait.ns) / all : 0;
+        if (part >= kSmallShare && parts.size() < kShownWaits) {
+            parts.push_back(name_of(wait.whom) + " " + percent(part));
+        }
+    }
+    if (parts.empty()) {
+        return "";
+    }
+    return parts.size() == 1 ? name_of(row.waits.front().whom) : parts[0] + ", " + parts[1];
+}
+
+std::string step_time(const RankRow& row) {
+    // A step that already takes much longer than the steps before it is shown as it goes on.
+    if (row.in_step_seconds && row.step_seconds && *row.in_step_seconds > 2 * *row.step_seconds &&
+        *row.in_step_seconds > 1) {
+        return ">" + format_duration(*row.in_step_seconds);
+    }
+    return text_of(row.step_seconds, format_duration);
+}
+
+std::string doing(const RankRow& row) {
+    const std::string scope = row.scope.empty() ? "" : "in scope " + base::quote(row.scope, kProgramBytes);
+    return scope + (scope.empty() || row.pending.empty() ? "" : "; ") + row.pending;
+}
+
+std::vector<Column> columns() {
+    constexpr bool kRight = true;
+    return {{"RANK", kRight},
+            {"PID", kRight},
+            {"PROCESS"},
+            {"STEP", kRight},
+            {"STEP TIME", kRight},
+            {"WAITS", kRight},
+            {"FOR"},
+            {"BYTES/S", kRight},
+            {"OPS/S", kRight},
+            {"BATCHES/S", kRight},
+            {"CPU", kRight},
+            {"MEMORY", kRight},
+            {"DOING"}};
+}
+
+std::vector<std::string> cells_of(const RankRow& row) {
+    return {(row.is_straggler ? "! " : "") + fmt::format("{}", row.rank),
+            row.pid != 0 ? fmt::format("{}", row.pid) : kNothing,
+            row.process,
+            row.step >= 0 ? fmt::format("{}", row.step) : kNothing,
+            step_time(row),
+            text_of(row.waiting_share, percent),
+            waited_for(row),
+            text_of(row.bytes_per_second, bytes),
+            text_of(row.operations_per_second, number),
+            text_of(row.batches_per_second, number),
+            text_of(row.cpu_share, percent),
+            row.resident_bytes != 0 ? base::format_bytes(row.resident_bytes) : kNothing,
+            doing(row)};
+}
+
+/// The sum, or the average if `is_average`, over the rows that have the value.
+std::optional<double> over_rows(const std::vector<RankRow>& rows, std::optional<double> RankRow::*value,
+                                bool is_average) {
+    double sum = 0;
+    int count = 0;
+    for (const RankRow& row : rows) {
+        if (row.*value) {
+            sum += *(row.*value);
+            ++count;
+        }
+    }
+    return count == 0 ? std::nullopt : std::optional(is_average ? sum / count : sum);
+}
+
+std::vector<std::string> sums_of(const TopView& view) {
+    std::uint64_t memory = 0;
+    for (const RankRow& row : view.rows) {
+        memory += row.resident_bytes;
+    }
+    constexpr bool kAverage = true;
+    return {"all",
+            "",
+            "",
+            format_steps(view.job),
+            text_of(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
+            text_of(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
+            "",
+            text_of(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
+            text_of(over_rows(view.rows, &RankRow::operations_per_second, false), number),
+            text_of(over_rows(view.rows, &RankRow::batches_per_second, false), number),
+            text_of(over_rows(view.rows, &RankRow::cpu_share, false), percent),
+            base::format_bytes(memory),
+            ""};
+}
+
+void add_findings(const TopView& view, std::vector<ScreenLine>& foot) {
+    std::vector<std::int32_t> bound;
+    double least = 1;
+    for (const RankRow& row : view.rows) {
+        if (row.is_straggler) {
+            foot.push_back(
+                {fmt::format("! Rank {} is a straggler: the other ranks wait for it.", row.rank), Style::straggler});
+        }
+        if (row.seems_bound_by_input) {
+            bound.push_back(row.rank);
+            least = std::min(least, row.sleeps_outside_share.value_or(1));
+        }
+    }
+    if (!bound.empty()) {
+        const char* const verb = bound.size() == 1 ? "seems" : "seem";
+        std::string who = base::format_ranks(bound);
+        who.front() = 'R';
+        foot.push_back({fmt::format("{} {} to wait for input: for {}{} of the time the main thread slept outside "
+                                    "of Rueda and of declared scopes.",
+                                    who, verb, bound.size() == 1 ? "" : "at least ", percent(least)),
+                        Style::plain});
+    }
+}
+
+/// ANSI: bold; red; bold red. The end of each is kPlain.
+const char* start_of(Style style) {
+    switch (style) {
+        case Style::plain:
+            return "";
+        case Style::title:
+            return "\x1b[1m";
+        case Style::straggler:
+            return "\x1b[31m";
+        case Style::failure:
+            return "\x1b[1;31m";
+    }
+    return "";
+}
+constexpr const char* kPlain = "\x1b[0m";
+
+std::string render(const ScreenLine& line, std::size_t columns, bool with_colours) {
+    std::string text(columns > 0 ? cut_to_columns(line.text, columns) : std::string_view(line.text));
+    text.erase(text.find_last_not_of(' ') + 1);
+    return with_colours && line.style != Style::plain ? start_of(line.style) + text + kPlain : text;
+}
+
+}  // namespace
+
+std::string format_duration(double seconds) {
+    return seconds < 0.001  ? fmt::format("{:.0f} us", seconds * 1e6)
+           : seconds < 0.1  ? fmt::format("{:.1f} ms", seconds * 1e3)
+           : seconds < 1.0  ? fmt::format("{:.0f} ms", seconds * 1e3)
+           : seconds < 10.0 ? fmt::format("{:.2f} s", seconds)
+           : seconds < 100  ? fmt::format("{:.1f} s", seconds)
+                            : fmt::format("{:.0f} s", seconds);
+}
+
+Screen screen_of(const TopView& view) {
+    Screen screen;
+    const JobSample& job = view.job;
+    screen.head.push_back({fmt::format("{}  {}  {}  age {}  interval {}", job.id, name_of(job.state()),
+                                       base::shortened(job.program, kProgramBytes), format_age(job.age_seconds()),
+                                       format_duration(view.interval_seconds)),
+                           Style::plain});
+    if (job.was_aborted) {
+        screen.head.push_back({"Aborted: " + job.abort_reason, Style::failure});
+    }
+    screen.head.push_back({});
+    std::vector<std::vector<std::string>> cells;
+    for (const RankRow& row : view.rows) {
+        cells.push_back(cells_of(row));
+    }
+    cells.push_back(sums_of(view));
+    const std::vector<std::string> lines = lay_out(columns(), cells);
+    screen.head.push_back({lines.front(), Style::title});
+    for (std::size_t i = 0; i < view.rows.size(); ++i) {
+        screen.rows.push_back({lines[i + 1], view.rows[i].is_straggler ? Style::straggler : Style::plain});
+    }
+    screen.foot.push_back({lines.back(), Style::title});
+    add_findings(view, screen.foot);
+    return screen;
+}
+
+std::vector<std::string> render(const Screen& screen, ScreenSize size, bool with_colours) {
+    std::vector<ScreenLine> lines = screen.head;
+    const std::size_t others = screen.head.size() + screen.foot.size();
+    std::size_t shown = screen.rows.size();
+    if (size.lines > 0 && others + shown > size.lines) {
+        shown = size.lines > others + 1 ? size.lines - others - 1 : 0;
+    }
+    lines.insert(lines.end(), screen.rows.begin(), screen.rows.begin() + static_cast<std::ptrdiff_t>(shown));
+    if (shown < screen.rows.size()) {
+        lines.push_back(
+            {fmt::format("... {} more ranks do not fit on the screen", screen.rows.size() - shown), Style::plain});
+    }
+    lines.insert(lines.end(), screen.foot.begin(), screen.foot.end());
+    if (size.lines > 0 && lines.size() > size.lines) {
+        lines.resize(size.lines);
+    }
+    std::vector<std::string> texts;
+    for (const ScreenLine& line : lines) {
+        texts.push_back(render(line, size.columns, with_colours));
+    }
+    return texts;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "launcher/top/top_view.hpp"
+
+namespace rueda::launcher {
+
+enum class Style { plain, title, straggler, failure };
+
+struct ScreenLine {
+    std::string text;
+    Style style = Style::plain;
+};
+
+/// What `rueda top` prints, in three parts: only the middle one may be shortened.
+struct Screen {
+    std::vector<ScreenLine> head;
+    std::vector<ScreenLine> rows;  ///< one for each rank
+    std::vector<ScreenLine> foot;
+};
+
+/// Pure.
+[[nodiscard]] Screen screen_of(const TopView& view);
+
+struct ScreenSize {
+    std::size_t columns = 0;  ///< 0: not limited
+    std::size_t lines = 0;    ///< 0: not limited
+};
+
+/// The lines of the screen, cut to its size, with colours if they are wanted. If there are too many rows, the last one
+/// says how many are not shown. The lines do not contain their ends. Pure.
+[[nodiscard]] std::vector<std::string> render(const Screen& screen, ScreenSize size, bool with_colours);
+
+/// The same for programs, in JSON. Pure.
+[[nodiscard]] std::string view_as_json(const TopView& view);
+
+/// 0.0123 → "12.3 ms", 1.5 → "1.50 s", 312 → "312 s".
+[[nodiscard]] std::string format_duration(double seconds);
+
+}  // namespace rueda::launcher

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <termios.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "launcher/top/screen.hpp"
+
+namespace rueda::launcher {
+
+/// A terminal whose whole screen one program uses. It shows a second screen, so the first one is as before when the
+/// program ends. Keys arrive without the enter key and are not shown. leave() and the destructor restore everything.
+/// Threads: one.
+class Terminal {
+public:
+    /// `input` may be something else than a terminal; then there are no keys.
+    Terminal(int input, int output) : input_(input), output_(output) {}
+    Terminal(const Terminal&) = delete;
+    Terminal& operator=(const Terminal&) = delete;
+    ~Terminal() { leave(); }
+
+    [[nodiscard]] Status enter();
+    void leave() noexcept;
+
+    [[nodiscard]] bool has_keys() const { return before_.has_value(); }
+    [[nodiscard]] int input() const { return input_; }
+    /// The keys that were pressed since the last call. Returns nothing if the terminal is gone.
+    [[nodiscard]] std::optional<std::string> read_keys() const;
+    [[nodiscard]] ScreenSize size() const;
+    /// Replaces what is on the screen. Returns false if the terminal is gone.
+    [[nodiscard]] bool show(const std::vector<std::string>& lines) const;
+
+private:
+    int input_;
+    int output_;
+    std::optional<termios> before_;  ///< the settings of the input that leave() restores
+    bool is_entered_ = false;
+};
+
+}  // namespace rueda::launcher

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/top_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+#include "launcher/jobs/find_jobs.hpp"
+#include "launcher/options/command_app.hpp"
+#include "launcher/top/choose_job.hpp"
+#include "launcher/top/live_screen.hpp"
+#include "launcher/top/screen.hpp"
+#include "launcher/top/top_view.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr int kNoJob = 1;
+
+constexpr double kShortestInterval = 0.1;
+constexpr double kLongestInterval = 3600;
+
+struct TopOptions {
+    std::string job;
+    bool once = false;
+    bool as_json = false;
+    std::string interval_text = "2";
+    std::chrono::nanoseconds interval{};
+};
+
+void add_options(CommandApp& command, TopOptions& options) {
+    CLI::App& app = command.options();
+    app.add_option("JOB", options.job, "Id of the job, or number of one of its processes (default: the only job here)")
+        ->type_name("");
+    app.add_flag("--once", options.once, "Print one interval and end, instead of showing a screen");
+    app.add_flag("--json", options.as_json, "The same in JSON");
+    app.add_option("--interval", options.interval_text, "Length of an interval (default: 2)")
+        ->type_name("SECONDS")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+Status read_interval(TopOptions& options) {
+    const std::optional<double> seconds = base::parse_real(options.interval_text);
+    if (!seconds || *seconds < kShortestInterval || *seconds > kLongestInterval) {
+        return failure(ErrorCode::invalid_argument, "--interval is {}; expected {} to {} seconds",
+                       base::quote(options.interval_text), kShortestInterval, kLongestInterval);
+    }
+    options.interval = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds));
+    return {};
+}
+
+int refuse(const Status& status, int exit_status) {
+    fmt::print(stderr, "rueda: {}\n", status.message());
+    return exit_status;
+}
+
+/// Prints one interval.
+int show_once(const Job& job, const TopOptions& options) {
+    Interval interval(job, options.interval);
+    while (!interval.is_over()) {
+        std::this_thread::sleep_for(interval.until_next_look());
+        interval.look_if_due();
+    }
+    const TopView view = interval.finish();
+    if (!view.job.has_processes()) {
+        return refuse(failure(ErrorCode::invalid_argument, "job {} has ended", job.id), kNoJob);
+    }
+    if (options.as_json) {
+        fmt::print("{}", view_as_json(view));
+        return 0;
+    }
+    for (const std::string& line : render(screen_of(view), {}, ::isatty(STDOUT_FILENO) == 1)) {
+        fmt::print("{}\n", line);
+    }
+    return 0;
+}
+
+}  // namespace
+
+int run_top(std::span<const std::string> arguments) {
+    CommandApp command(
+        {"rueda top", "[JOB] [--once] [--json] [--interval SECONDS]",
+         "Shows what the ranks of a job on this host are doing, and which rank the others wait for. It reads the "
+         "memory\n"
+         "that the ranks share, and /proc. So it needs no help from the program, and does not disturb it.\n"
+         "The key q ends it.",
+         "Examples:\n"
+         "  rueda top                   the only job of this host\n"
+         "  rueda top j1034             this one (rueda ps lists them)\n"
+         "  rueda top --interval 10     a new picture every 10 s\n"
+         "  rueda top --once            2 s, printed as text\n"
+         "  rueda top --json            the same for scripts\n"
+         "\n"
+         "Exit status: 0; 1 if there is no such job, or if it ends before the first picture; 3 if rueda was called\n"
+         "wrongly.\n"});
+    TopOptions options;
+    add_options(command, options);
+    const Result<std::optional<std::string>> help = command.parse(arguments);
+    if (!help.is_ok()) {
+        return refuse(help.status(), kRuedaCalledWrongly);
+    }
+    if (help.value()) {
+        fmt::print("{}", *help.value());
+        return 0;
+    }
+    if (const Status status = read_interval(options); !status.is_ok()) {
+        return refuse(status, kRuedaCalledWrongly);
+    }
+    Result<Job> job = choose_job(find_jobs(), options.job);
+    if (!job.is_ok()) {
+        return refuse(job.status(), kNoJob);
+    }
+    if (options.once || options.as_json || ::isatty(STDOUT_FILENO) != 1) {
+        return show_once(job.value(), options);
+    }
+    return show_live(job.value(), options.interval);
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace rueda::launcher {
+
+/// `rueda top`: shows what the ranks of a job on this host are doing. `arguments` are those behind "top". Returns the
+/// exit status.
+[[nodiscard]] int run_top(std::span<const std::string> arguments);
+
+}  // namespace rueda::launcher

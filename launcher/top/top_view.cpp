@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/top_view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/system/process_status.hpp"
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// A rank is marked as a straggler if the other ranks waited for it during at least this part of the interval, on
+/// average. Below it, the small differences that every job has would mark ranks by chance.
+constexpr double kStragglerShare = 0.10;
+
+/// And if the rank itself waited at most this part of the time that the others waited for it. If ranks take turns in
+/// being late, none of them is the cause. On a machine with eight runnable threads for each core, two equal ranks
+/// waited for each other 38 % and 14 % of the time.
+constexpr double kStragglersOwnShare = 0.25;
+
+/// A rank seems bound by its input if its main thread slept outside of Rueda and of declared scopes during this part of
+/// the interval. A program that computes hardly sleeps there.
+constexpr double kInputShare = 0.3;
+
+/// With fewer looks than this, a share of them says nothing.
+constexpr std::int64_t kFewestLooks = 10;
+
+/// An operation that has waited this long is named.
+constexpr std::int64_t kLongWaitNs = 1'000'000'000;
+
+/// The newest operations that are compared: a limit for the work of a sample on hosts with many ranks.
+constexpr std::size_t kComparedOperations = 1024;
+
+/// The newest operations among which a look searches for one that has not ended.
+constexpr std::size_t kLookedAtOperations = 32;
+
+constexpr std::size_t kNameBytes = 60;
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+bool is_pending(const base::RecordedOperation& operation) {
+    return operation.kind < base::RecordKind::kStep && !operation.ended_ns;
+}
+
+std::optional<base::RecorderReader> reader_of(const Job& job, const RankSample& rank) {
+    const base::RankRecorder* const recorder = job.arena.recorder(rank.member);
+    if (recorder == nullptr) {
+        return std::nullopt;
+    }
+    const base::RecorderReader reader(*recorder);
+    return reader.is_ready() ? std::optional(reader) : std::nullopt;
+}
+
+std::optional<Activity> activity_of(const Job& job, const RankSample& rank) {
+    const std::optional<base::RecorderReader> reader = reader_of(job, rank);
+    const std::optional<base::ProcessStatus> process =
+        rank.process ? base::read_process_status(rank.pid) : std::nullopt;
+    if (!reader || !process || process->has_ended()) {
+        return std::nullopt;
+    }
+    const std::vector<base::RecordedOperation> operations = reader->operations(kLookedAtOperations);
+    if (std::any_of(operations.begin(), operations.end(), is_pending)) {
+        return Activity::in_rueda;
+    }
+    if (!job.arena.control().ranks[rank.member].busy.read().empty()) {
+        return Activity::in_scope;
+    }
+    const bool sleeps = process->state == 'S' || process->state == 'D';
+    return sleeps ? Activity::sleeps_outside : Activity::runs_outside;
+}
+
+/// Counters only grow. If another process damages them, the rate is 0.
+double rate(std::uint64_t before, std::uint64_t after, double interval_seconds) {
+    return after > before && interval_seconds > 0 ? static_cast<double>(after - before) / interval_seconds : 0;
+}
+
+std::optional<double> step_seconds(const base::RecordedCounters& before, const base::RecordedCounters& after) {
+    if (after.steps > before.steps && before.step_began_ns && after.step_began_ns) {
+        return seconds(*after.step_began_ns - *before.step_began_ns) / static_cast<double>(after.steps - before.steps);
+    }
+    return after.step_ns ? std::optional(seconds(*after.step_ns)) : std::nullopt;
+}
+
+/// Names the operation that has waited longest, if it waits long.
+std::string long_wait(const std::vector<base::RecordedOperation>& operations, std::int64_t now_ns) {
+    const auto oldest = std::find_if(operations.begin(), operations.end(), is_pending);
+    if (oldest == operations.end() || now_ns - oldest->announced_ns < kLongWaitNs) {
+        return "";
+    }
+    const std::string name = oldest->name.empty() ? "" : " " + base::quote(oldest->name, kNameBytes);
+    return fmt::format("{}{} for {:.0f} s", base::name_of_record_kind(oldest->kind), name,
+                       seconds(now_ns - oldest->announced_ns));
+}
+
+void fill_from_recorder(RankRow& row, const base::RecordedCounters& before, const base::RecordedCounters& after,
+                        double interval_seconds, std::int64_t now_ns) {
+    row.step_seconds = step_seconds(before, after);
+    if (after.step_began_ns) {
+        row.in_step_seconds = std::max(0.0, seconds(now_ns - *after.step_began_ns));
+    }
+    row.operations_per_second = rate(before.ended + before.failed, after.ended + after.failed, interval_seconds);
+    row.batches_per_second = rate(before.batches, after.batches, interval_seconds);
+    row.bytes_per_second = rate(before.bytes, after.bytes, interval_seconds);
+}
+
+RankRow row_of(const RankSample& before, const RankSample& after, double interval_seconds) {
+    RankRow row;
+    row.rank = after.rank;
+    row.pid = after.pid;
+    row.step = after.step;
+    row.scope = after.scope;
+    row.process = "gone";
+    if (after.process) {
+        row.process = base::describe_process_state(after.process->state);
+        row.resident_bytes = after.process->resident_bytes;
+    }
+    if (after.process && before.process && interval_seconds > 0) {
+        row.cpu_share = std::max(0.0, after.process->cpu_seconds - before.process->cpu_seconds) / interval_seconds;
+    }
+    return row;
+}
+
+/// The average over the other ranks of the part of the time in which they waited for this one.
+double share_lost_to(std::size_t index, std::span<const RankRow> rows, std::span<const RankWaits> waits) {
+    double sum = 0;
+    for (std::size_t other = 0; other < rows.size(); ++other) {
+        sum += other != index ? waits[other].share_for(rows[index].rank) : 0;
+    }
+    return rows.size() > 1 ? sum / static_cast<double>(rows.size() - 1) : 0;
+}
+
+void mark_stragglers(std::vector<RankRow>& rows, std::span<const RankWaits> waits) {
+    for (std::size_t index = 0; index < rows.size(); ++index) {
+        const double lost = share_lost_to(index, rows, waits);
+        rows[index].is_straggler = lost >= kStragglerShare && waits[index].share() <= lost * kStragglersOwnShare;
+    }
+}
+
+void judge_input(RankRow& row, const ActivityCounts& counts) {
+    if (counts.all() < kFewestLooks) {
+        return;
+    }
+    row.sleeps_outside_share = static_cast<double>(counts.sleeps_outside) / static_cast<double>(counts.all());
+    // A rank that does nothing with Rueda during the interval may be anything, for example a server.
+    const bool trains = row.operations_per_second.value_or(0) > 0;
+    row.seems_bound_by_input = trains && *row.sleeps_outside_share >= kInputShare;
+}
+
+}  // namespace
+
+TopSample take_top_sample(const Job& job) {
+    TopSample sample;
+    sample.job = take_sample(job);
+    for (const RankSample& rank : sample.job.ranks) {
+        RecordedRank recorded;
+        recorded.rank = rank.rank;
+        const std::optional<base::RecorderReader> reader = reader_of(job, rank);
+        sample.counters.push_back(reader ? std::optional(reader->counters()) : std::nullopt);
+        if (reader) {
+            recorded.operations = reader->operations(kComparedOperations);
+            recorded.sets = reader->sets();
+        }
+        sample.recorded.push_back(std::move(recorded));
+    }
+    return sample;
+}
+
+void ActivityCounts::add(Activity activity) {
+    switch (activity) {
+        case Activity::in_rueda:
+            ++in_rueda;
+            break;
+        case Activity::in_scope:
+            ++in_scope;
+            break;
+        case Activity::runs_outside:
+            ++runs_outside;
+            break;
+        case Activity::sleeps_outside:
+            ++sleeps_outside;
+            break;
+    }
+}
+
+void look_at_activities(const Job& job, std::span<const RankSample> ranks, std::vector<ActivityCounts>& counts) {
+    counts.resize(job.arena.members());
+    for (const RankSample& rank : ranks) {
+        if (const std::optional<Activity> activity = activity_of(job, rank)) {
+            counts[rank.member].add(*activity);
+        }
+    }
+}
+
+TopView compare(const TopSample& before, const TopSample& after, std::span<const ActivityCounts> counts) {
+    TopView view;
+    view.job = after.job;
+    view.interval_seconds = seconds(after.job.time_ns - before.job.time_ns);
+    const std::vector<RankWaits> waits = find_waits(after.recorded, before.job.time_ns, after.job.time_ns);
+    for (std::size_t index = 0; index < after.job.ranks.size(); ++index) {
+        const RankSample& now = after.job.ranks[index];
+        // A job has the same ranks all its life, but their order is known only when all have met.
+        const auto same = std::find_if(before.job.ranks.begin(), before.job.ranks.end(),
+                                       [&now](const RankSample& rank) { return rank.member == now.member; });
+        const RankSample& then = same != before.job.ranks.end() ? *same : now;
+        RankRow row = row_of(then, now, view.interval_seconds);
+        if (after.counters[index]) {
+            const auto place = static_cast<std::size_t>(same - before.job.ranks.begin());
+            const bool had = same != before.job.ranks.end() && before.counters[place].has_value();
+            fill_from_recorder(row, had ? *before.counters[place] : *after.counters[index], *after.counters[index],
+                               view.interval_seconds, after.job.time_ns);
+            row.waiting_share = waits[index].share();
+            row.waits = waits[index].waits;
+            row.pending = long_wait(after.recorded[index].operations, after.job.time_ns);
+        }
+        if (now.member < counts.size()) {
+            judge_input(row, counts[now.member]);
+        }
+        view.rows.push_back(std::move(row));
+    }
+    mark_stragglers(view.rows, waits);
+    return view;
+}
+
+}  // namespace rueda::launcher

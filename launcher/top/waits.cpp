@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/waits.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "base/numbers.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+using base::RecordedOperation;
+
+/// What is the same on all ranks for the operations of one tensor: the set, the hash of the name, and of an operation
+/// without a name the number of the call.
+using NameKey = std::tuple<std::int32_t, std::uint32_t, std::uint32_t>;
+
+NameKey name_key(const RecordedOperation& operation) {
+    return {operation.set_id, operation.name_hash, operation.name.empty() ? operation.generation : 0};
+}
+
+/// One use of a name: whether `number` is that of the batch, and the number. All ranks have the same batch for it.
+/// Small operations belong to no batch. They are blocking, so their ordinal is the same on all ranks, unless the ranks
+/// call them in different orders.
+using UseKey = std::tuple<NameKey, bool, std::uint64_t>;
+
+UseKey by_ordinal(const RecordedOperation& operation) { return {name_key(operation), false, operation.ordinal}; }
+UseKey by_batch(const RecordedOperation& operation) { return {name_key(operation), true, *operation.batch}; }
+
+bool is_operation(const RecordedOperation& operation) {
+    return operation.kind < base::RecordKind::kStep && operation.has_name_record;
+}
+
+/// Whether all ranks have announced the operation, as far as its rank knows.
+bool is_called(const RecordedOperation& operation) {
+    return operation.batch.has_value() || operation.started_ns.has_value() || operation.ended_ns.has_value();
+}
+
+bool are_same(const RecordedOperation& left, const RecordedOperation& right) {
+    return name_key(left) == name_key(right) &&
+           (left.batch && right.batch ? *left.batch == *right.batch : left.ordinal == right.ordinal);
+}
+
+/// The first and the last number of each part of "ranks 0-3, 8", as base::format_ranks() writes it. Ends at a part of
+/// another form, such as the end of a cut text.
+struct Part {
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+};
+std::vector<Part> parts_of(std::string_view ranks) {
+    constexpr std::string_view kSeparator = ", ";
+    ranks.remove_prefix(std::min(ranks.find(' '), ranks.size()));
+    std::vector<Part> parts;
+    while (!ranks.empty()) {
+        ranks.remove_prefix(std::min(ranks.find_first_not_of(kSeparator), ranks.size()));
+        const std::string_view part = ranks.substr(0, ranks.find_first_of(kSeparator));
+        ranks.remove_prefix(part.size());
+        const std::size_t dash = part.find('-');
+        const auto first = base::parse_integer<std::int32_t>(part.substr(0, dash));
+        const auto last =
+            dash == std::string_view::npos ? first : base::parse_integer<std::int32_t>(part.substr(dash + 1));
+        if (!first || !last || *last < *first) {
+            break;
+        }
+        parts.push_back({*first, *last});
+    }
+    return parts;
+}
+
+bool contains(const std::vector<Part>& ranks, std::int32_t rank) {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [rank](const Part& part) { return part.first <= rank && rank <= part.last; });
+}
+
+std::int64_t count(const std::vector<Part>& ranks) {
+    std::int64_t sum = 0;
+    for (const Part& part : ranks) {
+        sum += std::int64_t{part.last} - part.first + 1;
+    }
+    return sum;
+}
+
+/// Which rank, by its index in the list of ranks, announced when.
+struct Announcement {
+    std::size_t index = 0;
+    std::int64_t ns = 0;
+};
+
+struct Span {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    std::int32_t whom = kOtherHosts;
+};
+
+class WaitFinder {
+public:
+    WaitFinder(std::span<const RecordedRank> ranks, std::int64_t from_ns, std::int64_t to_ns)
+        : ranks_(ranks), from_ns_(from_ns), to_ns_(to_ns), newest_(ranks.size()) {
+        for (std::size_t index = 0; index < ranks.size(); ++index) {
+            for (const RecordedOperation& operation : ranks[index].operations) {
+                if (is_operation(operation)) {
+                    note(index, operation);
+                }
+            }
+        }
+    }
+
+    [[nodiscard]] RankWaits waits_of(std::size_t index) const {
+        const std::vector<RecordedOperation>& operations = ranks_[index].operations;
+        // Older operations than the first one are no longer in the recorder.
+        const bool has_all = operations.empty() || operations.front().number == 0;
+        const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
+        std::vector<Span> spans;
+        for (const RecordedOperation& operation : operations) {
+            if (is_operation(operation)) {
+                add_spans(index, operation, spans);
+            }
+        }
+        return sum_up(std::move(spans), std::min(from, to_ns_));
+    }
+
+private:
+    void note(std::size_t index, const RecordedOperation& operation) {
+        newest_[index][name_key(operation)] = &operation;
+        if (is_called(operation)) {
+            note_last(by_ordinal(operation), index, operation.announced_ns);
+            if (operation.batch) {
+                note_last(by_batch(operation), index, operation.announced_ns);
+            }
+        }
+    }
+
+    void note_last(const UseKey& key, std::size_t index, std::int64_t announced_ns) {
+        Announcement& last = last_[key];
+        if (last.ns <= announced_ns) {
+            last = {index, announced_ns};
+        }
+    }
+
+    [[nodiscard]] std::vector<Part> members_of(std::size_t index, std::int32_t set_id) const {
+        for (const base::RecordedSet& set : ranks_[index].sets) {
+            if (set.id == set_id) {
+                return parts_of(set.ranks);
+            }
+        }
+        return {};
+    }
+
+    [[nodiscard]] bool has_members_elsewhere(const std::vector<Part>& members) const {
+        const auto here = std::count_if(ranks_.begin(), ranks_.end(),
+                                        [&members](const RecordedRank& rank) { return contains(members, rank.rank); });
+        return count(members) > here;
+    }
+
+    /// Whether the rank has called join() for the set and waits there.
+    [[nodiscard]] bool has_joined(std::size_t index, std::int32_t set_id) const {
+        const std::vector<RecordedOperation>& operations = ranks_[index].operations;
+        return std::any_of(operations.begin(), operations.end(), [set_id](const RecordedOperation& operation) {
+            return operation.kind == base::RecordKind::kJoin && operation.set_id == set_id && !operation.ended_ns;
+        });
+    }
+
+    /// Whether the rank has announced the operation that `other` has announced, and that is not called there yet. The
+    /// rank's newest operation of that name may be an earlier one, which both have called.
+    [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
+        const auto newest = newest_[index].find(name_key(operation));
+        if (newest == newest_[index].end()) {
+            return false;
+        }
+        const RecordedOperation& own = *newest->second;
+        const std::vector<RecordedOperation>& theirs = ranks_[other].operations;
+        return !is_called(own) || std::none_of(theirs.begin(), theirs.end(), [&own](const RecordedOperation& called) {
+            return is_operation(called) && is_called(called) && are_same(called, own);
+        });
+    }
+
+    /// The wait for an operation that is not called yet.
+    void add_pending(std::size_t index, const RecordedOperation& operation, std::vector<Span>& spans) const {
+        const std::vector<Part> members = members_of(index, operation.set_id);
+        for (std::size_t other = 0; other < ranks_.size(); ++other) {
+            if (other != index && contains(members, ranks_[other].rank) && !has_joined(other, operation.set_id) &&
+                !has_announced(other, index, operation)) {
+                spans.push_back({operation.announced_ns, to_ns_, ranks_[other].rank});
+                return;
+            }
+        }
+        if (has_members_elsewhere(members)) {
+            spans.push_back({operation.announced_ns, to_ns_, kOtherHosts});
+        }
+    }
+
+    [[nodiscard]] Announcement last_announcement(const RecordedOperation& operation) const {
+        const Announcement last = last_.at(by_ordinal(operation));
+        const Announcement in_batch = operation.batch ? last_.at(by_batch(operation)) : last;
+        return in_batch.ns > last.ns ? in_batch : last;
+    }
+
+    void add_spans(std::size_t index, const RecordedOperation& operation, std::vector<Span>& spans) const {
+        if (!is_called(operation)) {
+            add_pending(index, operation, spans);
+            return;
+        }
+        const Announcement last = last_announcement(operation);
+        if (last.ns > operation.announced_ns) {
+            spans.push_back({operation.announced_ns, last.ns, ranks_[last.index].rank});
+        }
+        if (operation.started_ns && *operation.started_ns > last.ns &&
+            has_members_elsewhere(members_of(index, operation.set_id))) {
+            spans.push_back({last.ns, *operation.started_ns, kOtherHosts});
+        }
+    }
+
+    /// Counts each moment once: for the operation that was announced first.
+    [[nodiscard]] RankWaits sum_up(std::vector<Span> spans, std::int64_t from) const {
+        std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+        std::map<std::int32_t, std::int64_t> sums;
+        std::int64_t covered = from;
+        for (const Span& span : spans) {
+            const std::int64_t begin = std::max(span.begin, covered);
+            const std::int64_t end = std::min(span.end, to_ns_);
+            if (begin < end) {
+                sums[span.whom] += end - begin;
+                covered = end;
+            }
+        }
+        RankWaits waits{to_ns_ - from, {}};
+        for (const auto& [whom, ns] : sums) {
+            waits.waits.push_back({whom, ns});
+        }
+        std::stable_sort(waits.waits.begin(), waits.waits.end(),
+                         [](const Wait& a, const Wait& b) { return a.ns > b.ns; });
+        return waits;
+    }
+
+    std::span<const RecordedRank> ranks_;
+    std::int64_t from_ns_;
+    std::int64_t to_ns_;
+    std::vector<std::map<NameKey, const RecordedOperation*>> newest_;  // by rank
+    std::map<UseKey, Announcement> last_;                              // which rank announced it last
+};
+
+}  // namespace
+
+std::int64_t RankWaits::total_ns() const {
+    std::int64_t sum = 0;
+    for (const Wait& wait : waits) {
+        sum += wait.ns;
+    }
+    return sum;
+}
+
+double RankWaits::share() const {
+    return window_ns > 0 ? static_cast<double>(total_ns()) / static_cast<double>(window_ns) : 0;
+}
+
+double RankWaits::share_for(std::int32_t whom) const {
+    const auto wait = std::find_if(waits.begin(), waits.end(), [whom](const Wait& w) { return w.whom == whom; });
+    return window_ns > 0 && wait != waits.end() ? static_cast<double>(wait->ns) / static_cast<double>(window_ns) : 0;
+}
+
+std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns, std::int64_t to_ns) {
+    const WaitFinder finder(ranks, from_ns, to_ns);
+    std::vector<RankWaits> waits;
+    for (std::size_t index = 0; index < ranks.size(); ++index) {
+        waits.push_back(finder.waits_of(index));
+    }
+    return waits;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Tests `rueda ps` and `rueda top` as their users see them, with real jobs and a real terminal.
+
+Called as: rueda_top_test.py RUEDA RUEDARUN WATCHED_RANK [unittest's arguments].
+"""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+RUEDA = RUEDARUN = WATCHED_RANK = ""
+TIMEOUT = 60
+ENTER_SCREEN = b"\x1b[?1049h"
+LEAVE_SCREEN = b"\x1b[?1049l"
+
+
+def environment():
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("RUEDA_", "HOROVOD_", "SLURM_", "OMPI_", "PMIX_"))}
+    return {**kept, "TERM": "xterm"}
+
+
+def rueda(*arguments):
+    return subprocess.run(
+        [RUEDA, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+    )
+
+
+class Terminal:
+    """A terminal in which `rueda` runs."""
+
+    def __init__(self, *arguments, lines=24, columns=120):
+        self.pid, self.side = pty.fork()
+        if self.pid == 0:
+            # The program begins when the size is set and the settings of the terminal are known.
+            sys.stdin.readline()
+            os.execve(RUEDA, [RUEDA, *map(str, arguments)], environment())
+        self.seen = b""
+        self.status = None
+        self.resize(lines, columns)
+        self.settings = termios.tcgetattr(self.side)
+        os.write(self.side, b"\n")
+
+    def resize(self, lines, columns):
+        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def read_until(self, found):
+        """Reads until the condition holds for what was seen, or until the program has ended."""
+        deadline = time.monotonic() + TIMEOUT
+        while not found(self.seen):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it did not come: {self.seen[-2000:]!r}")
+            if select.select([self.side], [], [], 0.1)[0]:
+                try:
+                    self.seen += os.read(self.side, 65536)
+                except OSError:
+                    return  # the program has ended
+        return
+
+    def shows(self, text):
+        self.read_until(lambda seen: text in seen)
+        assert text in self.seen, self.seen[-2000:]
+
+    def type(self, keys):
+        os.write(self.side, keys)
+
+    def end(self):
+        """Waits for the end of the program, and returns its exit status and the settings of the terminal then."""
+        self.read_until(lambda seen: False)
+        _, status = os.waitpid(self.pid, 0)
+        self.status = os.waitstatus_to_exitcode(status)
+        return self.status
+
+    def close(self):
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.side)
+
+
+class WithJob(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-top-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def start(self, mode, ranks=2):
+        """Starts a job, and waits until it trains. The test ends it."""
+        stop = self.folder / "stop"
+        stop.unlink(missing_ok=True)
+        self.job = subprocess.Popen(
+            [RUEDARUN, "--no-mpi", "-np", str(ranks), WATCHED_RANK, mode, stop],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+        )
+        self.addCleanup(self.end_job)
+        self.assertEqual(self.job.stdout.readline().rstrip().split()[-1:], ["trains"])
+        # The ranks are the children of ruedarun.
+        children = pathlib.Path(f"/proc/{self.job.pid}/task/{self.job.pid}/children").read_text()
+        self.pids = sorted(int(pid) for pid in children.split())
+        self.assertEqual(len(self.pids), ranks)
+
+    def end_job(self):
+        if self.job.poll() is None:
+            (self.folder / "stop").write_text("")
+            try:
+                self.assertEqual(self.job.wait(TIMEOUT), 0)
+            finally:
+                self.job.kill()
+                self.job.wait()
+        self.job.stdout.close()
+
+    def jobs(self):
+        """Our jobs in the list: other jobs may run on this machine."""
+        done = rueda("ps", "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [job for job in json.loads(done.stdout)["jobs"] if set(job["pids"]) & set(self.pids)]
+
+    def top_until(self, condition, interval=1.5):
+        """Looks again and again, because other programs may use the machine. Returns the last view of the ranks."""
+        deadline = time.monotonic() + TIMEOUT / 2
+        _, ranks = self.top(interval)
+        while not condition(ranks) and time.monotonic() < deadline:
+            _, ranks = self.top(interval)
+        return ranks
+
+    def top(self, interval=1.5):
+        done = rueda("top", self.pids[0], "--once", "--json", "--interval", interval)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        view = json.loads(done.stdout)
+        return view, view["ranks"]
+
+
+class Ps(WithJob):
+    def test_lists_a_job(self):
+        self.start("even")
+        (job,) = self.jobs()
+        self.assertEqual(job["ranks"], [0, 1])
+        self.assertEqual(sorted(job["pids"]), self.pids)
+        self.assertEqual(job["state"], "running")
+        self.assertIsNone(job["abort_reason"])
+        self.assertGreaterEqual(job["step"], 2)
+        self.assertEqual(job["program"], f"{WATCHED_RANK} even {self.folder}/stop")
+        self.assertLess(job["age_seconds"], 2 * TIMEOUT)
+        text = rueda("ps").stdout
+        self.assertRegex(text, rf"(?m)^JOB +RANKS .*STATE$(\n.*)*\n{job['id']} +0,1 .*\d+s  .* running$")
+        self.assertEqual([again["id"] for again in self.jobs()], [job["id"]])
+        self.end_job()
+        self.assertEqual(self.jobs(), [])
+
+    def test_several_jobs(self):
+        self.start("even", ranks=1)
+        first = self.pids
+        (self.folder / "other").mkdir()
+        other = WithJob("start")
+        other.folder = self.folder / "other"
+        self.addCleanup(other.doCleanups)
+        other.start("even", ranks=1)
+        self.pids = first + other.pids
+        self.assertEqual(len({job["id"] for job in self.jobs()}), 2)
+        done = rueda("top")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^rueda: several jobs run on this host: name one of j\d+, j\d+")
+
+    def test_a_rank_that_is_stopped(self):
+        self.start("missing")
+        os.kill(self.pids[1], signal.SIGSTOP)
+        self.addCleanup(os.kill, self.pids[1], signal.SIGCONT)
+        ranks = self.top_until(lambda ranks: "stopped by a signal" in [rank["process"] for rank in ranks], 0.2)
+        self.assertIn("stopped by a signal", [rank["process"] for rank in ranks])
+
+
+class Top(WithJob):
+    def test_measures_a_job(self):
+        self.start("even")
+
+        def fits(rank):
+            # In each step there are two operations, of 64 KiB and of 4 bytes.
+            bytes_per_operation = rank["bytes_per_second"] / max(rank["operations_per_second"], 1)
+            operations_per_step = rank["step_seconds"] * rank["operations_per_second"]
+            return abs(bytes_per_operation - (65536 + 4) / 2) < 3000 and abs(operations_per_step - 2) < 0.2
+
+        ranks = self.top_until(lambda ranks: all(fits(rank) for rank in ranks))
+        view, _ = self.top()
+        self.assertEqual(view["state"], "running")
+        self.assertEqual([rank["rank"] for rank in ranks], [0, 1])
+        self.assertEqual(sorted(rank["pid"] for rank in ranks), self.pids)
+        for rank in ranks:
+            self.assertTrue(fits(rank), rank)
+            self.assertGreater(rank["step"], 2)
+            self.assertGreater(rank["resident_bytes"], 1 << 20)
+            self.assertGreater(rank["cpu_share"], 0)
+            self.assertEqual((rank["scope"], rank["pending"]), ("", ""))
+
+    def test_marks_a_straggler(self):
+        self.start("straggler")
+
+        def marks(ranks):
+            return [rank["is_straggler"] for rank in ranks]
+
+        ranks = self.top_until(lambda ranks: marks(ranks) == [False, True] and ranks[0]["waiting_share"] > 0.5)
+        self.assertEqual(marks(ranks), [False, True], ranks)
+        self.assertEqual(ranks[0]["waits_for"][0]["rank"], 1)
+        self.assertGreater(ranks[0]["waiting_share"], 0.5)  # it sleeps 30 ms of each step, and the rest is short
+        self.assertGreaterEqual(ranks[0]["step_seconds"], 0.03)
+
+        deadline = time.monotonic() + TIMEOUT / 2
+        text = ""
+        while "straggler:" not in text and time.monotonic() < deadline:
+            text = rueda("top", self.pids[0], "--once", "--interval", 1).stdout
+        self.assertRegex(text, r"(?m)^ *! 1 +\d+ ")
+        self.assertIn("! Rank 1 is a straggler: the other ranks wait for it.", text)
+        self.assertNotIn("\x1b", text)
+
+    def test_says_that_ranks_wait_for_input(self):
+        self.start("input")
+        ranks = self.top_until(lambda ranks: all(rank["seems_bound_by_input"] for rank in ranks))
+        for rank in ranks:
+            self.assertTrue(rank["seems_bound_by_input"], ranks)
+            self.assertGreaterEqual(rank["sleeps_outside_share"], 0.3)
+
+    def test_shows_for_whom_a_job_waits_that_stands_still(self):
+        self.start("missing")
+        ranks = self.top_until(lambda ranks: ranks[0]["pending"], 0.2)
+        self.assertRegex(ranks[0]["pending"], r"^allreduce 'gradient' for \d+ s$")
+        self.assertEqual(ranks[1]["scope"], "saving the model")
+        self.assertEqual(ranks[0]["step"], 3)
+        self.assertEqual(ranks[0]["waits_for"][0]["rank"], 1)
+        self.assertGreater(ranks[0]["waiting_share"], 0.9)
+        self.assertTrue(ranks[1]["is_straggler"])
+        self.assertGreater(ranks[0]["in_step_seconds"], 1)
+
+    def test_called_wrongly(self):
+        for arguments in (["--interval", "0"], ["--interval", "x"], ["--onse"], ["j1", "j2"], ["--interval"]):
+            done = rueda("top", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), arguments)
+            self.assertRegex(done.stderr, r"^rueda: .*\n$")
+        done = rueda("top", "j0")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^rueda: (there is no job 'j0'|no job of Rueda)")
+        self.assertEqual(rueda("ps", "extra").returncode, 3)
+        for command in ("ps", "top"):
+            text = rueda(command, "--help").stdout
+            self.assertTrue(text.startswith(f"Usage: rueda {command} "), text)
+            self.assertIn("Examples:", text)
+
+
+class Screen(WithJob):
+    def open(self, **size):
+        terminal = Terminal("top", self.pids[0], "--interval", 0.3, **size)
+        self.addCleanup(terminal.close)
+        terminal.shows(ENTER_SCREEN)
+        terminal.shows(b"MEMORY")
+        settings = termios.tcgetattr(terminal.side)
+        self.assertEqual(settings[3] & (termios.ICANON | termios.ECHO), 0)
+        return terminal
+
+    def assert_restored(self, terminal):
+        self.assertEqual(termios.tcgetattr(terminal.side), terminal.settings)
+        self.assertTrue(terminal.seen.rstrip().endswith(b"\x1b[?25h" + LEAVE_SCREEN), terminal.seen[-200:])
+        self.assertEqual(terminal.seen.count(ENTER_SCREEN), terminal.seen.count(LEAVE_SCREEN))
+
+    def test_q_ends_it(self):
+        self.start("straggler")
+        terminal = self.open()
+        terminal.read_until(lambda seen: re.search(rb"\x1b\[31m *! 1 ", seen))
+        terminal.type(b"x\x1b[A")  # other keys do nothing
+        pictures = terminal.seen.count(b"MEMORY")
+        terminal.read_until(lambda seen: seen.count(b"MEMORY") >= pictures + 2)
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assert_restored(terminal)
+
+    def test_signals_end_it(self):
+        self.start("even")
+        for end, status in (
+            (lambda terminal: os.kill(terminal.pid, signal.SIGTERM), 128 + signal.SIGTERM),
+            (lambda terminal: os.kill(terminal.pid, signal.SIGHUP), 128 + signal.SIGHUP),
+            (lambda terminal: terminal.type(b"\x03"), 0),
+        ):
+            terminal = self.open()
+            end(terminal)
+            self.assertEqual(terminal.end(), status)
+            self.assert_restored(terminal)
+
+    def test_follows_the_size_of_the_terminal(self):
+        self.start("even")
+        terminal = self.open(lines=24, columns=200)
+        terminal.resize(5, 40)
+        begin = len(terminal.seen)
+        # A picture that was drawn before the change may still come, so it looks at the second one.
+        terminal.read_until(lambda seen: seen[begin:].count(b"\x1b[H") >= 3)
+        picture = terminal.seen.split(b"\x1b[H")[-2]
+        lines = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", picture).split(b"\r\n")
+        self.assertLessEqual(len(lines), 5)
+        self.assertLessEqual(max(len(line.rstrip(b"\r")) for line in lines), 40)
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+
+    def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(self):
+        self.start("even")
+        terminal = self.open()
+        os.kill(terminal.pid, signal.SIGTSTP)
+        _, status = os.waitpid(terminal.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(status))
+        terminal.read_until(lambda seen: LEAVE_SCREEN in seen)
+        self.assertEqual(termios.tcgetattr(terminal.side), terminal.settings)
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.read_until(lambda seen: seen.count(ENTER_SCREEN) == 2)
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assert_restored(terminal)
+
+    def test_ends_with_the_job(self):
+        self.start("even")
+        terminal = self.open()
+        self.end_job()
+        self.assertEqual(terminal.end(), 0)
+        self.assertEqual(termios.tcgetattr(terminal.side), terminal.settings)
+        self.assertRegex(terminal.seen.split(LEAVE_SCREEN)[1].decode(), r"^Job j\d+ has ended\.\r\n$")
+
+
+if __name__ == "__main__":
+    RUEDA, RUEDARUN, WATCHED_RANK = sys.argv[1:4]
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/screen.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace rueda::launcher {
+namespace {
+
+RankRow row(std::int32_t rank) {
+    RankRow made;
+    made.rank = rank;
+    made.pid = 4711 + rank;
+    made.process = "running";
+    made.step = 118;
+    made.step_seconds = 0.5;
+    made.waiting_share = 0.2;
+    made.waits = {{2, 400'000'000}};
+    made.bytes_per_second = 3 * 1024 * 1024;
+    made.operations_per_second = 8;
+    made.batches_per_second = 1234;
+    made.cpu_share = 0.98;
+    made.resident_bytes = 64 * 1024 * 1024;
+    return made;
+}
+
+TopView view_of(std::vector<RankRow> rows) {
+    TopView view;
+    view.job.id = "j1034";
+    view.job.program = "./trainer";
+    for (const RankRow& one : rows) {
+        RankSample sample;
+        sample.rank = one.rank;
+        sample.step = one.step;
+        sample.state = base::RankState::running;
+        sample.process = ProcessSample{'R', 0, 60, 0};
+        view.job.ranks.push_back(sample);
+    }
+    view.interval_seconds = 2;
+    view.rows = std::move(rows);
+    return view;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) {
+        text += line + "\n";
+    }
+    return text;
+}
+
+TEST_CASE("the screen as text") {
+    RankRow straggler = row(2);
+    straggler.is_straggler = true;
+    straggler.waiting_share = 0;
+    straggler.waits.clear();
+    straggler.scope = "saving";
+    RankRow last = row(3);
+    last.waits = {{2, 300'000'000}, {kOtherHosts, 100'000'000}};
+    CHECK(joined(render(screen_of(view_of({row(1), straggler, last})), {}, false)) ==
+          "j1034  running  ./trainer  age 1m00s  interval 2.00 s\n"
+          "\n"
+          "RANK   PID  PROCESS  STEP  STEP TIME  WAITS  FOR                         BYTES/S  OPS/S  BATCHES/S   CPU   "
+          "MEMORY  DOING\n"
+          "   1  4712  running   118     500 ms    20%  rank 2                        3 MiB    8.0       1234   98%   "
+          "64 MiB\n"
+          " ! 2  4713  running   118     500 ms     0%                                3 MiB    8.0       1234   98%   "
+          "64 MiB  in scope 'saving'\n"
+          "   3  4714  running   118     500 ms    20%  rank 2 15%, other hosts 5%    3 MiB    8.0       1234   98%   "
+          "64 MiB\n"
+          " all                  118     500 ms    13%                                9 MiB     24       3702  294%  "
+          "192 MiB\n"
+          "! Rank 2 is a straggler: the other ranks wait for it.\n");
+}
+
+TEST_CASE("values that are not known are dashes") {
+    RankRow empty;
+    empty.rank = 0;
+    empty.process = "gone";
+    const std::string text = joined(render(screen_of(view_of({empty})), {}, false));
+    CHECK_THAT(text, Catch::Contains("\n   0    -  gone "));
+    CHECK_THAT(text, Catch::Contains("-          -      -             -      -          -    -       -\n"));
+}
+
+TEST_CASE("an aborted job shows the reason") {
+    TopView view = view_of({row(0)});
+    view.job.was_aborted = true;
+    view.job.abort_reason = "rank 1 was killed";
+    const auto lines = render(screen_of(view), {}, false);
+    CHECK_THAT(lines[0], Catch::Contains("aborted"));
+    CHECK(lines[1] == "Aborted: rank 1 was killed");
+}
+
+TEST_CASE("a step that takes long, and an operation that waits long, are shown as they go on") {
+    RankRow stuck = row(0);
+    stuck.in_step_seconds = 12;
+    stuck.pending = "allreduce 'loss' for 11 s";
+    stuck.scope = "evaluate";
+    const std::string text = joined(render(screen_of(view_of({stuck})), {}, false));
+    CHECK_THAT(text, Catch::Contains(">12.0 s"));
+    CHECK_THAT(text, Catch::Contains("in scope 'evaluate'; allreduce 'loss' for 11 s\n"));
+    stuck.in_step_seconds = 0.9;
+    CHECK_THAT(joined(render(screen_of(view_of({stuck})), {}, false)), !Catch::Contains(">"));
+}
+
+TEST_CASE("ranks that seem to wait for input are named together") {
+    std::vector<RankRow> rows = {row(0), row(1), row(2), row(3)};
+    for (const std::size_t index : {0U, 1U, 2U}) {
+        rows[index].seems_bound_by_input = true;
+        rows[index].sleeps_outside_share = index == 1 ? 0.42 : 0.6;
+    }
+    CHECK_THAT(joined(render(screen_of(view_of(rows)), {}, false)),
+               Catch::EndsWith("\nRanks 0-2 seem to wait for input: for at least 42% of the time the main thread slept "
+                               "outside of Rueda and of declared scopes.\n"));
+}
+
+TEST_CASE("colours mark titles and stragglers, and end within the line") {
+    RankRow straggler = row(1);
+    straggler.is_straggler = true;
+    const auto lines = render(screen_of(view_of({row(0), straggler})), {40, 0}, true);
+    CHECK_THAT(lines[2], Catch::StartsWith("\x1b[1mRANK") && Catch::EndsWith("\x1b[0m"));
+    CHECK(lines[3].find('\x1b') == std::string::npos);
+    CHECK_THAT(lines[4], Catch::StartsWith("\x1b[31m ! 1") && Catch::EndsWith("\x1b[0m"));
+    for (const std::string& line : render(screen_of(view_of({row(0), straggler})), {}, false)) {
+        CHECK(line.find('\x1b') == std::string::npos);
+    }
+}
+
+TEST_CASE("the screen fits the terminal") {
+    std::vector<RankRow> rows;
+    for (std::int32_t rank = 0; rank < 30; ++rank) {
+        rows.push_back(row(rank));
+    }
+    const Screen screen = screen_of(view_of(rows));
+    for (const std::size_t columns : {1U, 20U, 300U}) {
+        for (const std::size_t lines : {1U, 3U, 5U, 12U, 34U, 100U}) {
+            const auto shown = render(screen, {columns, lines}, false);
+            CHECK(shown.size() <= lines);
+            for (const std::string& line : shown) {
+                CHECK(line.size() <= columns);
+            }
+        }
+    }
+    const auto twelve = render(screen, {300, 12}, false);
+    REQUIRE(twelve.size() == 12);
+    CHECK_THAT(twelve[9], Catch::Contains(" 4717 "));
+    CHECK(twelve[10] == "... 23 more ranks do not fit on the screen");
+    CHECK_THAT(twelve[11], Catch::Contains("all"));
+    CHECK(render(screen, {300, 34}, false).size() == 34);
+}
+
+TEST_CASE("durations have three digits") {
+    CHECK(format_duration(0.0000123) == "12 us");
+    CHECK(format_duration(0.0123) == "12.3 ms");
+    CHECK(format_duration(0.5) == "500 ms");
+    CHECK(format_duration(1.5) == "1.50 s");
+    CHECK(format_duration(31.25) == "31.2 s");
+    CHECK(format_duration(312) == "312 s");
+}
+
+TEST_CASE("the screen in JSON") {
+    RankRow other = row(1);
+    other.waiting_share.reset();
+    other.waits = {{kOtherHosts, 500'000'000}};
+    other.pid = 0;
+    other.is_straggler = true;
+    const auto document = nlohmann::json::parse(view_as_json(view_of({row(0), other})));
+    CHECK(document["id"] == "j1034");
+    CHECK(document["state"] == "running");
+    CHECK(document["interval_seconds"] == 2.0);
+    const auto& ranks = document["ranks"];
+    CHECK(ranks[0]["rank"] == 0);
+    CHECK(ranks[0]["pid"] == 4711);
+    CHECK(ranks[0]["waiting_share"] == 0.2);
+    CHECK(ranks[0]["waits_for"][0]["rank"] == 2);
+    CHECK(ranks[0]["waits_for"][0]["seconds"] == 0.4);
+    CHECK(ranks[0]["is_straggler"] == false);
+    CHECK(ranks[1]["pid"].is_null());
+    CHECK(ranks[1]["waiting_share"].is_null());
+    CHECK(ranks[1]["waits_for"][0]["rank"].is_null());
+    CHECK(ranks[1]["is_straggler"] == true);
+}
+
+}  // namespace
+}  // namespace rueda::launcher

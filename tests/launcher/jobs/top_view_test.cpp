@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/top_view.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/recorder/recorder_writer.hpp"
+#include "launcher/top/choose_job.hpp"
+#include "tests/launcher/jobs/made_arena.hpp"
+
+namespace rueda::launcher {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+/// A job with so many ranks, at a time in seconds. All counters are 0.
+TopSample sample_at(std::int64_t second, std::int32_t ranks) {
+    TopSample sample;
+    sample.job.id = "j1";
+    sample.job.time_ns = second * kSecond;
+    for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        RankSample one;
+        one.member = static_cast<std::uint32_t>(rank);
+        one.rank = rank;
+        one.pid = 100 + rank;
+        one.state = base::RankState::running;
+        one.process = ProcessSample{'S', 0, 60, 4096};
+        sample.job.ranks.push_back(one);
+        sample.counters.emplace_back(base::RecordedCounters{});
+        RecordedRank recorded;
+        recorded.rank = rank;
+        recorded.sets = {{0, "ranks 0-" + std::to_string(ranks - 1)}};
+        sample.recorded.push_back(recorded);
+    }
+    return sample;
+}
+
+void add_operation(TopSample& sample, std::size_t rank, std::int64_t announced_ns, std::int64_t started_ns) {
+    base::RecordedOperation operation;
+    std::vector<base::RecordedOperation>& operations = sample.recorded[rank].operations;
+    operation.number = operations.size();
+    operation.ordinal = operations.size() + 1;
+    operation.name = "gradient";
+    operation.has_name_record = true;
+    operation.announced_ns = announced_ns;
+    operation.started_ns = started_ns;
+    operation.ended_ns = started_ns + 1;
+    operations.push_back(operation);
+}
+
+/// The ranks of one operation announce it at these times, in milliseconds.
+void add_round(TopSample& sample, const std::vector<std::int64_t>& times) {
+    std::int64_t last = 0;
+    for (const std::int64_t time : times) {
+        last = std::max(last, time);
+    }
+    for (std::size_t rank = 0; rank < times.size(); ++rank) {
+        add_operation(sample, rank, times[rank] * 1'000'000, last * 1'000'000);
+    }
+}
+
+std::vector<bool> stragglers(const TopView& view) {
+    std::vector<bool> marks;
+    for (const RankRow& row : view.rows) {
+        marks.push_back(row.is_straggler);
+    }
+    return marks;
+}
+
+TEST_CASE("rates are differences over the interval") {
+    TopSample before = sample_at(10, 1);
+    TopSample after = sample_at(14, 1);
+    before.counters[0]->ended = 100;
+    before.counters[0]->bytes = 1000;
+    before.counters[0]->batches = 7;
+    before.counters[0]->steps = 5;
+    before.counters[0]->step_began_ns = 9 * kSecond;
+    after.counters[0]->ended = 139;
+    after.counters[0]->failed = 1;
+    after.counters[0]->bytes = 9000;
+    after.counters[0]->batches = 17;
+    after.counters[0]->steps = 7;
+    after.counters[0]->step_began_ns = 12 * kSecond;
+    before.job.ranks[0].process->cpu_seconds = 50;
+    after.job.ranks[0].process->cpu_seconds = 53;
+    const TopView view = compare(before, after, {});
+    CHECK(view.interval_seconds == Approx(4));
+    const RankRow& row = view.rows.at(0);
+    CHECK(row.operations_per_second == Approx(10));
+    CHECK(row.bytes_per_second == Approx(2000));
+    CHECK(row.batches_per_second == Approx(2.5));
+    CHECK(row.step_seconds == Approx(1.5));
+    CHECK(row.in_step_seconds == Approx(2));
+    CHECK(row.cpu_share == Approx(0.75));
+    CHECK(row.process == "sleeping");
+    CHECK_FALSE(row.sleeps_outside_share);
+}
+
+TEST_CASE("if no step began in the interval, the step time is that of the last one") {
+    const TopSample before = sample_at(10, 1);
+    TopSample after = sample_at(12, 1);
+    CHECK_FALSE(compare(before, after, {}).rows[0].step_seconds);
+    after.counters[0]->step_ns = 5 * kSecond;
+    CHECK(compare(before, after, {}).rows[0].step_seconds == Approx(5));
+}
+
+TEST_CASE("a rank that does not record, or has no process, has no values") {
+    TopSample before = sample_at(10, 2);
+    TopSample after = sample_at(12, 2);
+    after.counters[0].reset();
+    after.job.ranks[1].process.reset();
+    before.counters[1].reset();  // it began to record during the interval
+    after.counters[1]->ended = 1000;
+    const TopView view = compare(before, after, {});
+    CHECK_FALSE(view.rows[0].operations_per_second);
+    CHECK_FALSE(view.rows[0].waiting_share);
+    CHECK(view.rows[1].process == "gone");
+    CHECK_FALSE(view.rows[1].cpu_share);
+    CHECK(view.rows[1].operations_per_second == Approx(0));
+}
+
+TEST_CASE("counters that another process damages give no rates") {
+    TopSample before = sample_at(10, 1);
+    const TopSample after = sample_at(10, 1);
+    before.counters[0]->bytes = 1000;
+    CHECK(compare(before, after, {}).rows[0].bytes_per_second == Approx(0));
+}
+
+TEST_CASE("the rank for which the others wait is marked") {
+    const TopSample before = sample_at(0, 3);
+    TopSample after = sample_at(1, 3);
+    SECTION("one is late each time") {
+        add_round(after, {100, 300, 100});
+        add_round(after, {400, 600, 450});
+        const TopView view = compare(before, after, {});
+        CHECK(stragglers(view) == std::vector<bool>{false, true, false});
+        CHECK(view.rows[0].waiting_share == Approx(0.4));
+        CHECK(view.rows[0].waits.at(0).whom == 1);
+        CHECK(view.rows[1].waiting_share == Approx(0));
+    }
+    SECTION("all take turns") {
+        add_round(after, {300, 100, 100});
+        add_round(after, {400, 600, 400});
+        add_round(after, {700, 700, 900});
+        CHECK(stragglers(compare(before, after, {})) == std::vector<bool>{false, false, false});
+    }
+    SECTION("one is late, but by little") {
+        add_round(after, {100, 140, 100});
+        add_round(after, {500, 540, 500});
+        CHECK(stragglers(compare(before, after, {})) == std::vector<bool>{false, false, false});
+    }
+}
+
+TEST_CASE("a job of one rank has no straggler") {
+    TopSample after = sample_at(1, 1);
+    add_round(after, {100});
+    CHECK(stragglers(compare(sample_at(0, 1), after, {})) == std::vector<bool>{false});
+}
+
+TEST_CASE("an operation that waits long is named") {
+    const TopSample before = sample_at(0, 2);
+    TopSample after = sample_at(60, 2);
+    add_operation(after, 0, 48 * kSecond, 0);
+    base::RecordedOperation& operation = after.recorded[0].operations[0];
+    operation.started_ns.reset();
+    operation.ended_ns.reset();
+    const TopView view = compare(before, after, {});
+    CHECK(view.rows[0].pending == "allreduce 'gradient' for 12 s");
+    CHECK(view.rows[1].pending.empty());
+    CHECK(stragglers(view) == std::vector<bool>{false, true});
+    operation.announced_ns = 60 * kSecond - kSecond / 2;
+    CHECK(compare(before, after, {}).rows[0].pending.empty());
+}
+
+TEST_CASE("a rank that sleeps outside of Rueda and of scopes seems to wait for input") {
+    const TopSample before = sample_at(0, 1);
+    TopSample after = sample_at(2, 1);
+    after.counters[0]->ended = 10;
+    ActivityCounts counts;
+    counts.in_rueda = 6;
+    counts.in_scope = 3;
+    counts.runs_outside = 4;
+    counts.sleeps_outside = 7;
+    const auto judged = [&] { return compare(before, after, std::vector<ActivityCounts>{counts}).rows[0]; };
+    CHECK(judged().sleeps_outside_share == Approx(0.35));
+    CHECK(judged().seems_bound_by_input);
+    SECTION("it sleeps less") { counts.runs_outside = 20; }
+    SECTION("it uses Rueda for nothing") { after.counters[0]->ended = 0; }
+    SECTION("there were few looks") { counts = {0, 0, 0, 9}; }
+    CHECK_FALSE(judged().seems_bound_by_input);
+}
+
+TEST_CASE("samples are taken from the memory of a job") {
+    const MadeArena made(2);
+    made.fill(0, getpid(), 5);
+    const base::RecorderWriter writer(&made.recorder(0));
+    Result<Job> job = choose_job(find_jobs(), std::to_string(getpid()));
+    REQUIRE(job.is_ok());
+    CHECK_FALSE(take_top_sample(job.value()).counters[1]);
+
+    std::vector<ActivityCounts> counts;
+    const auto look = [&] { look_at_activities(job.value(), take_sample(job.value()).ranks, counts); };
+    look();
+    CHECK(counts.at(0).all() == 0);  // it does not record yet
+    writer.begin();
+    writer.note_set(0, "ranks 5, 6");
+    look();
+    CHECK(counts[0].runs_outside == 1);
+    made.control().ranks[0].busy.write("saving");
+    look();
+    CHECK(counts[0].in_scope == 1);
+    base::RecorderWriter::Announced what;
+    what.name = writer.note_name(0, "loss");
+    what.ordinal = 1;
+    what.bytes = 64;
+    const std::uint64_t number = writer.announce(what);
+    look();
+    CHECK(counts[0].in_rueda == 1);
+    CHECK(counts[0].all() == 3);
+
+    const auto of_rank_5 = [](const TopSample& sample) { return sample.recorded.back(); };
+    const TopSample pending = take_top_sample(job.value());
+    REQUIRE(of_rank_5(pending).operations.size() == 1);
+    CHECK(of_rank_5(pending).rank == 5);
+    CHECK(of_rank_5(pending).operations[0].name == "loss");
+    CHECK(of_rank_5(pending).sets.at(0).ranks == "ranks 5, 6");
+    writer.start(number, base::ticks_now());
+    writer.end(number, base::ticks_now(), ErrorCode::ok);
+    const TopSample ended = take_top_sample(job.value());
+    CHECK(ended.counters.back()->bytes == 64);
+    CHECK(compare(pending, ended, counts).rows.back().operations_per_second.value() > 0);
+}
+
+}  // namespace
+}  // namespace rueda::launcher

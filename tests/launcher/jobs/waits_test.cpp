@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/waits.hpp"
+
+#include <catch2/catch.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rueda::launcher {
+namespace {
+
+using base::RecordedOperation;
+
+/// A rank whose operations a test writes down. Times are in nanoseconds.
+class Recording {
+public:
+    Recording(std::int32_t rank, const std::string& members) {
+        recorded_.rank = rank;
+        recorded_.sets = {{0, members}};
+    }
+    /// An operation of which this rank knows that all have announced it. Without a batch, it is a small one.
+    Recording& called(const std::string& name, std::int64_t announced, std::int64_t started, std::int64_t ended,
+                      std::optional<std::uint32_t> batch = std::nullopt) {
+        RecordedOperation& operation = add(name, announced);
+        operation.started_ns = started;
+        operation.ended_ns = ended;
+        operation.batch = batch;
+        return *this;
+    }
+    Recording& pending(const std::string& name, std::int64_t announced) {
+        add(name, announced);
+        return *this;
+    }
+    Recording& joined(std::int64_t announced) {
+        add("", announced).kind = base::RecordKind::kJoin;
+        return *this;
+    }
+    Recording& first_number(std::uint64_t number) {
+        number_ = number;
+        return *this;
+    }
+    [[nodiscard]] const RecordedRank& get() const { return recorded_; }
+
+private:
+    RecordedOperation& add(const std::string& name, std::int64_t announced) {
+        RecordedOperation operation;
+        operation.number = number_++;
+        operation.kind = base::RecordKind::kAllreduce;
+        operation.ordinal = operation.number + 1;
+        operation.name = name;
+        operation.name_hash = static_cast<std::uint32_t>(std::hash<std::string>()(name));
+        operation.has_name_record = true;
+        operation.announced_ns = announced;
+        recorded_.operations.push_back(operation);
+        return recorded_.operations.back();
+    }
+
+    RecordedRank recorded_;
+    std::uint64_t number_ = 0;
+};
+
+std::vector<RankWaits> waits_of(const std::vector<Recording>& recordings, std::int64_t from, std::int64_t to) {
+    std::vector<RecordedRank> ranks;
+    for (const Recording& recording : recordings) {
+        ranks.push_back(recording.get());
+    }
+    return find_waits(ranks, from, to);
+}
+
+std::int64_t ns_for(const RankWaits& waits, std::int32_t whom) {
+    for (const Wait& wait : waits.waits) {
+        if (wait.whom == whom) {
+            return wait.ns;
+        }
+    }
+    return 0;
+}
+
+TEST_CASE("ranks wait for the one that announces last") {
+    const auto waits = waits_of({Recording(0, "ranks 0-2").called("a", 100, 410, 420).called("b", 500, 520, 530),
+                                 Recording(1, "ranks 0-2").called("a", 400, 405, 420).called("b", 490, 520, 530),
+                                 Recording(2, "ranks 0-2").called("a", 250, 410, 420).called("b", 515, 520, 530)},
+                                0, 1000);
+    CHECK(ns_for(waits[0], 1) == 300);
+    CHECK(ns_for(waits[0], 2) == 15);
+    CHECK(ns_for(waits[1], 2) == 25);
+    CHECK(waits[1].total_ns() == 25);
+    CHECK(ns_for(waits[2], 1) == 150);
+    CHECK(waits[2].total_ns() == 150);
+    CHECK(waits[0].waits.front().whom == 1);  // the longest first
+    CHECK(waits[0].share() == Approx(0.315));
+    CHECK(waits[0].share_for(1) == Approx(0.3));
+    CHECK(waits[0].share_for(7) == 0);
+}
+
+TEST_CASE("operations of one batch are matched although the ranks announce them in different orders") {
+    const auto waits =
+        waits_of({Recording(0, "ranks 0, 1").called("a", 100, 300, 310, 9).called("b", 110, 300, 310, 9),
+                  Recording(1, "ranks 0, 1").called("b", 200, 300, 310, 9).called("a", 290, 300, 310, 9)},
+                 0, 1000);
+    CHECK(ns_for(waits[0], 1) == 190);  // from 100 to 290, although "b" was there at 200
+    CHECK(waits[1].waits.empty());
+}
+
+TEST_CASE("a name that is used again is not matched with its earlier use") {
+    const auto waits =
+        waits_of({Recording(0, "ranks 0, 1").called("a", 100, 150, 160, 1).called("a", 300, 400, 410, 2),
+                  Recording(1, "ranks 0, 1").called("a", 140, 150, 160, 1).called("a", 390, 400, 410, 2)},
+                 0, 1000);
+    CHECK(waits[0].total_ns() == 40 + 90);
+    CHECK(waits[1].total_ns() == 0);
+}
+
+TEST_CASE("each moment is counted once, and only within the interval") {
+    const auto waits = waits_of(
+        {Recording(0, "ranks 0, 1").called("a", 100, 500, 510).called("b", 200, 600, 610).called("c", 900, 2000, 2010),
+         Recording(1, "ranks 0, 1")
+             .called("a", 500, 500, 510)
+             .called("b", 600, 600, 610)
+             .called("c", 2000, 2000, 2010)},
+        300, 1000);
+    CHECK(waits[0].total_ns() == 300 + 100);
+    CHECK(waits[0].share() == Approx(400.0 / 700));
+}
+
+TEST_CASE("a rank waits for those that have not announced what is pending") {
+    SECTION("one rank does not come") {
+        const auto waits = waits_of({Recording(0, "ranks 0-2").pending("a", 400), Recording(1, "ranks 0-2"),
+                                     Recording(2, "ranks 0-2").pending("a", 700)},
+                                    0, 1000);
+        CHECK(ns_for(waits[0], 1) == 600);
+        CHECK(ns_for(waits[2], 1) == 300);
+        CHECK(waits[1].total_ns() == 0);
+    }
+    SECTION("it has called this name before") {
+        const auto waits = waits_of({Recording(0, "ranks 0, 1").called("a", 10, 20, 30, 1).pending("a", 400),
+                                     Recording(1, "ranks 0, 1").called("a", 20, 20, 30, 1)},
+                                    0, 1000);
+        CHECK(ns_for(waits[0], 1) == 10 + 600);
+    }
+    SECTION("the other rank has already begun it, so this rank waits for nobody") {
+        const auto waits =
+            waits_of({Recording(0, "ranks 0, 1").called("a", 10, 20, 30, 1).pending("a", 400),
+                      Recording(1, "ranks 0, 1").called("a", 20, 20, 30, 1).called("a", 390, 401, 410, 2)},
+                     0, 1000);
+        CHECK(waits[0].total_ns() == 10);
+    }
+    SECTION("a rank that has joined is not waited for") {
+        const auto waits = waits_of({Recording(0, "ranks 0-2").pending("a", 400), Recording(1, "ranks 0-2").joined(300),
+                                     Recording(2, "ranks 0-2")},
+                                    0, 1000);
+        CHECK(ns_for(waits[0], 2) == 600);
+        CHECK(waits[0].total_ns() == 600);
+    }
+    SECTION("a rank that is not a member is not waited for") {
+        const auto waits = waits_of({Recording(0, "ranks 0, 2").pending("a", 400), Recording(1, "rank 1"),
+                                     Recording(2, "ranks 0, 2").pending("a", 400)},
+                                    0, 1000);
+        CHECK(waits[0].total_ns() == 0);
+    }
+}
+
+TEST_CASE("members on other hosts are waited for together") {
+    const auto waits = waits_of({Recording(0, "ranks 0-3").called("a", 100, 450, 460).pending("b", 500),
+                                 Recording(1, "ranks 0-3").called("a", 150, 450, 460).pending("b", 600)},
+                                0, 1000);
+    CHECK(ns_for(waits[0], 1) == 50);
+    CHECK(ns_for(waits[0], kOtherHosts) == 300 + 500);
+    CHECK(ns_for(waits[1], kOtherHosts) == 300 + 400);
+}
+
+TEST_CASE("lists of members that are cut or damaged add nobody") {
+    for (const char* members : {"ranks 0, 1, …", "ranks 0, 1, 7-3", "ranks 0, 1, x", "ranks 0, 1, ", "ranks 0-1,1-"}) {
+        INFO(members);
+        const auto waits =
+            waits_of({Recording(0, members).pending("a", 400), Recording(1, members).pending("a", 500)}, 0, 1000);
+        CHECK(waits[0].total_ns() == 0);
+    }
+}
+
+TEST_CASE("the window begins with what the recorder still has") {
+    const auto waits = waits_of({Recording(0, "ranks 0, 1").first_number(5000).called("a", 600, 700, 710),
+                                 Recording(1, "ranks 0, 1").first_number(5000).called("a", 700, 700, 710)},
+                                0, 1000);
+    CHECK(waits[0].window_ns == 400);
+    CHECK(waits[0].share() == Approx(0.25));
+    CHECK(find_waits({}, 0, 1000).empty());
+}
+
+}  // namespace
+}  // namespace rueda::launcher

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A rank of the jobs that rueda_top_test.py watches: watched_rank MODE STOP_FILE. It trains until the file exists.
+//   even       both ranks are equally fast
+//   straggler  rank 1 takes longer in each step
+//   input      all ranks sleep between the steps, as if they waited for data
+//   missing    rank 1 stays away from the third step, in a declared scope, until the file exists
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <rueda/rueda.hpp>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kElements = 16384;  // 64 KiB
+constexpr std::int64_t kMissingStep = 3;
+
+bool exists(const char* file) { return access(file, F_OK) == 0; }
+
+void compute(std::string_view mode, std::int64_t step, const char* stop_file) {
+    using std::chrono::milliseconds;
+    if (mode == "straggler" && rueda::rank() == 1) {
+        std::this_thread::sleep_for(milliseconds(30));
+    } else if (mode == "input") {
+        std::this_thread::sleep_for(milliseconds(20));
+    } else if (mode == "missing" && rueda::rank() == 1 && step == kMissingStep) {
+        const rueda::Busy busy("saving the model");
+        while (!exists(stop_file)) {
+            std::this_thread::sleep_for(milliseconds(5));
+        }
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 3) {
+        return 2;
+    }
+    const std::string_view mode = argv[1];
+    const char* const stop_file = argv[2];
+    rueda::init();
+    std::vector<float> gradient(kElements, 1.0F);
+    std::vector<std::int32_t> stop(1);
+    for (std::int64_t step = 0; stop[0] == 0; ++step) {
+        rueda::begin_step(step);
+        compute(mode, step, stop_file);
+        rueda::allreduce("gradient", gradient);
+        stop[0] = rueda::rank() == 0 && exists(stop_file) ? 1 : 0;
+        rueda::allreduce("stop", stop, {.op = rueda::ReduceOp::max});
+        if (rueda::rank() == 0 && step == kMissingStep - 1) {
+            std::puts("trains");
+            std::fflush(stdout);
+        }
+    }
+    rueda::shutdown();
+    return 0;
+}
