@@ -25,6 +25,9 @@ enum class ControlPlaneKind : std::uint8_t {
 /// Messages of this level and above are printed.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
+/// The signal by which stacks are taken (core/diagnostics/stacks).
+enum class StackSignal : std::uint8_t { none, usr1, usr2, rtmin };
+
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 
@@ -67,6 +70,7 @@ struct Config {
     bool call_sites = false;
     std::uint32_t verify = 0;  ///< compares the results of every n-th allreduce; 0: of none
     bool check_nan = false;
+    StackSignal stack_signal = StackSignal::usr2;
 
     /// A thread that sleeps until it is woken looks again after this time. While all processes live, nothing depends on
     /// these looks; they bound the cost of a lost wake-up. It is not a setting of users. Tests set an hour, so that a

@@ -18,9 +18,9 @@
 
 /// The C interface over one Runtime per process. This struct holds all state of the process that the C interface has.
 /// Other folders have process-wide state only for things that exist once per process in the system or in MPI: signal
-/// handlers and their notes (core/termination), mappings that the arenas of a process share (collectives/host/arena),
-/// whether Rueda initialised MPI (collectives/mpi), and memory that is kept because MPI or a signal handler may still
-/// use it.
+/// handlers and their notes (core/termination, core/diagnostics/stacks), mappings that the arenas of a process share
+/// (collectives/host/arena), whether Rueda initialised MPI (collectives/mpi), and memory that is kept because MPI or a
+/// signal handler may still use it.
 namespace rueda::core::c_interface {
 
 /// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.

@@ -36,6 +36,8 @@ struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
     std::uint32_t inquiry = 0;  ///< the number of the inquiry; for a question and an account
     HostAccount account;
+    /// For a question: the ranks whose stacks the accounts are to contain.
+    std::vector<std::int32_t> stacks_of = {};
 };
 
 /// The longest message. An account contains as much as fits.
@@ -75,6 +77,11 @@ public:
         /// The whole account. For this, the state of every process of the host is read. Called only if an operation
         /// makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
+        /// The stacks of those of the ranks that are on this host (`rank` and `stack` are set). Nothing: they are not
+        /// there yet, ask again later. If it is empty, reports have no stacks.
+        std::function<std::optional<std::vector<StallReport::Rank>>(std::span<const std::int32_t> ranks,
+                                                                    std::int64_t now_ns)>
+            stacks = {};
     };
     /// Call it a few times per second. A failure ends the job.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
@@ -99,7 +106,10 @@ private:
     Status send(Link& link);
     void look(std::int64_t now_ns, const Source& source);
     void ask(std::int64_t now_ns, HostAccount own);
-    [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns);
+    void ask_for_stacks(std::int64_t now_ns, const StallReport& report);
+    void answer_with_stacks(std::int64_t now_ns, const Source& source);
+    [[nodiscard]] bool has_to_wait(std::int64_t now_ns) const;
+    [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns, const Source& source);
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
     std::uint32_t hosts_;
@@ -113,13 +123,18 @@ private:
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;
+    /// A question for stacks that this host has not answered yet.
+    std::optional<StallMessage> unanswered_;
     // Only on the root:
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
     std::vector<HostAccount> accounts_;  // of the current inquiry
+    /// While stacks are asked for: the accounts without them, for hosts that do not answer again.
+    std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
-    std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry ends the job; 0: never
+    bool asked_for_stacks_ = false;  // in the current inquiry
+    std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry ends the job; 0: never
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;  // numbers of tensors, by name and call
 };
 
