@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The stall report of a real job, and the stacks that a person asks for, show the function in which the missing rank is.
 
-Usage: stalled_rank_test.py PROGRAM RUEDARUN
+Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
 """
 
 import ctypes.util
@@ -17,19 +17,20 @@ import unittest
 
 PROGRAM = ""
 RUEDARUN = ""
+MPIRUN = []
 FUNCTION = "wait_for_the_file"
 
 
 class StalledRank(unittest.TestCase):
     """Rank 1 waits until the test has read what it looks for, and the job then ends in good order."""
 
-    def run_job(self, until, act=lambda text: None, **settings):
-        """Reads the standard error until `until` is found in it. `act` is called with the text after each line."""
-        kept = {name: value for name, value in os.environ.items() if "RUEDA" not in name and "HOROVOD" not in name}
+    def run_job(self, until, act=lambda text: None, launch=None, **settings):
+        """Starts two ranks, by ruedarun if `launch` is not given. Reads the standard error until `until` is found in it. `act` is called with the text after each line."""
+        kept = {name: value for name, value in os.environ.items() if name == "RUEDA_MPI_PLUGIN" or "RUEDA" not in name}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "go")
             job = subprocess.Popen(
-                [RUEDARUN, "--no-mpi", "-np", "2", PROGRAM, str(path)],
+                [*(launch or [RUEDARUN, "--no-mpi", "-np", "2"]), PROGRAM, str(path)],
                 env=kept | settings,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -65,6 +66,29 @@ class StalledRank(unittest.TestCase):
         text = self.run_job(until, send, RUEDA_STALL_CHECK_TIME_SECONDS="1", RUEDA_STACK_SIGNAL="USR1")
         self.assertRegex(text, r"\[rank 1\]: the stacks of the main threads of all ranks of this host")
 
+    def test_a_stopped_rank_is_described_from_outside(self):
+        stopped = []
+
+        def stop(text):
+            found = re.search(r"rank 1[^(\n]*\(pid (\d+)\)", text)
+            if found and not stopped:
+                stopped.append(int(found.group(1)))
+                os.kill(stopped[0], signal.SIGSTOP)
+            elif stopped and re.search(until, text):
+                os.kill(stopped[0], signal.SIGCONT)
+
+        until = r"stopped by a signal[^\n]*\n(\[0\])?\s+stack: it could not be read: the rank's background thread does not run"
+        self.run_job(until, stop, RUEDA_STALL_CHECK_TIME_SECONDS="1")
+
+    def test_on_two_hosts(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        # The hosts are only names here. rank 1 is alone on the second one.
+        shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
+        launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
+        text = self.run_job(FUNCTION, launch=launch, RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"rank 1 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+
     def test_stacks_can_be_switched_off(self):
         text = self.run_job(
             r"missing: rank 1(?s:.*)rank 1[^(\n]*\(pid", RUEDA_STALL_CHECK_TIME_SECONDS="1", RUEDA_STACK_SIGNAL="none"
@@ -74,5 +98,5 @@ class StalledRank(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, RUEDARUN = sys.argv[1:]
+    PROGRAM, RUEDARUN, *MPIRUN = sys.argv[1:]
     unittest.main(argv=sys.argv[:1])
