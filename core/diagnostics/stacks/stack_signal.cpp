@@ -208,7 +208,10 @@ std::string_view name_of(base::StackSignal signal) {
 
 bool install_stack_handler(int number) {
     struct sigaction found {};
-    if (sigaction(number, nullptr, &found) != 0) {
+    sigset_t blocked;
+    // A program that blocks the signal may take it by sigwait() or signalfd().
+    if (sigaction(number, nullptr, &found) != 0 || pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0 ||
+        sigismember(&blocked, number) != 0) {
         return false;
     }
     const bool is_default = (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_DFL;

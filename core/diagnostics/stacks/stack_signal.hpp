@@ -32,8 +32,8 @@ struct RawStack {
     std::string traceback;                  ///< what the interpreter's handler wrote; "" if there is none
 };
 
-/// Installs the handler. Returns false, and changes nothing, if the program has a handler for this signal or ignores
-/// it. Threads: one at a time, together with remove_stack_handler().
+/// Installs the handler. Returns false, and changes nothing, if the program has a handler for this signal, ignores
+/// it, or blocks it in the calling thread. Threads: one at a time, together with remove_stack_handler().
 [[nodiscard]] bool install_stack_handler(int number);
 /// Restores the default action, unless other code has installed a handler meanwhile. No capture may be under way.
 void remove_stack_handler();

@@ -60,6 +60,13 @@ TEST_CASE("a handler of the program is left alone", "[stacks]") {
     ::signal(SIGUSR2, SIG_IGN);
     CHECK_FALSE(install_stack_handler(SIGUSR2));
     ::signal(SIGUSR2, SIG_DFL);
+    // A program that takes the signal by sigwait() blocks it.
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    CHECK_FALSE(install_stack_handler(SIGUSR2));
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 TEST_CASE("a handler that the program installs later gets no signal of a capture", "[stacks]") {
