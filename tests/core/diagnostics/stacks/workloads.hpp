@@ -34,4 +34,11 @@ public:
 
 inline constexpr int kCaptures = 20;
 
+/// libdw finds the lines of a module by its section .debug_aranges, which clang writes only with -gdwarf-aranges.
+#if defined(__clang__)
+inline constexpr bool kHasLines = false;
+#else
+inline constexpr bool kHasLines = true;
+#endif
+
 }  // namespace rueda::core::test
