@@ -12,7 +12,7 @@
 namespace rueda::core {
 
 /// Answers the questions of other ranks for the stack of this rank's main thread. A short-lived thread does the work,
-/// because finding names takes up to some hundred milliseconds, in which the background thread has to drive progress.
+/// because finding names opens files and takes long, and the background thread has to drive progress meanwhile.
 ///
 /// Threads: one at a time, the background thread and then the thread that has ended it.
 class StackResponder {
