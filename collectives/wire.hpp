@@ -30,6 +30,7 @@ public:
         append(std::as_bytes(std::span(value)));
     }
     void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+    [[nodiscard]] std::size_t size() const { return bytes_.size(); }
     [[nodiscard]] Bytes take() && { return std::move(bytes_); }
 
 private:

@@ -25,6 +25,9 @@ enum class ControlPlaneKind : std::uint8_t {
 /// Messages of this level and above are printed.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
+/// The signal by which stacks are taken (core/diagnostics/stacks).
+enum class StackSignal : std::uint8_t { none, usr1, usr2, rtmin };
+
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 
@@ -68,6 +71,7 @@ struct Config {
     std::string diagnostics_dir;  ///< empty: no files are written
     std::uint32_t verify = 0;     ///< the results of every n-th allreduce are compared; 0: no results are compared
     bool check_nan = false;
+    StackSignal stack_signal = StackSignal::usr2;
 
     /// A sleeping thread checks its condition again after this time, even if no other thread wakes it. While all
     /// processes live, nothing depends on these checks; they only limit the delay that a lost wake-up causes. Users

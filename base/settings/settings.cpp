@@ -27,6 +27,7 @@ constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
 constexpr std::array<std::string_view, 3> kCompressionWords = {"none", "fp16", "bf16"};
+constexpr std::array<std::string_view, 4> kStackSignalWords = {"none", "USR1", "USR2", "RTMIN"};
 constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
                                                             "error", "fatal", "off"};
 
@@ -141,6 +142,13 @@ constexpr auto kSettings = std::to_array<Setting>({
      "freed while its operation was pending. 0: nothing is compared."},
     {"RUEDA_CHECK_NAN", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::check_nan},
      "Whether reductions of floats fail, on all ranks, if the input of some rank has a NaN or an infinity."},
+    {"RUEDA_STACK_SIGNAL", "", SettingGroup::failures, SettingScope::own,
+     ChoiceSetting{kStackSignalWords,
+                   [](Config& config, std::size_t word) { config.stack_signal = static_cast<StackSignal>(word); },
+                   [](const Config& config) { return static_cast<std::size_t>(config.stack_signal); }},
+     "The signal with which a rank takes the stack of its main thread for stall reports. If a person sends it to a "
+     "rank, that rank prints the stacks of all ranks of its host. If the program handles this signal itself, Rueda "
+     "leaves it alone and shows no stack of the rank. `none`: no stacks."},
 
     {"RUEDA_LOG_LEVEL", "HOROVOD_LOG_LEVEL", SettingGroup::messages, SettingScope::own,
      ChoiceSetting{kLogLevelWords,

@@ -102,9 +102,27 @@ struct alignas(kCacheLine) RankBlock {
                                                      ///< any more
 };
 
+/// Whether a rank can take the stack of its main thread.
+enum class StackOffer : std::uint32_t {
+    none = 0,     ///< stacks are switched off, or the rank does not take part in them
+    offered = 1,  ///< it answers questions
+    refused = 2,  ///< it cannot; `StackBlock::text` says why
+};
+
+/// Through this block, other ranks of the host ask a rank for the stack of its main thread, and the rank answers
+/// (docs/design/0015-stacks.md). A block of zeros means StackOffer::none.
+struct alignas(kCacheLine) StackBlock {
+    std::atomic<std::uint32_t> offer{0};  ///< StackOffer. Release by its rank, acquire by readers
+    /// The number of questions. Any rank adds one. Release; partner: acquire by the rank's background thread.
+    std::atomic<std::uint32_t> asked{0};
+    /// The number of the newest question that `text` answers. Release by its rank; acquire by the asking rank.
+    std::atomic<std::uint32_t> answered{0};
+    SharedText<4096> text;
+};
+
 /// The data at the beginning of the arena.
 struct alignas(4096) ControlBlock {
-    /// Increases with every change of the arena's layout. Version 11 added the flight recorder.
+    /// Increases with every change of the arena's layout. Version 11 added the flight recorder and the stacks.
     static constexpr std::uint32_t kLayoutVersion = 11;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
@@ -126,9 +144,17 @@ struct alignas(4096) ControlBlock {
 
     AbortBlock<StdAtomics> abort;
     RankBlock ranks[kMaxLocalRanks];
+
+    [[nodiscard]] StackBlock& stack_of(std::uint32_t member) {
+        return *reinterpret_cast<StackBlock*>(stacks + member * sizeof(StackBlock));
+    }
+    /// The StackBlocks. They are bytes, so that the constructor does not write to memory that few jobs use: an arena
+    /// begins as zeros.
+    alignas(kCacheLine) std::byte stacks[kMaxLocalRanks * sizeof(StackBlock)];
 };
 
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
+static_assert(std::is_trivially_destructible_v<StackBlock>);
 
 /// The blocks of the ranks that form a group on one host, by member, and the abort block of the job. They lie in the
 /// arena of the whole job, which may have more ranks than the group.
@@ -138,20 +164,24 @@ public:
     HostBlocks(ControlBlock& control) : abort_(&control.abort) {  // NOLINT(google-explicit-constructor): all it holds
         for (std::size_t member = 0; member < blocks_.size(); ++member) {
             blocks_[member] = &control.ranks[member];
+            stacks_[member] = &control.stack_of(static_cast<std::uint32_t>(member));
         }
     }
     /// Makes the view of a group. Member m of the group is member `members[m]` of `job`.
     HostBlocks(const HostBlocks& job, std::span<const std::uint32_t> members) : abort_(job.abort_) {
         for (std::size_t member = 0; member < members.size(); ++member) {
             blocks_[member] = job.blocks_[members[member]];
+            stacks_[member] = job.stacks_[members[member]];
         }
     }
     [[nodiscard]] RankBlock& of(std::uint32_t member) const { return *blocks_[member]; }
+    [[nodiscard]] StackBlock& stack_of(std::uint32_t member) const { return *stacks_[member]; }
     [[nodiscard]] AbortBlock<StdAtomics>& abort() const { return *abort_; }
 
 private:
     AbortBlock<StdAtomics>* abort_;
     std::array<RankBlock*, kMaxLocalRanks> blocks_{};
+    std::array<StackBlock*, kMaxLocalRanks> stacks_{};
 };
 static_assert(sizeof(Attention<StdAtomics>) == kCacheLine);
 

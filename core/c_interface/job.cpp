@@ -13,6 +13,7 @@
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/initialise.hpp"
 #include "core/c_interface/process.hpp"
+#include "core/diagnostics/stacks/stack_signal.hpp"
 #include "core/engine/deadline.hpp"
 #include "core/operations/requests.hpp"
 #include "core/runtime/runtime.hpp"
@@ -156,6 +157,7 @@ int rueda_shutdown_within(double timeout_seconds) {
             process().next_set_id = runtime->process_sets().next_id();
             rueda::core::unwatch_memory();
             rueda::core::unwatch_termination();
+            rueda::core::remove_stack_handler();
             process().current.store(nullptr, std::memory_order_release);
         }
         // A program that gets this error exits as it does after any error. Without the error, a program would believe
@@ -229,6 +231,18 @@ int rueda_busy_end(void) {
         RUEDA_RETURN_IF_FAILED(runtime.status());
         return runtime.value()->end_busy();
     });
+}
+
+int rueda_stack_signal(int32_t* value) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_place(value, "number"));
+        *value = rueda::core::stack_signal();
+        return {};
+    });
+}
+
+int rueda_adopt_traceback_handler(int32_t descriptor) {
+    return guarded([&]() -> Status { return rueda::core::adopt_traceback_handler(descriptor); });
 }
 
 }  // extern "C"

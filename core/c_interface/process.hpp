@@ -18,10 +18,10 @@
 
 /// The C interface over one Runtime per process. This struct holds all state of the process that the C interface has.
 /// Other folders have process-wide state only for things that exist once per process in the system or in MPI: signal
-/// handlers and their notes (core/termination), mappings that the arenas of a process share (collectives/host/arena),
-/// whether Rueda initialised MPI and how many times its ranks have met (collectives/mpi), memory that is kept because
-/// MPI or a signal handler may still use it, and in Python the calls that have not returned (python/native/in_flight).
-/// The last error is kept per thread (guarded.cpp).
+/// handlers and their notes (core/termination, core/diagnostics/stacks), mappings that the arenas of a process share
+/// (collectives/host/arena), whether Rueda initialised MPI and how many times its ranks have met (collectives/mpi),
+/// memory that is kept because MPI or a signal handler may still use it, and in Python the calls that have not returned
+/// (python/native/in_flight). The last error is kept per thread (guarded.cpp).
 namespace rueda::core::c_interface {
 
 /// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.

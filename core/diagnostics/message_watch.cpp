@@ -29,7 +29,7 @@ MessageWatch::MessageWatch(const StallSettings& settings, const std::atomic<std:
     : rank_(rank), settings_(settings), schedule_(settings.schedule()) {}
 
 std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, const Messenger& messenger,
-                                                        const std::function<StallReport()>& account) {
+                                                        const Source& source) {
     if (!settings_.enabled || now_ns < next_look_ns_) {
         return std::nullopt;
     }
@@ -43,7 +43,15 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
-    std::string report = due.report ? describe(all, now_ns, account) : std::string();
+    std::string report;
+    if (due.report) {
+        StallReport made = describe(all, now_ns, source);
+        // Without a time to end the job, the report can wait for the stacks: the next look finds the same again.
+        if (!source.add_stacks(made.missing_ranks) && settings_.shutdown_seconds == 0) {
+            return std::nullopt;
+        }
+        report = format_stall_report(made);
+    }
     std::string reason = due.shut_down_for ? format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds) : "";
     schedule_ = std::move(schedule);
     next_look_ns_ = next_look_ns;
@@ -53,8 +61,7 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     return report.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(report), false});
 }
 
-std::string MessageWatch::describe(const std::vector<Late>& all, std::int64_t now_ns,
-                                   const std::function<StallReport()>& account) const {
+StallReport MessageWatch::describe(const std::vector<Late>& all, std::int64_t now_ns, const Source& source) const {
     StallReport report;
     report.warning_seconds = settings_.warning_seconds;
     std::set<std::int32_t> missing;
@@ -64,12 +71,12 @@ std::string MessageWatch::describe(const std::vector<Late>& all, std::int64_t no
             report.tensors.push_back(late.tensor);
         }
     }
-    for (StallReport::Rank& rank : account().missing_ranks) {
+    for (StallReport::Rank& rank : source.account().missing_ranks) {
         if (missing.contains(rank.rank)) {
             report.missing_ranks.push_back(std::move(rank));
         }
     }
-    return format_stall_report(report);
+    return report;
 }
 
 /// The list is in the order of the calls, so the messages that are pending for longest come first.

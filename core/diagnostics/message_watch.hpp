@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/diagnostics/stall_monitor.hpp"
@@ -28,17 +29,22 @@ public:
     /// `rank` returns this rank's number in the job, once it is known. `rank` must outlive this object.
     MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank);
 
-    /// Call this a few times per second. `account` returns what the ranks of this host are doing.
+    /// What the ranks of this host are doing.
+    struct Source {
+        std::function<StallReport()> account;
+        /// See StallMonitor::add_stacks.
+        std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks;
+    };
+    /// Call this a few times per second.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
-                                                            const std::function<StallReport()>& account);
+                                                            const Source& source);
 
 private:
     struct Late {
         StallReport::Tensor tensor;
         PendingTensor pending;
     };
-    [[nodiscard]] std::string describe(const std::vector<Late>& all, std::int64_t now_ns,
-                                       const std::function<StallReport()>& account) const;
+    [[nodiscard]] StallReport describe(const std::vector<Late>& all, std::int64_t now_ns, const Source& source) const;
     [[nodiscard]] std::vector<Late> pending_messages(std::int64_t now_ns, const Messenger& messenger) const;
 
     const std::atomic<std::int32_t>& rank_;

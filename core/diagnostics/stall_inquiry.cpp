@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "collectives/wire.hpp"
 #include "core/diagnostics/seconds.hpp"
+#include "core/diagnostics/stacks/stack_text.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::core {
@@ -21,6 +22,10 @@ namespace {
 
 /// How long the root waits for the hosts' accounts.
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
+/// The same, if the accounts are to contain stacks. A host waits for its ranks' stacks for 2.5 s at most.
+constexpr std::int64_t kStacksAnswerNs = 4 * kSecond;
+/// The longest text of a stack.
+constexpr std::size_t kStackBytes = 4096;
 /// A report prints no more tensors than this.
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
@@ -144,13 +149,30 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     return rank;
 }
 
+void write_stack(WireWriter& writer, const StallReport::Rank& rank) {
+    writer.number(rank.rank);
+    writer.text(base::shortened(rank.stack, kStackBytes));
+}
+
+/// The stack of one of `described`.
+void read_stack(WireReader& reader, std::vector<StallReport::Rank>& described, bool& plausible) {
+    const auto number = reader.number<std::int32_t>();
+    std::string stack = printable_lines(reader.text(kStackBytes));
+    const auto rank = std::find_if(described.begin(), described.end(),
+                                   [number](const StallReport::Rank& one) { return one.rank == number; });
+    plausible = reader.intact() && rank != described.end() && rank->stack.empty() && !stack.empty();
+    if (plausible) {
+        rank->stack = std::move(stack);
+    }
+}
+
 void append(std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& more) {
     ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
-/// Writes the number of items, and then as many of `items` as fit into `bytes`. Returns whether all items fitted.
+/// Writes the number of items that follow, and then as many of `items` as fit into `bytes`. Returns this number.
 template <class Items, class Write>
-bool write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
+std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
     std::vector<collectives::Bytes> written;
     for (std::size_t i = 0; i < std::min(items.size(), most); ++i) {
         WireWriter one;
@@ -166,7 +188,7 @@ bool write_some(WireWriter& writer, const Items& items, std::size_t most, std::s
     for (const collectives::Bytes& one : written) {
         writer.append(one);
     }
-    return written.size() == items.size();
+    return written.size();
 }
 
 /// The order in which all hosts list tensors, so that lists that were cut start with the same tensors.
@@ -201,11 +223,19 @@ std::vector<std::byte> encode(const StallMessage& message) {
     if (message.kind == StallMessageKind::account) {
         constexpr std::size_t kHeads = 64;
         writer.number(message.account.host);
-        const bool all =
-            write_some(writer, in_order(message.account.tensors), kMostTensors, kTensorBytes, write_tensor);
+        const bool all = write_some(writer, in_order(message.account.tensors), kMostTensors, kTensorBytes,
+                                    write_tensor) == message.account.tensors.size();
         writer.number(static_cast<std::uint8_t>(all && !message.account.cut ? 0 : 1));
-        write_some(writer, message.account.ranks, ~std::size_t{0}, kMostStallMessageBytes - kTensorBytes - kHeads,
-                   write_rank);
+        const std::size_t described = write_some(writer, message.account.ranks, ~std::size_t{0},
+                                                 kMostStallMessageBytes - kTensorBytes - kHeads, write_rank);
+        // The stacks come last, and take the room that is left.
+        std::vector<StallReport::Rank> stacks(message.account.ranks.begin(),
+                                              message.account.ranks.begin() + static_cast<std::ptrdiff_t>(described));
+        std::erase_if(stacks, [](const StallReport::Rank& rank) { return rank.stack.empty(); });
+        write_some(writer, stacks, ~std::size_t{0}, kMostStallMessageBytes - writer.size() - sizeof(std::uint32_t),
+                   write_stack);
+    } else if (message.kind == StallMessageKind::question) {
+        write_ranks(writer, message.stacks_of);
     }
     return std::move(writer).take();
 }
@@ -231,6 +261,13 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
         for (std::uint32_t i = 0; plausible && i < described; ++i) {
             message.account.ranks.push_back(read_rank(reader, ranks, plausible));
         }
+        const auto stacks = reader.number<std::uint32_t>();
+        plausible = plausible && reader.intact() && stacks <= described;
+        for (std::uint32_t i = 0; plausible && i < stacks; ++i) {
+            read_stack(reader, message.account.ranks, plausible);
+        }
+    } else if (plausible && message.kind == StallMessageKind::question) {
+        message.stacks_of = read_ranks(reader, ranks, plausible);
     }
     if (!plausible || !reader.complete()) {
         return failure(ErrorCode::internal,
@@ -341,7 +378,10 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
         next_look_ns_ = now_ns + settings_.look_interval_ns;
         look(now_ns, source);
     }
-    std::optional<StallMonitor::Finding> finding = conclude(now_ns);
+    if (unanswered_) {
+        answer_with_stacks(now_ns, source);
+    }
+    std::optional<StallMonitor::Finding> finding = conclude(now_ns, source);
     for (Link& link : *links_) {
         RUEDA_RETURN_IF_FAILED(send(link));
     }
@@ -394,9 +434,11 @@ Status StallInquiry::take(const StallMessage& message, std::int64_t now_ns, cons
         for (std::size_t child = 1; child < links_->size(); ++child) {
             (*links_)[child].waiting.push_back(encode(message));
         }
-        if (has_parent_) {
+        if (has_parent_ && message.stacks_of.empty()) {
             links_->front().waiting.push_back(
                 encode({StallMessageKind::account, message.inquiry, source.account(now_ns)}));
+        } else if (has_parent_) {
+            unanswered_ = message;
         }
     } else if (has_parent_) {
         links_->front().waiting.push_back(encode(message));
@@ -459,16 +501,70 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
+/// For the root: a report is due. Now that it is known which ranks are missing, their stacks are asked for, together
+/// with new accounts.
+void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report) {
+    asked_ns_ = now_ns;
+    asked_for_stacks_ = true;
+    ++inquiry_;
+    earlier_accounts_ = std::exchange(accounts_, {});
+    StallMessage question{StallMessageKind::question, inquiry_, {}};
+    for (const StallReport::Rank& rank : report.missing_ranks) {
+        question.stacks_of.push_back(rank.rank);
+    }
+    for (Link& link : *links_) {
+        link.waiting.push_back(encode(question));
+    }
+    unanswered_ = std::move(question);
+}
+
+/// Answers a question for stacks once the stacks are there.
+void StallInquiry::answer_with_stacks(std::int64_t now_ns, const Source& source) {
+    const std::optional<std::vector<StallReport::Rank>> stacks =
+        source.stacks ? source.stacks(unanswered_->stacks_of, now_ns) : std::vector<StallReport::Rank>();
+    if (!stacks) {
+        return;
+    }
+    HostAccount account = source.account(now_ns);
+    for (StallReport::Rank& rank : account.ranks) {
+        const auto found = std::find_if(stacks->begin(), stacks->end(),
+                                        [&rank](const StallReport::Rank& one) { return one.rank == rank.rank; });
+        rank.stack = found != stacks->end() ? found->stack : "";
+    }
+    if (has_parent_) {
+        links_->front().waiting.push_back(
+            encode({StallMessageKind::account, unanswered_->inquiry, std::move(account)}));
+    } else if (asking_ && unanswered_->inquiry == inquiry_) {
+        accounts_.push_back(std::move(account));
+    }
+    unanswered_.reset();
+}
+
+bool StallInquiry::has_to_wait(std::int64_t now_ns) const {
+    return accounts_.size() < hosts_ && now_ns - asked_ns_ < (asked_for_stacks_ ? kStacksAnswerNs : kAnswerNs);
+}
+
 /// For the root: evaluates the accounts once all hosts have answered, or once the time to answer is over.
-std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns) {
-    if (!asking_ || (accounts_.size() < hosts_ && now_ns - asked_ns_ < kAnswerNs)) {
+std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns, const Source& source) {
+    if (!asking_ || has_to_wait(now_ns)) {
         return std::nullopt;
+    }
+    for (HostAccount& earlier : std::exchange(earlier_accounts_, {})) {
+        const bool is_old = std::any_of(accounts_.begin(), accounts_.end(),
+                                        [&](const HostAccount& account) { return account.host == earlier.host; });
+        if (!is_old) {
+            accounts_.push_back(std::move(earlier));
+        }
     }
     const StallReport report = merge(accounts_, host_of_, settings_.warning_seconds);
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
     // The schedule is replaced only after the texts exist, as in StallMonitor::tick().
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
+    if (due.report && !asked_for_stacks_ && source.stacks && !report.missing_ranks.empty()) {
+        ask_for_stacks(now_ns, report);
+        return std::nullopt;
+    }
     const std::int64_t usual = now_ns + settings_.look_interval_ns;
     const std::int64_t next = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
     std::string text = due.report ? format_stall_report(report) : std::string();
@@ -477,6 +573,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
         shuts_down ? format_stall_shutdown(report.tensors.front(), settings_.shutdown_seconds, report.started) : "";
     schedule_ = std::move(schedule);
     asking_ = false;
+    asked_for_stacks_ = false;
     ends_job_ns_ = next < usual ? next : 0;
     if (shuts_down) {
         return StallMonitor::Finding{std::move(reason), true, std::move(text)};

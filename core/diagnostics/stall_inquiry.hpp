@@ -37,6 +37,8 @@ struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
     std::uint32_t inquiry = 0;  ///< in a question and an account: the number of the inquiry
     HostAccount account;
+    /// For a question: the ranks whose stacks the accounts are to contain.
+    std::vector<std::int32_t> stacks_of = {};
 };
 
 /// The length of the longest message. An account contains as much as fits.
@@ -76,6 +78,11 @@ public:
         /// Returns the whole account. It reads the state of every process of the host. Called only if an operation
         /// makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
+        /// The stacks of those of the ranks that are on this host (`rank` and `stack` are set). Nothing: they are not
+        /// there yet, ask again later. If it is empty, reports have no stacks.
+        std::function<std::optional<std::vector<StallReport::Rank>>(std::span<const std::int32_t> ranks,
+                                                                    std::int64_t now_ns)>
+            stacks = {};
     };
     /// Call this a few times per second. A failure ends the job.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
@@ -101,7 +108,10 @@ private:
     Status send(Link& link);
     void look(std::int64_t now_ns, const Source& source);
     void ask(std::int64_t now_ns, HostAccount own);
-    [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns);
+    void ask_for_stacks(std::int64_t now_ns, const StallReport& report);
+    void answer_with_stacks(std::int64_t now_ns, const Source& source);
+    [[nodiscard]] bool has_to_wait(std::int64_t now_ns) const;
+    [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns, const Source& source);
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
     std::uint32_t hosts_;
@@ -116,12 +126,17 @@ private:
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;
+    /// A question for stacks that this host has not answered yet.
+    std::optional<StallMessage> unanswered_;
     // The following members are used only on the root.
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
     std::vector<HostAccount> accounts_;  // the accounts of the current inquiry
+    /// While the root asks for stacks: the accounts without stacks, for hosts that do not answer again.
+    std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
+    bool asked_for_stacks_ = false;  // in the current inquiry
     std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry will end the job; 0: never
     // the number of each tensor, by name and call
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;

@@ -19,7 +19,12 @@ double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanosecond
 
 StallMonitor::StallMonitor(const StallSettings& settings, const base::HostBlocks& blocks, std::uint32_t own,
                            const NegotiationMemory<base::StdAtomics>& memory)
-    : blocks_(blocks), own_(own), memory_(memory), settings_(settings), schedule_(settings.schedule()) {}
+    : blocks_(blocks),
+      own_(own),
+      memory_(memory),
+      settings_(settings),
+      schedule_(settings.schedule()),
+      questions_(blocks, settings.silence_limit_ns) {}
 
 std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     if (!settings_.enabled || now_ns < next_look_ns_) {
@@ -32,8 +37,16 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
-    std::string report =
-        due.report && is_reporter(now_ns) ? format_stall_report(make_report(pending, now_ns)) : std::string();
+    std::string report;
+    if (!due.report) {
+        questions_.end_round();  // of a stall that ended while stacks were asked for
+    } else if (is_reporter(now_ns)) {
+        StallReport made = make_report(pending, now_ns);
+        if (!add_stacks(made.missing_ranks, now_ns) && has_time_for_stacks(pending, now_ns)) {
+            return std::nullopt;  // the next tick finds the same again, and looks for the answers
+        }
+        report = format_stall_report(made);
+    }
     std::string reason = due.shut_down_for ? format_stall_shutdown(describe(*due.shut_down_for, now_ns),
                                                                    settings_.shutdown_seconds, started())
                                            : std::string();
@@ -43,6 +56,34 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
         return Finding{std::move(reason), true, std::move(report)};
     }
     return report.empty() ? std::nullopt : std::optional(Finding{std::move(report), false});
+}
+
+/// Every rank ends the job by itself when the time is over. The report must be printed before, with or without stacks.
+bool StallMonitor::has_time_for_stacks(std::span<const PendingTensor> pending, std::int64_t now_ns) const {
+    constexpr std::int64_t kToPrintNs = 500'000'000;
+    const std::int64_t shutdown_ns = nanoseconds(settings_.shutdown_seconds);
+    return shutdown_ns == 0 || now_ns + kToPrintNs < pending.front().since_ns + shutdown_ns;
+}
+
+bool StallMonitor::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
+    const auto find = [&](std::uint32_t member) {
+        return std::find_if(ranks.begin(), ranks.end(),
+                            [&](const StallReport::Rank& one) { return one.rank == rank_of(member); });
+    };
+    std::uint64_t asked = 0;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        asked |= std::uint64_t{find(member) != ranks.end()} << member;
+    }
+    const bool is_complete = questions_.ask(asked, now_ns);
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        if (const auto rank = find(member); rank != ranks.end()) {
+            rank->stack = questions_.text_of(member, now_ns);
+        }
+    }
+    if (is_complete) {
+        questions_.end_round();
+    }
+    return is_complete;
 }
 
 double StallMonitor::longest_wait(std::int64_t now_ns) const {

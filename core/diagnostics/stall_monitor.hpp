@@ -13,6 +13,7 @@
 #include "base/shared_memory/control_block.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "core/diagnostics/pending_tensors.hpp"
+#include "core/diagnostics/stacks/stack_questions.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
 #include "core/diagnostics/stall_settings.hpp"
@@ -58,11 +59,16 @@ public:
     /// operation is pending. This function reads every slot that was ever used, and the state of the missing ranks in
     /// /proc. Any thread.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
+    /// Asks those of `ranks` that are on this host for their stacks. Returns whether they have answered, or will not;
+    /// `ranks` then has the stacks, and the next call asks anew. Otherwise call it again a little later. The thread
+    /// that calls tick(), or the only one that uses this object.
+    [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:
     [[nodiscard]] std::optional<StallReport::Tensor> last_finished(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool responds(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
+    [[nodiscard]] bool has_time_for_stacks(std::span<const PendingTensor> pending, std::int64_t now_ns) const;
     [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const;
     [[nodiscard]] StallReport::Tensor describe(const PendingTensor& tensor, std::int64_t now_ns) const;
     [[nodiscard]] StallReport::Rank describe(std::uint32_t member, std::span<const PendingTensor> pending,
@@ -77,6 +83,7 @@ private:
     NegotiationMemory<base::StdAtomics> memory_;
     StallSettings settings_;
     StallSchedule schedule_;
+    StackQuestions questions_;
     std::int64_t next_look_ns_ = 0;
 };
 

@@ -38,7 +38,7 @@ struct StallReport {
         std::string process_state;
         std::string busy;              ///< the scope that its program declared
         std::vector<Tensor> waits_in;  ///< oldest first
-        std::string stack;             ///< the stack of its main thread; not captured in this version
+        std::string stack;             ///< the stack of its main thread, or why there is none; several lines
         double silent_seconds = 0;     ///< seconds since its background thread last ran; 0 if that was recently
         std::uint64_t unnamed = 0;     ///< the number of unnamed operations that it has started
         std::string host = {};

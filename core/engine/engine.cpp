@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <span>
 #include <system_error>
 
 #include "base/floating_point.hpp"
 #include "base/system/clock.hpp"
 #include "base/system/thread_signals.hpp"
+#include "core/diagnostics/stacks/stack_signal.hpp"
 #include "core/engine/deadline.hpp"
 
 namespace rueda::core {
@@ -84,11 +86,14 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
     : control_(arena->control()),
       arena_(std::move(arena)),
       block_(control_.ranks[arena_->rank()]),
+      stack_block_(control_.stack_of(arena_->rank())),
       members_(arena_->plan().members),
       stall_settings_(config),
       sets_(stall_settings_, std::move(world), arena_),
       messenger_(messenger),
       message_watch_(stall_settings_, control_.ranks[arena_->rank()].global_rank),
+      stack_responder_(stack_block_),
+      requested_stacks_(control_, members_, stall_settings_.silence_limit_ns),
       pending_(pending),
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
@@ -136,6 +141,16 @@ Status Engine::start() {
     return {};
 }
 
+void Engine::offer_stacks() {
+    offers_stacks_.store(true, std::memory_order_release);
+    stack_block_.offer.store(static_cast<std::uint32_t>(base::StackOffer::offered), std::memory_order_release);
+}
+
+void Engine::refuse_stacks(std::string_view reason) {
+    stack_block_.text.write(reason);
+    stack_block_.offer.store(static_cast<std::uint32_t>(base::StackOffer::refused), std::memory_order_release);
+}
+
 void Engine::stop() {
     if (!background_.joinable()) {
         return;
@@ -143,6 +158,8 @@ void Engine::stop() {
     stopping_.store(true, std::memory_order_seq_cst);
     block_.attention.ring_all();
     background_.join();
+    stack_block_.offer.store(static_cast<std::uint32_t>(base::StackOffer::none), std::memory_order_release);
+    stack_responder_.stop();
     // The engine object itself is never freed, so its descriptors are closed here.
     liveness_.stop_watching();
     sets_.close_descriptors();
@@ -716,17 +733,31 @@ void Engine::look(std::int64_t now) {
         end_job(*cause);
         return;
     }
+    look_at_stacks(now);
     // Each finding is returned only once. So this function reports all of them before the next check, which may run out
     // of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding.text, finding.shut_down);
     }
-    if (const auto late = message_watch_.look(now, messenger_, [this, now] { return sets_.account_of_world(now); })) {
+    const MessageWatch::Source source{
+        [this, now] { return sets_.account_of_world(now); },
+        [this, now](std::span<StallReport::Rank> ranks) { return sets_.add_stacks(ranks, now); }};
+    if (const auto late = message_watch_.look(now, messenger_, source)) {
         if (!late->report_before.empty()) {
             tell(late->report_before, false);
         }
         tell(late->text, late->shut_down);
     }
+}
+
+void Engine::look_at_stacks(std::int64_t now) {
+    if (!offers_stacks_.load(std::memory_order_acquire)) {
+        return;
+    }
+    if (const auto stacks = requested_stacks_.look(take_print_request(), now)) {
+        tell(*stacks, false);
+    }
+    stack_responder_.look();  // after the questions, so that this rank's own one is answered soon
 }
 
 /// Writes the log line first, because a program that learns of the abort may end at once. The job ends even if there is

@@ -20,6 +20,8 @@
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/message_watch.hpp"
+#include "core/diagnostics/stacks/requested_stacks.hpp"
+#include "core/diagnostics/stacks/stack_responder.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/engine/backoff.hpp"
 #include "core/engine/deadline.hpp"
@@ -51,6 +53,11 @@ public:
 
     /// Starts the background thread. All members must have attached.
     Status start();
+    /// From now on this rank answers questions for its stack, and prints the stacks of its host when the stack signal
+    /// comes. The handler is installed (stack_signal.hpp).
+    void offer_stacks();
+    /// Tells the other ranks why this rank cannot answer such questions.
+    void refuse_stacks(std::string_view reason);
     /// Ends the background thread. No operation may be pending any more, unless the job was aborted.
     void stop();
 
@@ -175,6 +182,7 @@ private:
     void sleep_in_background(Turn last) noexcept;
     void look_after_others() noexcept;
     void look(std::int64_t now);
+    void look_at_stacks(std::int64_t now);
     void tell(const std::string& text, bool shut_down) noexcept;
     void look_after_others_in_time() noexcept;
     void report_death(const Liveness::Death& death);
@@ -189,11 +197,15 @@ private:
     base::ControlBlock& control_;
     std::shared_ptr<collectives::Arena> arena_;
     base::RankBlock& block_;
+    base::StackBlock& stack_block_;
     std::uint32_t members_;  // of the host
     StallSettings stall_settings_;
     SetList sets_;
     Messenger& messenger_;
     MessageWatch message_watch_;
+    StackResponder stack_responder_;
+    RequestedStacks requested_stacks_;
+    std::atomic<bool> offers_stacks_{false};  // release by offer_stacks(), acquire by the background thread
     const std::atomic<std::uint32_t>& pending_;
     std::mutex changes_mutex_;  // no other lock is taken while this one is held
     std::vector<std::function<void()>> changes_;

@@ -456,7 +456,8 @@ Status Leader::inquire(std::int64_t now) {
         RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
     }
     Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
-        now, {[this](std::int64_t at) { return longest_wait(at); }, [this](std::int64_t at) { return account(at); }});
+        now, {[this](std::int64_t at) { return longest_wait(at); }, [this](std::int64_t at) { return account(at); },
+              [this](std::span<const std::int32_t> ranks, std::int64_t at) { return stacks_of(ranks, at); }});
     RUEDA_RETURN_IF_FAILED(finding.status());
     const std::lock_guard lock(finding_mutex_);
     if (finding.value() && finding.value()->shut_down) {
@@ -531,6 +532,14 @@ HostAccount Leader::account(std::int64_t now) const {
         std::stable_sort(rank.waits_in.begin(), rank.waits_in.end(), is_older);
     }
     return account;
+}
+
+std::optional<std::vector<StallReport::Rank>> Leader::stacks_of(std::span<const std::int32_t> ranks, std::int64_t now) {
+    std::vector<StallReport::Rank> stacks;
+    for (const std::int32_t rank : ranks) {
+        stacks.emplace_back().rank = rank;
+    }
+    return stall_monitor_->add_stacks(stacks, now) ? std::optional(std::move(stacks)) : std::nullopt;
 }
 
 std::optional<StallMonitor::Finding> Leader::take_finding() {

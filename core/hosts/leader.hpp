@@ -128,6 +128,8 @@ private:
     Status hear_deputy(const Neighbour& neighbour);
     [[nodiscard]] double longest_wait(std::int64_t now) const;
     [[nodiscard]] HostAccount account(std::int64_t now) const;
+    [[nodiscard]] std::optional<std::vector<StallReport::Rank>> stacks_of(std::span<const std::int32_t> ranks,
+                                                                          std::int64_t now);
 
     Status decide(Moved& moved);
     Status apply(const Decision& decision, Moved& moved);

@@ -16,6 +16,7 @@
 #include "base/system/process_status.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
+#include "core/diagnostics/stacks/stack_signal.hpp"
 #include "core/engine/deadline.hpp"
 #include "core/setup/host_cores.hpp"
 #include "core/setup/set_up_group.hpp"
@@ -245,6 +246,21 @@ bool Runtime::poll(const Completion& completion) {
         engine_.poll();
     }
     return completion.done();
+}
+
+void Runtime::offer_stacks() {
+    const int number = number_of(config_.stack_signal);
+    if (number == 0) {
+        return;
+    }
+    if (install_stack_handler(number)) {
+        engine_.offer_stacks();
+        return;
+    }
+    const std::string reason = fmt::format("the program handles {} itself; RUEDA_STACK_SIGNAL can name another signal",
+                                           name_of(config_.stack_signal));
+    logger_.info("stall reports will not show the stack of this rank, because {}", reason);
+    engine_.refuse_stacks("stack: it could not be taken: " + reason);
 }
 
 void Runtime::begin_step(std::int64_t step) {

@@ -107,6 +107,10 @@ public:
     [[nodiscard]] std::uint64_t block_bytes(const void* memory) const { return heap_.block_bytes(memory); }
     Status deallocate(void* memory) { return heap_.deallocate(memory); }
 
+    /// Installs the handler of the stack signal (RUEDA_STACK_SIGNAL), and offers the other ranks the stack of this
+    /// process's main thread. For the one Runtime of the process that is in a job.
+    void offer_stacks();
+
     void begin_busy(std::string_view what);
     Status end_busy();
     /// Records the training step, which stall reports give for this rank. Any thread.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 
 #include "base/system/memory_limits.hpp"
@@ -170,8 +171,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;
     plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;
     const auto total = [&] {
-        return sizeof(base::ControlBlock) + touched_negotiation_bytes(extent) +
-               plan.cell_bytes * plan.cells_per_rank * members;
+        return offsetof(base::ControlBlock, stacks) + members * sizeof(base::StackBlock) +
+               touched_negotiation_bytes(extent) + plan.cell_bytes * plan.cells_per_rank * members;
     };
     while (total() > config.arena_limit_bytes && extent.payload_slots > 0) {
         shrink_payloads(extent);

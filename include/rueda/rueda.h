@@ -602,6 +602,22 @@ RUEDA_API int rueda_begin_step(int64_t step);
 RUEDA_API int rueda_busy_begin(const char* what);
 RUEDA_API int rueda_busy_end(void);
 
+/**
+ * The signal with which Rueda takes the stack of this process's main thread for stall reports (RUEDA_STACK_SIGNAL).
+ * 0: stacks are switched off, the program handles that signal itself, or this process is not in a job. Does not wait.
+ */
+RUEDA_API int rueda_stack_signal(int32_t* number);
+/**
+ * For the binding of an interpreter, so that stall reports also show the interpreter's frames. Call it right after
+ * rueda_init and after installing a handler for rueda_stack_signal() without SA_SIGINFO, as Python's
+ * faulthandler.register does. That handler writes the traceback of the interrupted thread to the file `descriptor`.
+ * Rueda then installs its own handler again, which calls that one, and reads the file and empties it for each stack.
+ * The file allows ftruncate and pread; the descriptor and the handler stay valid until this function is called with -1,
+ * which ends the calls. Later calls, in later jobs, need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if
+ * there is no stack signal, or no such handler.
+ */
+RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
+
 #ifdef __cplusplus
 }
 #endif

@@ -200,6 +200,18 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
+PyObject* stack_signal(PyObject* /*module*/, PyObject* /*unused*/) {
+    std::int32_t value = 0;
+    const int status = rueda_stack_signal(&value);
+    return status == RUEDA_OK ? PyLong_FromLong(value) : none_or_error(status);
+}
+
+PyObject* adopt_traceback_handler(PyObject* /*module*/, PyObject* given) {
+    std::int32_t descriptor = -1;
+    return read_int32(given, "the descriptor", descriptor) ? none_or_error(rueda_adopt_traceback_handler(descriptor))
+                                                           : nullptr;
+}
+
 /// Takes a list of int, and returns the number of the new process set, which `add` makes. Blocks until all ranks that
 /// must take part have called it.
 template <int (*add)(const std::int32_t*, std::size_t, std::int32_t*)>
@@ -323,6 +335,8 @@ PyMethodDef functions[] = {
     {"begin_step", begin_step, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},
+    {"stack_signal", stack_signal, METH_NOARGS, nullptr},
+    {"adopt_traceback_handler", adopt_traceback_handler, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {

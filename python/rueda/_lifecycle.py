@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
-from rueda import _awaiting, _group_names, _native, _process_sets
+from rueda import _awaiting, _group_names, _native, _process_sets, _tracebacks
 from rueda._native import (
     cross_rank,
     cross_size,
@@ -85,8 +85,9 @@ def init(
         _group_names.forget_job()
         _process_sets.forget_job()
     _process_sets.note_numbers(sets, _join(comm, [one._asked for one in sets]))
+    _tracebacks.offer()
     if not _registered:
-        atexit.register(_leave)
+        atexit.register(_leave)  # runs before what _tracebacks has registered
         _registered = True
     _watch_worker()
 

@@ -58,6 +58,7 @@ TEST_CASE("an empty environment gives the defaults", "[config]") {
     CHECK(config.stall_check);
     CHECK(config.stall_warning_seconds == 60);
     CHECK(config.stall_shutdown_seconds == 0);
+    CHECK(config.stack_signal == StackSignal::usr2);
     CHECK_FALSE(config.call_sites);
     CHECK(config.verify == 0);
     CHECK_FALSE(config.check_nan);
@@ -222,6 +223,13 @@ TEST_CASE("one slot setting moves the other unless both are given", "[config]") 
     CHECK(read({{"RUEDA_SLOTS_MAX", "16"}}).slots == 16);
     CHECK(refused({{"RUEDA_SLOTS", "64"}, {"RUEDA_SLOTS_MAX", "32"}}) ==
           "RUEDA_SLOTS is '64'; expected at most RUEDA_SLOTS_MAX, which is '32'");
+}
+
+TEST_CASE("the signal for stacks is one of a few, or none", "[config]") {
+    CHECK(read({{"RUEDA_STACK_SIGNAL", "none"}}).stack_signal == StackSignal::none);
+    CHECK(read({{"RUEDA_STACK_SIGNAL", "USR1"}}).stack_signal == StackSignal::usr1);
+    CHECK(read({{"RUEDA_STACK_SIGNAL", "RTMIN"}}).stack_signal == StackSignal::rtmin);
+    CHECK(refused({{"RUEDA_STACK_SIGNAL", "KILL"}}).find("USR2") != std::string::npos);
 }
 
 TEST_CASE("a stall shutdown before the warning is ignored, with a note", "[config]") {

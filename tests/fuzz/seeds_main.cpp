@@ -246,12 +246,14 @@ void write_stall_messages(const Folder& folder) {
     message.kind = core::StallMessageKind::question;
     message.inquiry = 3;
     write("question", message);
+    message.stacks_of = {2, 4};
+    write("question_for_stacks", message);
     message.kind = core::StallMessageKind::account;
     message.account.host = 1;
     core::StallReport::Tensor tensor{"layer1.weight", 0, 61.5, {2}, {}};
     tensor.sites = {{"train.py:7", {2}}};
     message.account.tensors = {tensor, {"", 9, 60.5, {2}, {}}};
-    message.account.ranks = {{2, 4711, "sleeping", "saving", {tensor}, "", 1.5, 9}};
+    message.account.ranks = {{2, 4711, "sleeping", "saving", {tensor}, "native:\n  f, a.cpp:1", 1.5, 9}};
     write("account", message);
 }
 

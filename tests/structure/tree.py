@@ -30,6 +30,7 @@ LAYERS = {
         "messages",
         "operations",
         "setup",
+        "diagnostics/stacks",
         "diagnostics",
         "recording",
         "hosts",

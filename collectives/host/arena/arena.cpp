@@ -99,7 +99,7 @@ void unmap_memory(std::byte* address, std::uint64_t bytes, AddressReserve* addre
 /// The size, in whole pages, of the part of the control block that the members use.
 std::uint64_t head_bytes(const ArenaPlan& plan) {
     const std::uint64_t members = std::min<std::uint64_t>(plan.members, base::kMaxLocalRanks);
-    return round_up(offsetof(base::ControlBlock, ranks) + members * sizeof(base::RankBlock), kPage);
+    return round_up(offsetof(base::ControlBlock, stacks) + members * sizeof(base::StackBlock), kPage);
 }
 
 /// Per rank.

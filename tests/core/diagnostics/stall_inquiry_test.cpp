@@ -3,6 +3,10 @@
 #include "core/diagnostics/stall_inquiry.hpp"
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
 
 #include "tests/support/ranks/thread_transport.hpp"
 
@@ -175,7 +179,13 @@ public:
                     const HostAccount known = account(now);
                     return known.tensors.empty() ? 0 : known.tensors.front().seconds;
                 };
-                auto finding = leaders_[host]->turn(now_, {longest_wait, account});
+                StallInquiry::Source source{longest_wait, account};
+                if (stacks) {
+                    source.stacks = [&](std::span<const std::int32_t> ranks, std::int64_t now) {
+                        return stacks(host, ranks, now);
+                    };
+                }
+                auto finding = leaders_[host]->turn(now_, source);
                 REQUIRE(finding.is_ok());
                 if (finding.value()) {
                     CHECK(host == 0);
@@ -185,6 +195,11 @@ public:
         }
         return findings;
     }
+
+    /// Tells the stacks of a host's ranks, as StallInquiry::Source::stacks does.
+    std::function<std::optional<std::vector<StallReport::Rank>>(std::uint32_t host, std::span<const std::int32_t> ranks,
+                                                                std::int64_t now)>
+        stacks;
 
 private:
     std::vector<std::unique_ptr<collectives::Transport>> transports_;
@@ -211,6 +226,77 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK(chain.pass(15, waits).empty());     // then two
     CHECK(chain.pass(6, waits).size() == 1);
     CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, false, {rank(2)}}; }).empty());
+}
+
+TEST_CASE("a report has the stacks of missing ranks of other hosts", "[unit]") {
+    base::Config config;
+    config.stall_warning_seconds = 10;
+    Chain chain(config);
+    std::map<std::uint32_t, std::int64_t> asked_since;
+    chain.stacks = [&](std::uint32_t host, std::span<const std::int32_t> ranks,
+                       std::int64_t now) -> std::optional<std::vector<StallReport::Rank>> {
+        CHECK(std::vector<std::int32_t>(ranks.begin(), ranks.end()) == std::vector<std::int32_t>{0, 1});
+        if (now - asked_since.try_emplace(host, now).first->second < kSecond) {
+            return std::nullopt;
+        }
+        StallReport::Rank own = rank(static_cast<std::int32_t>(host));
+        own.stack = "native:\n  f" + std::to_string(host);
+        return std::vector{own};
+    };
+    const auto waits = [](std::int64_t now) {
+        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, false, {rank(2)}};
+    };
+    CHECK(chain.pass(10.5, waits).empty());
+    const auto findings = chain.pass(4, waits);
+    REQUIRE(findings.size() == 1);
+    CHECK(asked_since.size() == 3);
+    CHECK_THAT(findings.front().text, Catch::Contains("\n    native:\n      f0\n  rank 1 (pid 1001)") &&
+                                          Catch::Contains("\n    native:\n      f1") && !Catch::Contains("f2"));
+}
+
+TEST_CASE("a report comes without the stacks of a host that does not send them", "[unit]") {
+    base::Config config;
+    config.stall_warning_seconds = 10;
+    Chain chain(config);
+    chain.stacks = [](std::uint32_t host, std::span<const std::int32_t> /*ranks*/, std::int64_t /*now*/) {
+        return host == 1 ? std::nullopt : std::optional(std::vector<StallReport::Rank>());
+    };
+    const auto waits = [](std::int64_t now) {
+        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, false, {rank(2)}};
+    };
+    CHECK(chain.pass(12, waits).empty());
+    const auto findings = chain.pass(6, waits);
+    REQUIRE(findings.size() == 1);
+    CHECK_THAT(findings.front().text, Catch::Contains("missing: ranks 0, 1") && Catch::Contains("rank 1 (pid 1001)") &&
+                                          !Catch::Contains("nothing was heard from the host"));
+}
+
+TEST_CASE("stacks travel in an account, as many as fit", "[unit]") {
+    StallMessage message = account_message();
+    message.account.ranks.back().stack = "native:\n  f, a.cpp:1\n  \x1b";
+    const Result<StallMessage> parsed = parse_stall_message(encode(message), 4, 2);
+    REQUIRE(parsed.is_ok());
+    CHECK(parsed.value().account.ranks.front().stack.empty());
+    CHECK(parsed.value().account.ranks.back().stack == "native:\n  f, a.cpp:1\n  ?");
+
+    const Result<StallMessage> question =
+        parse_stall_message(encode({StallMessageKind::question, 3, {}, {0, 3}}), 4, 2);
+    REQUIRE(question.is_ok());
+    CHECK(question.value().stacks_of == std::vector<std::int32_t>{0, 3});
+    CHECK_FALSE(parse_stall_message(encode({StallMessageKind::question, 3, {}, {0, 4}}), 4, 2).is_ok());
+
+    StallMessage many{StallMessageKind::account, 1, {}};
+    for (int i = 0; i < 64; ++i) {
+        many.account.ranks.push_back(rank(i));
+        many.account.ranks.back().stack = std::string(10'000, 's');
+    }
+    const std::vector<std::byte> bytes = encode(many);
+    CHECK(bytes.size() <= kMostStallMessageBytes);
+    const Result<StallMessage> read = parse_stall_message(bytes, 64, 1);
+    REQUIRE(read.is_ok());
+    REQUIRE(read.value().account.ranks.size() == 64);
+    CHECK(read.value().account.ranks[9].stack.starts_with("sss"));
+    CHECK(read.value().account.ranks[63].stack.empty());
 }
 
 TEST_CASE("when the time for the shutdown has come, the root gives the reason", "[unit]") {

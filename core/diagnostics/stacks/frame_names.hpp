@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/diagnostics/stacks/libdw.hpp"
+
+namespace rueda::core {
+
+/// A native frame, with names. Unknown values are empty.
+struct NativeFrame {
+    std::string function = {};  ///< as C++ writes it, for example "load_batch(int)"
+    std::string file = {};
+    int line = 0;
+    std::string module = {};   ///< the file name of the program or library, without its folder
+    std::uint64_t offset = 0;  ///< from the function's beginning; from the module's beginning if there is no function
+};
+
+/// One line, for example "load_batch(int), loader.cpp:17" or "nanosleep+0x4 in libc.so.6".
+[[nodiscard]] std::string describe(const NativeFrame& frame);
+
+/// Finds the names of addresses in this process. It opens files and allocates, so never in a signal handler.
+///
+/// Threads: one at a time.
+class FrameNames {
+public:
+    /// Loads libdw if `with_lines` and if it is there.
+    explicit FrameNames(bool with_lines = true);
+
+    [[nodiscard]] std::vector<NativeFrame> names_of(std::span<const std::uintptr_t> addresses);
+    /// Whether lines can be found, in modules that have debug information.
+    [[nodiscard]] bool has_lines() const { return libdw_ != nullptr; }
+
+private:
+    [[nodiscard]] NativeFrame name_of(std::uintptr_t address, bool has_modules) const;
+
+    std::unique_ptr<Libdw> libdw_;
+};
+
+}  // namespace rueda::core

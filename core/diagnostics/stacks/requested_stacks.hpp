@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/shared_memory/control_block.hpp"
+#include "core/diagnostics/stacks/stack_questions.hpp"
+
+namespace rueda::core {
+
+/// The stacks of all ranks of a host, which a person asks for by sending the stack signal to one of them
+/// (RUEDA_STACK_SIGNAL).
+///
+/// Threads: one, the background thread.
+class RequestedStacks {
+public:
+    /// For the arguments see StackQuestions.
+    RequestedStacks(const base::HostBlocks& blocks, std::uint32_t members, std::int64_t silence_limit_ns)
+        : blocks_(blocks), members_(members), questions_(blocks, silence_limit_ns) {}
+
+    /// Call it a few times per second. `is_requested`: the signal has come since the last call. Returns the text that
+    /// is to be printed, when all ranks have answered or have had the time to.
+    [[nodiscard]] std::optional<std::string> look(bool is_requested, std::int64_t now_ns);
+
+private:
+    base::HostBlocks blocks_;
+    std::uint32_t members_;
+    StackQuestions questions_;
+    bool is_asking_ = false;
+};
+
+}  // namespace rueda::core

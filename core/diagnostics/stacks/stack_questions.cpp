@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stacks/stack_questions.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+
+#include "base/files.hpp"
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+#include "core/diagnostics/stacks/stack_text.hpp"
+
+namespace rueda::core {
+namespace {
+
+/// The asked rank looks every liveness interval (0.2 s), waits for its main thread for up to a second, and then finds
+/// the names.
+constexpr std::int64_t kPatienceNs = 2'500'000'000;
+
+/// The first word of a small file of /proc; "" if it cannot be read.
+std::string first_word(const std::string& path) {
+    const std::optional<std::string> text = base::read_small_file(path);
+    return text ? base::printable(std::string_view(*text).substr(0, text->find_first_of(" \n")), 80) : "";
+}
+
+}  // namespace
+
+std::string describe_from_outside(std::int32_t pid) {
+    std::string text;
+    // "0" means: in no kernel function, or not readable for this user.
+    if (const std::string function = first_word(fmt::format("/proc/{}/wchan", pid));
+        !function.empty() && function != "0") {
+        text += "in the kernel function " + function;
+    }
+    // The first word is a number, "running", or -1 if the thread is in the kernel for another reason.
+    if (const auto call = base::parse_integer<std::int32_t>(first_word(fmt::format("/proc/{}/syscall", pid)));
+        call && *call >= 0) {
+        text += fmt::format("{}in system call {}", text.empty() ? "" : ", ", *call);
+    }
+    return text.empty() ? "" : "its main thread is " + text;
+}
+
+bool StackQuestions::responds(std::uint32_t member, std::int64_t now_ns) const {
+    return now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_;
+}
+
+/// Both numbers only grow, modulo 2^32.
+bool StackQuestions::has_answered(std::uint32_t member) const {
+    const std::uint32_t answered = blocks_.stack_of(member).answered.load(std::memory_order_acquire);
+    return static_cast<std::int32_t>(answered - asked_[member].number) >= 0;
+}
+
+bool StackQuestions::ask(std::uint64_t members, std::int64_t now_ns) {
+    bool complete = true;
+    for (std::uint32_t member = 0; member < asked_.size(); ++member) {
+        if ((members >> member & 1) == 0) {
+            continue;
+        }
+        base::StackBlock& block = blocks_.stack_of(member);
+        const auto offer = static_cast<base::StackOffer>(block.offer.load(std::memory_order_acquire));
+        if (offer != base::StackOffer::offered || !responds(member, now_ns)) {
+            continue;
+        }
+        Question& question = asked_[member];
+        if (question.asked_ns == 0) {
+            question = {block.asked.fetch_add(1, std::memory_order_acq_rel) + 1, now_ns};
+        }
+        complete = complete && (has_answered(member) || now_ns - question.asked_ns >= kPatienceNs);
+    }
+    return complete;
+}
+
+std::string StackQuestions::text_of(std::uint32_t member, std::int64_t now_ns) const {
+    base::StackBlock& block = blocks_.stack_of(member);
+    const auto offer = static_cast<base::StackOffer>(block.offer.load(std::memory_order_acquire));
+    if (offer == base::StackOffer::none) {
+        return {};
+    }
+    const bool was_asked = asked_[member].asked_ns != 0;
+    if (offer == base::StackOffer::refused || (was_asked && has_answered(member))) {
+        return printable_lines(block.text.read());
+    }
+    const std::string outside = describe_from_outside(blocks_.of(member).pid.load(std::memory_order_relaxed));
+    return fmt::format(
+        "stack: it could not be read: {}{}{}",
+        responds(member, now_ns) ? "the rank has not answered in time" : "the rank's background thread does not run",
+        outside.empty() ? "" : "; ", outside);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stacks/stack_signal.hpp"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace rueda::core {
+namespace {
+
+/// More frames than a report prints. A deep recursion is cut here.
+constexpr std::size_t kMostFrames = 128;
+/// Frames of the handler and of the kernel's trampoline, before the interrupted frame.
+constexpr std::size_t kMostOwnFrames = 16;
+/// Python's faulthandler writes 100 frames at most, with names of up to 500 characters; most are far shorter.
+constexpr std::size_t kMostTraceback = 64 * 1024;
+
+/// What the handler and the thread that captures share. The captures are numbered from 1.
+struct State {
+    std::atomic<int> number{
+        0};                     ///< the signal; 0: the handler does nothing. Release by install, acquire by the handler
+    std::atomic<pid_t> pid{0};  ///< the process that installed the handler. Relaxed: written before `number`
+    /// The capture that the handler is to make; 0: none. Release by the capturing thread; the handler that exchanges it
+    /// for 0 makes the capture.
+    std::atomic<std::uint32_t> wanted{0};
+    /// The last capture that the handler has made. Release by the handler, after it wrote the fields below; acquire by
+    /// the capturing thread.
+    std::atomic<std::uint32_t> taken{0};
+    std::atomic<bool> print_wanted{false};  ///< relaxed: orders nothing
+    /// The interpreter's handler, and whether ours calls it. Release by adopt_traceback_handler(), acquire by ours.
+    std::atomic<void (*)(int)> inner{nullptr};
+    std::atomic<bool> calls_inner{false};
+
+    // Written by the handler that makes a capture, read by the capturing thread after `taken`.
+    std::array<std::uintptr_t, kMostFrames> addresses;
+    std::size_t count;
+    bool is_complete;
+};
+State state;
+
+/// Held by the thread that captures.
+std::mutex capture_mutex;
+std::uint32_t last_capture = 0;                // under capture_mutex
+std::atomic<int> descriptor_of_traceback{-1};  // relaxed: read under capture_mutex, written before a handler is adopted
+
+struct Walk {
+    bool is_interrupted = false;  ///< the walk has reached the frame that the signal interrupted
+    std::size_t own = 0;
+};
+
+/// Called for each frame. The frames of the handler come first and are left out.
+_Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
+    Walk& walk = *static_cast<Walk*>(argument);
+    int is_exact = 0;  // 1: the address is an interrupted instruction and not a return address
+    const std::uintptr_t address = _Unwind_GetIPInfo(context, &is_exact);
+    if (!walk.is_interrupted) {
+        walk.is_interrupted = is_exact != 0;
+        if (!walk.is_interrupted) {
+            // A sanitizer may call the handler as a function, without a trampoline.
+            return ++walk.own < kMostOwnFrames ? _URC_NO_REASON : _URC_NORMAL_STOP;
+        }
+    }
+    if (address == 0) {
+        return _URC_NORMAL_STOP;
+    }
+    if (state.count == kMostFrames) {
+        state.is_complete = false;
+        return _URC_NORMAL_STOP;
+    }
+    // A return address stands behind the call, perhaps in the next line or function.
+    state.addresses[state.count++] = is_exact != 0 ? address : address - 1;
+    return _URC_NO_REASON;
+}
+
+_Unwind_Reason_Code note_any_frame(_Unwind_Context* context, void* argument) {
+    static_cast<Walk*>(argument)->is_interrupted = true;
+    return note_frame(context, argument);
+}
+
+void record_stack() {
+    state.count = 0;
+    state.is_complete = true;
+    Walk walk;
+    _Unwind_Backtrace(&note_frame, &walk);
+    if (state.count == 0) {
+        Walk all;
+        _Unwind_Backtrace(&note_any_frame, &all);
+    }
+}
+
+bool is_from_this_process(const siginfo_t* info) {
+    return info != nullptr && info->si_code == SI_TKILL && info->si_pid == getpid();
+}
+
+/// Runs in the main thread for a capture, and in any thread for a signal from outside.
+void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
+    const int saved_errno = errno;
+    if (state.number.load(std::memory_order_acquire) == number &&
+        state.pid.load(std::memory_order_relaxed) == getpid()) {
+        const bool is_own = is_from_this_process(info);
+        // A capture that nobody waits for any more leaves its signal pending: it finds nothing wanted.
+        const std::uint32_t wanted =
+            is_own && syscall(SYS_gettid) == getpid() ? state.wanted.exchange(0, std::memory_order_acq_rel) : 0;
+        if (!is_own) {
+            state.print_wanted.store(true, std::memory_order_relaxed);
+        }
+        // An interpreter's handler that passes signals on would call ours again, with a signal of this process.
+        if ((wanted != 0 || !is_own) && state.calls_inner.load(std::memory_order_acquire)) {
+            state.inner.load(std::memory_order_acquire)(number);
+        }
+        if (wanted != 0) {
+            record_stack();
+            state.taken.store(wanted, std::memory_order_release);
+        }
+    }
+    errno = saved_errno;
+}
+
+bool is_ours(const struct sigaction& action) {
+    return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &on_stack_signal;
+}
+
+bool is_installed(int number) {
+    struct sigaction found {};
+    return number != 0 && sigaction(number, nullptr, &found) == 0 && is_ours(found);
+}
+
+/// SA_RESTART: a system call of the program goes on after the signal. Without SA_ONSTACK: the unwinder needs some KiB,
+/// which an alternative stack of the smallest size does not have.
+bool put_in_place(int number) {
+    struct sigaction ours {};
+    ours.sa_sigaction = &on_stack_signal;
+    ours.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigemptyset(&ours.sa_mask);
+    return sigaction(number, &ours, nullptr) == 0;
+}
+
+/// The unwinder's first call may load or look up something. That must not happen in the handler.
+_Unwind_Reason_Code ignore_frame(_Unwind_Context* /*context*/, void* /*argument*/) { return _URC_NO_REASON; }
+
+/// The file has the traceback from its beginning: it is emptied before each capture.
+std::string read_traceback(int descriptor) {
+    std::string text(kMostTraceback, '\0');
+    const ssize_t bytes = pread(descriptor, text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+    return text;
+}
+
+void empty_traceback(int descriptor) {
+    static_cast<void>(!ftruncate(descriptor, 0));
+    lseek(descriptor, 0, SEEK_SET);
+}
+
+/// Waits in short sleeps, because a futex would need a call in the handler, and a look costs nothing here. The handler
+/// ends the wait.
+bool await_capture(std::uint32_t number, std::chrono::nanoseconds patience) {
+    constexpr std::chrono::microseconds kPause{200};
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (state.taken.load(std::memory_order_acquire) != number) {
+        if (std::chrono::steady_clock::now() >= until) {
+            return false;
+        }
+        std::this_thread::sleep_for(kPause);
+    }
+    return true;
+}
+
+}  // namespace
+
+int number_of(base::StackSignal signal) {
+    switch (signal) {
+        case base::StackSignal::usr1:
+            return SIGUSR1;
+        case base::StackSignal::usr2:
+            return SIGUSR2;
+        case base::StackSignal::rtmin:
+            return SIGRTMIN;
+        case base::StackSignal::none:
+            break;
+    }
+    return 0;
+}
+
+std::string_view name_of(base::StackSignal signal) {
+    switch (signal) {
+        case base::StackSignal::usr1:
+            return "SIGUSR1";
+        case base::StackSignal::usr2:
+            return "SIGUSR2";
+        case base::StackSignal::rtmin:
+            return "SIGRTMIN";
+        case base::StackSignal::none:
+            break;
+    }
+    return "";
+}
+
+bool install_stack_handler(int number) {
+    struct sigaction found {};
+    sigset_t blocked;
+    // A program that blocks the signal may take it by sigwait() or signalfd().
+    if (sigaction(number, nullptr, &found) != 0 || pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0 ||
+        sigismember(&blocked, number) != 0) {
+        return false;
+    }
+    const bool is_default = (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_DFL;
+    if (!is_default && !is_ours(found)) {
+        return false;
+    }
+    _Unwind_Backtrace(&ignore_frame, nullptr);
+    state.pid.store(getpid(), std::memory_order_relaxed);
+    state.print_wanted.store(false, std::memory_order_relaxed);
+    state.number.store(number, std::memory_order_release);
+    if (!is_ours(found) && !put_in_place(number)) {
+        state.number.store(0, std::memory_order_release);
+        return false;
+    }
+    return true;
+}
+
+void remove_stack_handler() {
+    const int number = state.number.exchange(0, std::memory_order_acq_rel);
+    if (is_installed(number)) {
+        struct sigaction usual {};
+        usual.sa_handler = SIG_DFL;
+        sigaction(number, &usual, nullptr);
+    }
+}
+
+int stack_signal() { return state.number.load(std::memory_order_acquire); }
+
+Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience) {
+    const std::lock_guard lock(capture_mutex);
+    const int number = stack_signal();
+    if (!is_installed(number)) {
+        return failure(ErrorCode::unsupported, "the program has installed a handler of its own for the signal");
+    }
+    if (last_capture != state.taken.load(std::memory_order_acquire)) {
+        return failure(ErrorCode::timeout, "its main thread is still in the handler of an earlier request");
+    }
+    const int descriptor = state.calls_inner.load(std::memory_order_acquire)
+                               ? descriptor_of_traceback.load(std::memory_order_relaxed)
+                               : -1;
+    if (descriptor >= 0) {
+        empty_traceback(descriptor);
+    }
+    const std::uint32_t capture = last_capture + 1 != 0 ? last_capture + 1 : 1;
+    state.wanted.store(capture, std::memory_order_release);
+    if (syscall(SYS_tgkill, getpid(), getpid(), number) != 0) {
+        const int error = errno;
+        state.wanted.store(0, std::memory_order_relaxed);
+        return system_failure(ErrorCode::unsupported, "tgkill", error);
+    }
+    if (!await_capture(capture, patience)) {
+        constexpr std::chrono::milliseconds kToFinish{100};
+        if (state.wanted.exchange(0, std::memory_order_acq_rel) == capture) {
+            return failure(ErrorCode::timeout, "its main thread did not run the handler of the signal within {} s",
+                           std::chrono::duration<double>(patience).count());
+        }
+        // The handler has begun with the capture, and will write to the memory.
+        if (!await_capture(capture, kToFinish)) {
+            last_capture = capture;
+            return failure(ErrorCode::timeout, "its main thread did not finish the handler of the signal within {} s",
+                           std::chrono::duration<double>(patience + kToFinish).count());
+        }
+    }
+    last_capture = capture;
+    RawStack stack;
+    stack.addresses.assign(state.addresses.begin(), state.addresses.begin() + static_cast<std::ptrdiff_t>(state.count));
+    stack.is_complete = state.is_complete;
+    if (descriptor >= 0) {
+        stack.traceback = read_traceback(descriptor);
+    }
+    return stack;
+}
+
+bool take_print_request() { return state.print_wanted.exchange(false, std::memory_order_relaxed); }
+
+Status adopt_traceback_handler(int descriptor) {
+    state.calls_inner.store(false, std::memory_order_release);
+    if (descriptor < 0) {
+        return {};  // without the mutex, which a thread of its parent may have held when this process was forked
+    }
+    const std::lock_guard lock(capture_mutex);
+    const int number = stack_signal();
+    struct sigaction found {};
+    if (number == 0 || sigaction(number, nullptr, &found) != 0) {
+        return {ErrorCode::unsupported, "there is no stack signal"};
+    }
+    if (!is_ours(found)) {
+        if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler == SIG_DFL || found.sa_handler == SIG_IGN) {
+            return {ErrorCode::unsupported, "no interpreter's handler is installed for the stack signal"};
+        }
+        state.inner.store(found.sa_handler, std::memory_order_release);
+        if (!put_in_place(number)) {
+            return system_failure(ErrorCode::unsupported, "sigaction");
+        }
+    }
+    if (state.inner.load(std::memory_order_acquire) == nullptr) {
+        return {ErrorCode::unsupported, "no interpreter's handler was installed for the stack signal"};
+    }
+    descriptor_of_traceback.store(descriptor, std::memory_order_relaxed);
+    state.calls_inner.store(true, std::memory_order_release);
+    return {};
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/diagnostics/stacks/frame_names.hpp"
+#include "core/diagnostics/stacks/stack_signal.hpp"
+
+namespace rueda::core {
+
+/// The frames of a traceback that Python's faulthandler wrote, innermost first, for example "load, train.py:12". Lines
+/// of another form are left out, so foreign or damaged text gives fewer frames.
+[[nodiscard]] std::vector<std::string> parse_traceback(std::string_view text);
+
+/// The lines of the native frames. Several frames of the Python interpreter in a row become one line, because the
+/// Python frames say more.
+[[nodiscard]] std::vector<std::string> native_lines(std::span<const NativeFrame> frames);
+
+/// Makes the text of another process fit for a report: as base::printable() does, line by line.
+[[nodiscard]] std::string printable_lines(std::string_view text);
+
+/// Both lists with their titles, one frame per line.
+[[nodiscard]] std::string format_stack(const RawStack& stack, FrameNames& names);
+
+}  // namespace rueda::core

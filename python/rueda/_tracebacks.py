@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Stall reports show the Python frames of a rank's main thread (docs/design/0015-stacks.md).
+
+Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. So it works
+while a C extension holds the GIL. The native library calls that handler from its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import os
+
+from rueda import _native
+from rueda.errors import RuedaError
+
+# The file that faulthandler writes to. It stays open, because faulthandler's handler stays registered.
+_descriptor: int | None = None
+
+
+def offer() -> None:
+    """Call it after each init. Without a stack signal, or without memory for the file, reports show only native frames."""
+    global _descriptor
+    number = _native.stack_signal()
+    if number == 0:
+        return
+    with contextlib.suppress(RuedaError, OSError, RuntimeError, ValueError):
+        if _descriptor is None:
+            # There is no other registration for this signal: the native library uses it only if it had no handler.
+            descriptor = os.memfd_create("rueda-traceback")
+            faulthandler.register(number, file=descriptor, all_threads=False, chain=False)
+            _descriptor = descriptor
+            # The interpreter frees what the handler uses when it ends.
+            atexit.register(_native.adopt_traceback_handler, -1)
+        _native.adopt_traceback_handler(_descriptor)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The stall report of a real job, and the stacks that a person asks for, show the function in which the missing rank is.
+
+Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
+"""
+
+import ctypes.util
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+RUEDARUN = ""
+MPIRUN = []
+FUNCTION = "wait_for_the_file"
+
+
+class StalledRank(unittest.TestCase):
+    """Rank 1 waits until the test has read what it looks for, and the job then ends in good order."""
+
+    def run_job(self, until, act=lambda text: None, launch=None, **settings):
+        """Starts two ranks, by ruedarun if `launch` is not given. Reads the standard error until `until` is found in it. `act` is called with the text after each line."""
+        kept = {name: value for name, value in os.environ.items() if name == "RUEDA_MPI_PLUGIN" or "RUEDA" not in name}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "go")
+            job = subprocess.Popen(
+                [*(launch or [RUEDARUN, "--no-mpi", "-np", "2"]), PROGRAM, str(path)],
+                env=kept | settings,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            text = ""
+            for line in job.stderr:
+                text += line
+                act(text)
+                if re.search(until, text):
+                    path.touch()
+            self.assertEqual(job.wait(), 0, text)
+            job.stderr.close()
+        self.assertRegex(text, until)
+        return text
+
+    def test_the_stall_report_has_the_stack(self):
+        text = self.run_job(FUNCTION, RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"rank 1[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
+        # clang writes the section in which libdw looks for lines only with -gdwarf-aranges.
+        if ctypes.util.find_library("dw") and b"clang version" not in pathlib.Path(PROGRAM).read_bytes():
+            self.assertRegex(text, FUNCTION + r"\([^\n]*\), [^\n]*stalled_rank\.cpp:\d+")
+
+    def test_a_signal_to_one_rank_shows_the_stacks_of_all(self):
+        sent = []
+
+        def send(text):
+            found = re.search(r"rank 1[^(\n]*\(pid (\d+)\)", text)
+            if found and not sent:
+                sent.append(int(found.group(1)))
+                os.kill(sent[0], signal.SIGUSR1)
+
+        until = r"as requested by a signal:(?s:.*)rank 0 \(pid (?s:.*)rank 1 \(pid \d+\):(?s:.*)" + FUNCTION
+        text = self.run_job(until, send, RUEDA_STALL_CHECK_TIME_SECONDS="1", RUEDA_STACK_SIGNAL="USR1")
+        self.assertRegex(text, r"\[rank 1\]: the stacks of the main threads of all ranks of this host")
+
+    def test_a_stopped_rank_is_described_from_outside(self):
+        stopped = []
+
+        def stop(text):
+            found = re.search(r"rank 1[^(\n]*\(pid (\d+)\)", text)
+            if found and not stopped:
+                stopped.append(int(found.group(1)))
+                os.kill(stopped[0], signal.SIGSTOP)
+            elif stopped and re.search(until, text):
+                os.kill(stopped[0], signal.SIGCONT)
+
+        until = r"stopped by a signal[^\n]*\n(\[0\])?\s+stack: it could not be read: the rank's background thread does not run"
+        self.run_job(until, stop, RUEDA_STALL_CHECK_TIME_SECONDS="1")
+
+    def test_on_two_hosts(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        # The hosts are only names here. rank 1 is alone on the second one.
+        shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
+        launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
+        text = self.run_job(FUNCTION, launch=launch, RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"rank 1 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+
+    def test_stacks_can_be_switched_off(self):
+        text = self.run_job(
+            r"missing: rank 1(?s:.*)rank 1[^(\n]*\(pid", RUEDA_STALL_CHECK_TIME_SECONDS="1", RUEDA_STACK_SIGNAL="none"
+        )
+        self.assertNotIn("innermost", text)
+        self.assertNotIn("stack:", text)
+
+
+if __name__ == "__main__":
+    PROGRAM, RUEDARUN, *MPIRUN = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Stacks of ranks that run Python: in stall reports, and when a person sends the stack signal."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).parent
+CAPTURES = 20
+
+
+class Job:
+    """A running job, whose standard error is read line by line."""
+
+    def __init__(self, mode, folder, ranks=1, **settings):
+        self.file = pathlib.Path(folder, mode)
+        launcher = [os.environ["RUEDARUN"], "--no-mpi", "-np", str(ranks)] if ranks > 1 else []
+        self.process = subprocess.Popen(
+            [*launcher, sys.executable, "-B", str(HERE / "resting_rank.py"), mode, str(self.file)],
+            env={name: value for name, value in os.environ.items() if "RUEDA_S" not in name} | settings,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.text = ""
+
+    def read_until(self, pattern):
+        """Reads on until the text since the last match has a match. Returns the text up to it."""
+        new = ""
+        while not re.search(pattern, new):
+            line = self.process.stderr.readline()
+            if not line:
+                raise AssertionError(f"no match of {pattern} in {self.text}, and the job ended")
+            new += line
+            self.text += line
+        return new
+
+    def send(self):
+        os.kill(self.process.pid, signal.SIGUSR2)
+
+    def end(self):
+        """Lets the job go on, and returns its exit status."""
+        self.file.touch()
+        self.process.stdin.write("x")
+        self.process.stdin.close()
+        self.text += self.process.stderr.read()
+        self.process.stderr.close()
+        return self.process.wait()
+
+
+class RequestedStacks(unittest.TestCase):
+    def test_wherever_the_main_thread_is(self):
+        functions = {"sleep": "rest_in_sleep", "read": "rest_in_read", "hold_gil": "rest_holding_the_gil"}
+        with tempfile.TemporaryDirectory() as folder:
+            jobs = {mode: Job(mode, folder) for mode in functions}
+            for job in jobs.values():
+                job.read_until("ready")
+            for _ in range(CAPTURES):
+                for job in jobs.values():
+                    job.send()
+                for mode, job in jobs.items():
+                    text = job.read_until(
+                        r"main, .*resting_rank\.py:\d+\n(?s:.*)native, innermost first(?s:.*)\n.* interpreter\n"
+                    )
+                    self.assertIn("the stacks of the main threads of all ranks of this host", text)
+                    self.assertRegex(text, rf"Python, innermost first:\n\s+{functions[mode]}, .*resting_rank\.py:\d+\n")
+            for job in jobs.values():
+                self.assertEqual(job.end(), 0, job.text)
+
+    def test_a_handler_of_the_program_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = Job("own_handler", folder, RUEDA_LOG_LEVEL="info")
+            job.read_until("ready")
+            job.send()
+            job.read_until("the program's handler\n")
+            self.assertEqual(job.end(), 0, job.text)
+        self.assertEqual(
+            job.text.count("will not show the stack of this rank, because the program handles SIGUSR2 itself"), 2
+        )
+
+    def test_a_faulthandler_of_the_program_writes_to_its_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = Job("own_faulthandler", folder)
+            job.read_until("ready")
+            job.send()
+            text = job.read_until(r"native, innermost first(?s:.*)interpreter\n")
+            self.assertNotIn("Python, innermost first", text)
+            self.assertIn("in rest_in_sleep\n", pathlib.Path(folder, "own_faulthandler.traceback").read_text())
+            self.assertEqual(job.end(), 0, job.text)
+
+
+class StallReport(unittest.TestCase):
+    def test_it_shows_where_the_missing_rank_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = Job("stall", folder, ranks=2, RUEDA_STALL_CHECK_TIME_SECONDS="1")
+            text = job.read_until(r"native, innermost first(?s:.*)interpreter\n")
+            self.assertRegex(
+                text,
+                r"rank 1[^(\n]*\(pid \d+\)[^\n]*\n[^\n]*Python, innermost first:\n[^\n]*rest_in_sleep, [^\n]*:\d+\n",
+            )
+            self.assertEqual(job.end(), 0, job.text)
+
+
+if __name__ == "__main__":
+    unittest.main()
