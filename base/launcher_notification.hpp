@@ -36,6 +36,14 @@ inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + 
 /// Reads bytes of another process. Internal if they are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
+/// Every reason of an abort that a stall caused contains this text. ruedarun finds it in the reasons that the ranks
+/// give, because a reason passes through other hosts as text.
+inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (";
+/// Whether a stall ended the job that was aborted for this reason.
+[[nodiscard]] inline bool is_reason_of_stall(std::string_view reason) {
+    return reason.find(kReasonOfStall) != std::string_view::npos;
+}
+
 /// The environment variable that describes the socket.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 

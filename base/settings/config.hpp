@@ -65,7 +65,8 @@ struct Config {
     double stall_warning_seconds = 60;
     double stall_shutdown_seconds = 0;  ///< 0: never
     bool call_sites = false;
-    std::uint32_t verify = 0;  ///< compares the results of every n-th allreduce; 0: of none
+    std::string diagnostics_dir;  ///< empty: no files are written
+    std::uint32_t verify = 0;     ///< compares the results of every n-th allreduce; 0: of none
     bool check_nan = false;
 
     /// A thread that sleeps until it is woken looks again after this time. While all processes live, nothing depends on

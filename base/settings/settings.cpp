@@ -133,6 +133,10 @@ constexpr auto kSettings = std::to_array<Setting>({
      "less than RUEDA_STALL_CHECK_TIME_SECONDS."},
     {"RUEDA_CALL_SITES", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::call_sites},
      "Whether errors and stall reports name the line of the program that called an operation."},
+    {"RUEDA_DIAGNOSTICS_DIR", "", SettingGroup::failures, SettingScope::own,
+     TextSetting{&Config::diagnostics_dir, is_any_text, "the path of a folder"},
+     "The folder in which the ranks write files about what went wrong, such as the stall reports "
+     "([troubleshooting.md](troubleshooting.md)). It is created if it does not exist. If empty, no files are written."},
     {"RUEDA_VERIFY", "", SettingGroup::failures, SettingScope::rank_zero,
      CountSetting{&Config::verify, {0, kMostVerified}},
      "Compares checksums between the ranks: of the results of every broadcast and of every n-th allreduce (1: of "

@@ -93,16 +93,23 @@ struct alignas(kCacheLine) RankBlock {
     std::atomic<std::uint32_t> ended_job{0};      ///< 1: this rank itself has ended the job, and will end soon
     std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1: the rank has not
                                                   ///< reported any
+    std::atomic<std::int64_t> busy_since_ns{0};   ///< when the scope in `busy` began; 0 outside
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended, if it could still write the reason
+
+    // The send or receive that this rank has waited for longest, if it has waited for long. The other ranks of the host
+    // read it for their reports.
+    alignas(kCacheLine) SharedText<104> message;
+    std::atomic<std::int64_t> message_since_ns{0};
+    std::atomic<std::uint64_t> message_kind{0};  ///< core/diagnostics/awaited_message.hpp; 0: there is none
 };
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of the layout of the arena. 10: what a stall report says about a rank, and the ranks
-    /// that wait for the end of a set.
-    static constexpr std::uint32_t kLayoutVersion = 10;
+    /// Grows with every change of the layout of the arena. 11: how long a rank has been in its declared scope, and
+    /// the message that it waits for.
+    static constexpr std::uint32_t kLayoutVersion = 11;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

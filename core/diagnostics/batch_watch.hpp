@@ -3,37 +3,53 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/shared_memory/control_block.hpp"
+#include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/log.hpp"
 
 namespace rueda::core {
 
 /// The second way in which a job can stand still: every rank has announced a tensor, and it was called, but it does not
-/// complete, because a rank is stopped or starved in the middle of the batch. The stall monitor does not see this,
-/// because no rank is missing.
+/// complete, because a rank is stopped or starved in the middle of the batch, or because another host delivers nothing.
+/// The stall monitor does not see this, because no rank is missing.
 ///
 /// This class looks at this rank's cursor. If a call stays right behind the cursor for the warning time, it is
 /// reported, and again with growing intervals. Threads: one, the background thread.
 class BatchWatch {
 public:
+    /// `moved` returns how much a member has done in all batches so far; the counts of two members can be compared
+    /// (collectives::Progress). May be empty.
     BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
-               const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own);
+               const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own,
+               std::function<std::uint64_t(std::uint32_t member)> moved = {});
 
+    /// What a report needs besides. Called only for a report.
+    struct Source {
+        /// The ranks of this host, by member, and what they are doing.
+        std::function<std::vector<StallReport::Rank>()> ranks;
+        /// The members on other hosts.
+        std::function<std::vector<std::int32_t>()> elsewhere;
+    };
     /// The report for the user, if this is the lowest rank whose background thread runs.
-    [[nodiscard]] std::optional<std::string> tick(std::int64_t now_ns);
+    [[nodiscard]] std::optional<StallMonitor::Finding> tick(std::int64_t now_ns, const Source& source);
 
 private:
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
-    [[nodiscard]] std::string describe(std::int64_t now_ns) const;
+    [[nodiscard]] StallReport make_report(std::int64_t now_ns, const Source& source) const;
+    [[nodiscard]] StallReport::Tensor tensor() const;
+    [[nodiscard]] std::vector<std::uint64_t> steps_behind() const;
 
     base::HostBlocks blocks_;
     NegotiationMemory<base::StdAtomics> memory_;
     Log<base::StdAtomics> log_;
     std::uint32_t own_;
+    std::function<std::uint64_t(std::uint32_t)> moved_;
     StallSettings settings_;
     std::uint64_t position_ = 0;
     std::int64_t since_ns_ = 0;  ///< 0: nothing stands still

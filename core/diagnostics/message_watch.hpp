@@ -2,12 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
 
+#include "base/shared_memory/control_block.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
@@ -25,23 +25,26 @@ namespace rueda::core {
 /// Threads: one, the background thread.
 class MessageWatch {
 public:
-    /// `rank` returns this rank's number in the job, once it is known; it outlives this object.
-    MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank);
+    /// `own` is the block of this rank; it outlives this object.
+    MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
-    /// Call it a few times per second. `account` tells what the ranks of this host are doing.
+    /// Call it a few times per second. `account` tells what the ranks of this host are doing. Also tells the other
+    /// ranks of the host for which message this rank waits.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             const std::function<StallReport()>& account);
 
-private:
+    /// A message that has been pending for some time.
     struct Late {
-        StallReport::Tensor tensor;
+        StallReport::Tensor tensor;  ///< `message` is set
         PendingTensor pending;
     };
-    [[nodiscard]] std::string describe(const std::vector<Late>& all, std::int64_t now_ns,
-                                       const std::function<StallReport()>& account) const;
+
+private:
+    [[nodiscard]] StallReport make_report(const std::vector<Late>& all, std::int64_t now_ns,
+                                          const std::function<StallReport()>& account) const;
     [[nodiscard]] std::vector<Late> pending_messages(std::int64_t now_ns, const Messenger& messenger) const;
 
-    const std::atomic<std::int32_t>& rank_;
+    base::RankBlock& block_;
     StallSettings settings_;
     StallSchedule schedule_;
     std::int64_t next_look_ns_ = 0;

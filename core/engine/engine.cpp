@@ -88,7 +88,8 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       stall_settings_(config),
       sets_(stall_settings_, std::move(world), arena_),
       messenger_(messenger),
-      message_watch_(stall_settings_, control_.ranks[arena_->rank()].global_rank),
+      message_watch_(stall_settings_, block_),
+      stall_file_(config.diagnostics_dir),
       pending_(pending),
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
@@ -144,6 +145,7 @@ void Engine::stop() {
     background_.join();
     // The engine object itself is never freed.
     liveness_.stop_watching();
+    stall_file_.stop();
     sets_.close_descriptors();
 }
 
@@ -711,26 +713,42 @@ void Engine::look(std::int64_t now) {
     }
     // What was found once is not found again. So it is reported before the next look, which may run out of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
-        tell(finding.text, finding.shut_down);
+        tell(finding);
     }
     if (const auto late = message_watch_.look(now, messenger_, [this, now] { return sets_.account_of_world(now); })) {
         if (!late->report_before.empty()) {
-            tell(late->report_before, false);
+            tell({late->report_before, false});
         }
-        tell(late->text, late->shut_down);
+        tell({late->text, late->shut_down, late->report, {}, late->ends_job});
     }
 }
 
 /// The log line comes first, because a program that learns of the abort may end at once. The job ends even if the line
 /// fails for lack of memory.
-void Engine::tell(const std::string& text, bool shut_down) noexcept {
+void Engine::tell(const SetList::Finding& finding) noexcept {
     try {
-        logger_.write(shut_down ? base::LogLevel::error : base::LogLevel::warning, text);
+        if (!finding.text.empty()) {
+            logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
+        }
+        if (finding.report != nullptr && stall_file_.is_wanted()) {
+            write_file(finding);
+        }
     } catch (...) {
-        static_cast<void>(shut_down);
+        static_cast<void>(finding);
     }
-    if (shut_down) {
-        raise(ErrorCode::aborted, text);
+    if (finding.shut_down) {
+        raise(ErrorCode::aborted, finding.text);
+    }
+}
+
+void Engine::write_file(const SetList::Finding& finding) {
+    const StallWriter writer{block_.global_rank.load(std::memory_order_relaxed),
+                             block_.pid.load(std::memory_order_relaxed), stall_settings_.host};
+    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+    const std::optional<std::string> complaint =
+        stall_file_.add(writer, {*finding.report, finding.process_set, now.count(), finding.ends_job});
+    if (complaint) {
+        logger_.warning("RUEDA_DIAGNOSTICS_DIR: the stall report could not be written to a file: {}", *complaint);
     }
 }
 

@@ -17,6 +17,7 @@
 #include "base/settings/config.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/host/arena/arena.hpp"
+#include "core/diagnostics/files/stall_file.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/message_watch.hpp"
@@ -173,7 +174,8 @@ private:
     void sleep_in_background(Turn last) noexcept;
     void look_after_others() noexcept;
     void look(std::int64_t now);
-    void tell(const std::string& text, bool shut_down) noexcept;
+    void tell(const SetList::Finding& finding) noexcept;
+    void write_file(const SetList::Finding& finding);
     void look_after_others_in_time() noexcept;
     void report_death(const Liveness::Death& death);
     [[nodiscard]] std::optional<std::string> launcher_cause(std::int64_t now);
@@ -191,6 +193,7 @@ private:
     SetList sets_;
     Messenger& messenger_;
     MessageWatch message_watch_;
+    StallFile stall_file_;
     const std::atomic<std::uint32_t>& pending_;
     std::mutex changes_mutex_;  // nothing is locked while holding it
     std::vector<std::function<void()>> changes_;

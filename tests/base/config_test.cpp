@@ -91,6 +91,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
                                 {"RUEDA_STALL_CHECK_TIME_SECONDS", "1"},
                                 {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "2"},
                                 {"RUEDA_CALL_SITES", "1"},
+                                {"RUEDA_DIAGNOSTICS_DIR", "/var/log/job 7"},
                                 {"RUEDA_VERIFY", "100"},
                                 {"RUEDA_CHECK_NAN", "on"},
                                 {"RUEDA_LOG_LEVEL", "trace"},
@@ -103,6 +104,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK(config.control_plane == ControlPlaneKind::socket);
     CHECK(config.mpi_library == "/opt/librueda_mpi.so");
     CHECK(config.hostname == "box-7");
+    CHECK(config.diagnostics_dir == "/var/log/job 7");
     CHECK(config.start_timeout_seconds == 2.5);
     CHECK(config.fusion_threshold_bytes == 0);
     CHECK(config.hold_seconds == 0.001);

@@ -31,6 +31,7 @@ LAYERS = {
         "operations",
         "setup",
         "diagnostics",
+        "diagnostics/files",
         "hosts",
         "termination",
         "process_set/common",

@@ -45,6 +45,14 @@ struct alignas(base::kCacheLine) Progress {
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 
+/// How much a rank has done, to compare it with other ranks of the same arena when a batch stands still. The counts of
+/// lanes are not in it, because the lanes of a batch have different numbers of pieces. Any thread.
+[[nodiscard]] inline std::uint64_t steps_of(const Progress& progress) {
+    // relaxed: a report shows what can be seen of a rank that stands still
+    return progress.staged.load(std::memory_order_relaxed) + progress.reduced.load(std::memory_order_relaxed) +
+           progress.fetched.load(std::memory_order_relaxed) + progress.resident.load(std::memory_order_relaxed);
+}
+
 /// The memory that the ranks of one host share. It is one memfd, or a replacement for it, that every rank maps. It
 /// contains only offsets, because every rank maps it at a different address. The mapping lives as long as any
 /// shared_ptr to the Arena, or until release(), which keeps the tensors that outlive the job. A forked child does not
