@@ -2,10 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/diagnostics/batch_watch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "base/launcher_notification.hpp"
+#include "base/text.hpp"
+#include "core/diagnostics/stall_pattern.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/batch_end.hpp"
 
@@ -35,10 +40,17 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     if (since_ns_ == 0 || position != position_) {
         position_ = position;
         since_ns_ = now_ns;
+        moved_ns_ = now_ns;
         next_report_ns_ = now_ns + settings_.warning_ns();
         return std::nullopt;
     }
-    if (now_ns < next_report_ns_) {
+    if (const std::uint64_t steps = all_steps(); steps != steps_) {
+        steps_ = steps;
+        moved_ns_ = now_ns;
+    }
+    const bool ends_job =
+        settings_.shutdown_seconds > 0 && now_ns - moved_ns_ >= nanoseconds(settings_.shutdown_seconds);
+    if (now_ns < next_report_ns_ && !ends_job) {
         return std::nullopt;
     }
     std::optional<StallMonitor::Finding> finding;
@@ -47,6 +59,11 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
         finding.emplace();
         finding->text = format_stall_report(*report);
         finding->report = report;
+        if (ends_job) {
+            finding->report_before = std::exchange(finding->text, reason_of_end(*report));
+            finding->ends_job = finding->text;
+            finding->shut_down = true;
+        }
     }
     next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
     return finding;
@@ -92,6 +109,23 @@ std::vector<std::uint64_t> BatchWatch::steps_behind() const {
         std::transform(steps.begin(), steps.end(), steps.begin(), [most](std::uint64_t done) { return most - done; });
     }
     return steps;
+}
+
+std::uint64_t BatchWatch::all_steps() const {
+    std::uint64_t steps = 0;
+    for (std::uint32_t member = 0; moved_ && member < memory_.extent().members; ++member) {
+        steps += moved_(member);
+    }
+    return steps;
+}
+
+std::string BatchWatch::reason_of_end(const StallReport& report) const {
+    const StallReport::Tensor& tensor = report.tensors.front();
+    const std::vector<StallPattern> patterns = find_stall_patterns(report);
+    return fmt::format(
+        "{} was announced by all ranks and is not done after {} s, {}{:g}); not done: {}{}; the job is ended",
+        name_of(tensor), seconds_text(tensor.seconds), base::kReasonOfStall, settings_.shutdown_seconds,
+        base::format_ranks(tensor.missing), patterns.empty() ? "" : "; " + patterns.front().text);
 }
 
 StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source) const {

@@ -20,7 +20,8 @@ namespace rueda::core {
 /// The stall monitor does not see this, because no rank is missing.
 ///
 /// This class looks at this rank's cursor. If a call stays right behind the cursor for the warning time, it is
-/// reported, and again with growing intervals. Threads: one, the background thread.
+/// reported, and again with growing intervals. If no rank of the host moves anything for the shutdown time, the job
+/// ends. Threads: one, the background thread.
 class BatchWatch {
 public:
     /// `moved` returns how much a member has done in all batches so far; the counts of two members can be compared
@@ -44,6 +45,8 @@ private:
     [[nodiscard]] StallReport make_report(std::int64_t now_ns, const Source& source) const;
     [[nodiscard]] StallReport::Tensor tensor() const;
     [[nodiscard]] std::vector<std::uint64_t> steps_behind() const;
+    [[nodiscard]] std::uint64_t all_steps() const;
+    [[nodiscard]] std::string reason_of_end(const StallReport& report) const;
 
     base::HostBlocks blocks_;
     NegotiationMemory<base::StdAtomics> memory_;
@@ -54,6 +57,8 @@ private:
     std::uint64_t position_ = 0;
     std::int64_t since_ns_ = 0;  ///< 0: nothing stands still
     std::int64_t next_report_ns_ = 0;
+    std::uint64_t steps_ = 0;    ///< what all members of this host had done at the last look
+    std::int64_t moved_ns_ = 0;  ///< when this was seen to change, or when the call was first seen
 };
 
 }  // namespace rueda::core

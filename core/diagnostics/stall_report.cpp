@@ -100,7 +100,8 @@ std::string rank_line(const StallReport::Rank& rank) {
         text += fmt::format("busy with {}{}; ", base::quote(rank.busy), since);
     }
     if (rank.steps_behind > 0) {
-        text += fmt::format("{} steps behind the rank that has done most; ", rank.steps_behind);
+        text += fmt::format("{} step{} behind the rank that has done most; ", rank.steps_behind,
+                            rank.steps_behind == 1 ? "" : "s");
     }
     text += waits_text(rank.waits_in);
     if (rank.silent_seconds > 0) {

@@ -24,6 +24,7 @@ struct Job {
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
     std::array<std::uint64_t, 2> moved{};
     std::vector<std::int32_t> elsewhere;
+    double shutdown_seconds = 0;
 
     Job() {
         for (std::uint32_t member = 0; member < 2; ++member) {
@@ -34,6 +35,7 @@ struct Job {
     [[nodiscard]] BatchWatch watch(std::uint32_t own) const {
         base::Config config;
         config.stall_warning_seconds = 10;
+        config.stall_shutdown_seconds = shutdown_seconds;
         return {StallSettings(config), *control, set.memory(), own,
                 [this](std::uint32_t member) { return moved[member]; }};
     }
@@ -111,6 +113,41 @@ TEST_CASE("the rank that has done less is the cause, and without such a rank ano
     CHECK_THAT(silent->text, !Catch::Contains("Probable cause"));
     job.finish(0);
     job.finish(1);
+}
+
+TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
+    Job job;
+    job.shutdown_seconds = 30;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    const auto look = [&](std::int64_t seconds) {
+        job.beat(0, seconds * kSecond);
+        job.beat(1, seconds * kSecond);
+        return job.look(watch, seconds * kSecond);
+    };
+    CHECK_FALSE(look(1));
+    for (std::int64_t now = 2; now <= 100; ++now) {  // slow, but it moves
+        job.moved[0] += 1;
+        const auto found = look(now);
+        CHECK_FALSE((found && found->shut_down));
+    }
+    job.moved[1] = 98;  // rank 0 has done 99 steps
+    CHECK_FALSE(look(101));
+    for (std::int64_t now = 102; now < 131; ++now) {
+        const auto found = look(now);
+        CHECK_FALSE((found && found->shut_down));
+    }
+    const auto end = look(131);
+    REQUIRE(end);
+    CHECK(end->shut_down);
+    CHECK(
+        end->text ==
+        "the 3rd unnamed operation of this process set was announced by all ranks and is not done after 130 s, more "
+        "than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (30); not done: ranks 0, 1; rank 1 has not delivered its part: 1 step "
+        "behind the rank that has done most; the job is ended");
+    CHECK(end->ends_job == end->text);
+    CHECK_THAT(end->report_before, Catch::StartsWith("the 3rd unnamed operation"));
+    REQUIRE(end->report);
 }
 
 TEST_CASE("a batch that gets done is not reported, and the lowest rank that waits and responds reports") {
