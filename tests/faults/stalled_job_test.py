@@ -25,7 +25,7 @@ class Job:
     """A job that a stall ended, and what it left behind."""
 
     def __init__(self, scenario: str, folder: pathlib.Path, **environment: str) -> None:
-        # A rank that is stopped gives no reason. It must be killed after ruedarun has settled on the reason of the other.
+        # A stopped rank gives no reason. It must be killed after ruedarun has settled on the reason of the other rank.
         grace = "2" if scenario == "stopped" else "0.3"
         command = [RUEDARUN, "--no-mpi", "-np", "2", "--grace", grace, STALLED_RANK, scenario]
         settings = {
