@@ -39,6 +39,14 @@ inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + 
 /// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
+/// Every reason of an abort that a stall caused contains this text. ruedarun finds it in the reasons that the ranks
+/// give, because a reason passes through other hosts as text.
+inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (";
+/// Whether a stall ended the job that was aborted for this reason.
+[[nodiscard]] inline bool is_reason_of_stall(std::string_view reason) {
+    return reason.find(kReasonOfStall) != std::string_view::npos;
+}
+
 /// The name of the environment variable that tells a rank about the socket.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "base/status.hpp"
+#include "base/system/atomic_file.hpp"
 #include "rueda/training/agreement.hpp"
-#include "training/atomic_file.hpp"
 #include "training/checksum.hpp"
 #include "training/safetensors.hpp"
 
@@ -27,6 +27,8 @@ namespace rueda::training {
 static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian and are written as memory is");
 
 namespace {
+
+using base::AtomicFile;
 
 constexpr std::size_t kMaxRead = std::size_t{1} << 30;  ///< the same limit as AtomicFile's
 

@@ -127,8 +127,9 @@ constexpr auto kSettings = std::to_array<Setting>({
      "How long a tensor may be missing on some ranks before it is reported."},
     {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", SettingGroup::failures,
      SettingScope::rank_zero, SecondsSetting{&Config::stall_shutdown_seconds, {0, kYear}},
-     "How long a tensor may be missing on some ranks before the job ends. 0: the job does not end. Ignored if it is "
-     "less than RUEDA_STALL_CHECK_TIME_SECONDS."},
+     "How long a tensor may be missing on some ranks, or make no progress while it is executed, before the job ends. "
+     "0: "
+     "the job does not end. Ignored if it is less than RUEDA_STALL_CHECK_TIME_SECONDS."},
     {"RUEDA_CALL_SITES", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::call_sites},
      "Whether errors and stall reports name the line of the program that called an operation."},
     {"RUEDA_DIAGNOSTICS_DIR", "", SettingGroup::failures, SettingScope::own,

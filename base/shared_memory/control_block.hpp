@@ -96,10 +96,17 @@ struct alignas(kCacheLine) RankBlock {
     std::atomic<std::uint32_t> ended_job{0};      ///< 1 if this rank itself has ended the job, and will end soon
     std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1 if the rank has
                                                   ///< reported none
+    std::atomic<std::int64_t> busy_since_ns{0};   ///< when the scope in `busy` began; 0 outside
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
                                                      ///< any more
+
+    // The send or receive that this rank has waited for longest, if it has waited for long. The other ranks of the host
+    // read it for their reports.
+    alignas(kCacheLine) SharedText<104> message;
+    std::atomic<std::int64_t> message_since_ns{0};
+    std::atomic<std::uint64_t> message_kind{0};  ///< core/diagnostics/awaited_message.hpp; 0: there is none
 };
 
 /// Whether a rank can take the stack of its main thread.
@@ -122,7 +129,8 @@ struct alignas(kCacheLine) StackBlock {
 
 /// The data at the beginning of the arena.
 struct alignas(4096) ControlBlock {
-    /// Increases with every change of the arena's layout. Version 11 added the flight recorder and the stacks.
+    /// Increases with every change of the arena's layout. Version 11 added the flight recorder, the stacks, how long a
+    /// rank has been in its declared scope, and the message that it waits for.
     static constexpr std::uint32_t kLayoutVersion = 11;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 

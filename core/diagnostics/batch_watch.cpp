@@ -4,7 +4,14 @@
 
 #include <fmt/format.h>
 
-#include "base/system/process_status.hpp"
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/launcher_notification.hpp"
+#include "base/text.hpp"
+#include "core/diagnostics/stall_pattern.hpp"
+#include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/batch_end.hpp"
 
 namespace rueda::core {
@@ -17,10 +24,11 @@ double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanosec
 }  // namespace
 
 BatchWatch::BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
-                       const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own)
-    : blocks_(blocks), memory_(memory), log_(memory), own_(own), settings_(settings) {}
+                       const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own,
+                       std::function<std::uint64_t(std::uint32_t)> moved)
+    : blocks_(blocks), memory_(memory), log_(memory), own_(own), moved_(std::move(moved)), settings_(settings) {}
 
-std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
+std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const Source& source) {
     const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
     // This must be peek() and not read(), because another thread of this rank may move past the entry, and the entry
     // may then be overwritten.
@@ -32,14 +40,33 @@ std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
     if (since_ns_ == 0 || position != position_) {
         position_ = position;
         since_ns_ = now_ns;
+        moved_ns_ = now_ns;
         next_report_ns_ = now_ns + settings_.warning_ns();
         return std::nullopt;
     }
-    if (now_ns < next_report_ns_) {
+    if (const std::uint64_t steps = all_steps(); steps != steps_) {
+        steps_ = steps;
+        moved_ns_ = now_ns;
+    }
+    const bool ends_job =
+        settings_.shutdown_seconds > 0 && now_ns - moved_ns_ >= nanoseconds(settings_.shutdown_seconds);
+    if (now_ns < next_report_ns_ && !ends_job) {
         return std::nullopt;
     }
+    std::optional<StallMonitor::Finding> finding;
+    if (is_reporter(now_ns)) {
+        const auto report = std::make_shared<const StallReport>(make_report(now_ns, source));
+        finding.emplace();
+        finding->text = format_stall_report(*report);
+        finding->report = report;
+        if (ends_job) {
+            finding->report_before = std::exchange(finding->text, reason_of_end(*report));
+            finding->ends_job = finding->text;
+            finding->shut_down = true;
+        }
+    }
     next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
-    return is_reporter(now_ns) ? std::optional(describe(now_ns)) : std::nullopt;
+    return finding;
 }
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
@@ -54,31 +81,75 @@ bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-std::string BatchWatch::describe(std::int64_t now_ns) const {
+/// The tensor whose call stands right behind the cursor. A batch may have more tensors; they all end together.
+StallReport::Tensor BatchWatch::tensor() const {
+    StallReport::Tensor tensor;
     const auto entry = log_.peek(position_);
     const std::uint32_t slot = entry ? entry->slot : kNoSlot;
-    std::string name = entry ? "an unnamed tensor" : "a tensor";
-    if (slot < memory_.extent().slots && slot >= memory_.extent().unnamed_slots) {
-        name = fmt::format("tensor '{}'", memory_.label(slot).name(memory_.label(slot).state()));
+    const NegotiationExtent& extent = memory_.extent();
+    if (slot < extent.unnamed_slots) {
+        const std::uint64_t arrivals =
+            ArrivalCount::arrivals(memory_.arrivals(slot).count.load(std::memory_order_relaxed));
+        const std::uint64_t generation = std::max<std::uint64_t>(arrivals / extent.members, 1);
+        tensor.call = (generation - 1) * extent.unnamed_slots + slot + 1;
+    } else if (slot < extent.slots) {
+        tensor.name = memory_.label(slot).name(memory_.label(slot).state());
     }
-    std::string text = fmt::format(
-        "{} was announced by all ranks {:.3g} seconds ago and is still not done: a rank does not get on with it", name,
-        seconds_of(now_ns - since_ns_));
-    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        const base::RankBlock& block = blocks_.of(member);
-        const std::int64_t silent_ns = now_ns - block.heartbeat_ns.load(std::memory_order_relaxed);
-        const std::int32_t pid = block.pid.load(std::memory_order_relaxed);
-        const auto status = base::read_process_status(pid);
-        text += fmt::format("\n  rank {} (pid {}): {}", block.global_rank.load(std::memory_order_relaxed), pid,
-                            status ? base::describe_process_state(status->state) : "not to be seen");
-        if (silent_ns > settings_.silence_limit_ns) {
-            text += fmt::format(", has not responded for {:.3g} s", seconds_of(silent_ns));
+    return tensor;
+}
+
+/// By member: how much less it has done than the member that has done most.
+std::vector<std::uint64_t> BatchWatch::steps_behind() const {
+    std::vector<std::uint64_t> steps(memory_.extent().members, 0);
+    if (moved_) {
+        for (std::uint32_t member = 0; member < steps.size(); ++member) {
+            steps[member] = moved_(member);
         }
-        if (const std::string busy = block.busy.read(); !busy.empty()) {
-            text += fmt::format(", busy: {}", busy);
+        const std::uint64_t most = *std::max_element(steps.begin(), steps.end());
+        std::transform(steps.begin(), steps.end(), steps.begin(), [most](std::uint64_t done) { return most - done; });
+    }
+    return steps;
+}
+
+std::uint64_t BatchWatch::all_steps() const {
+    std::uint64_t steps = 0;
+    for (std::uint32_t member = 0; moved_ && member < memory_.extent().members; ++member) {
+        steps += moved_(member);
+    }
+    return steps;
+}
+
+std::string BatchWatch::reason_of_end(const StallReport& report) const {
+    const StallReport::Tensor& tensor = report.tensors.front();
+    const std::vector<StallPattern> patterns = find_stall_patterns(report);
+    return fmt::format(
+        "{} was announced by all ranks and is not done after {} s, {}{:g}); not done: {}{}; the job is ended",
+        name_of(tensor), seconds_text(tensor.seconds), base::kReasonOfStall, settings_.shutdown_seconds,
+        base::format_ranks(tensor.missing), patterns.empty() ? "" : "; " + patterns.front().text);
+}
+
+StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source) const {
+    StallReport report;
+    report.executing = true;
+    report.warning_seconds = settings_.warning_seconds;
+    report.elsewhere = source.elsewhere();
+    StallReport::Tensor stands_still = tensor();
+    stands_still.seconds = seconds_of(now_ns - since_ns_);
+    const std::vector<std::uint64_t> behind = steps_behind();
+    std::vector<StallReport::Rank> ranks = source.ranks();
+    for (std::uint32_t member = 0; member < std::min<std::size_t>(ranks.size(), behind.size()); ++member) {
+        StallReport::Rank& rank = ranks[member];
+        report.steps[rank.step].push_back(rank.rank);
+        // acquire; partner: advance_to()
+        const bool is_done = memory_.cursor(member).position.load(std::memory_order_acquire) > position_;
+        (is_done ? stands_still.ready : stands_still.missing).push_back(rank.rank);
+        if (!is_done) {
+            rank.steps_behind = behind[member];
+            report.missing_ranks.push_back(std::move(rank));
         }
     }
-    return text;
+    report.tensors.push_back(std::move(stands_still));
+    return report;
 }
 
 }  // namespace rueda::core

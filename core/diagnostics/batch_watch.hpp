@@ -3,41 +3,62 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/shared_memory/control_block.hpp"
+#include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/log.hpp"
 
 namespace rueda::core {
 
 /// This class detects the second way in which a job can stand still: every rank has announced a tensor, and the tensor
-/// was called, but the batch does not complete, because a rank is stopped or starved in the middle of it. The stall
-/// monitor does not see this, because no rank is missing.
+/// was called, but the batch does not complete, because a rank is stopped or starved in the middle of it, or because
+/// another host delivers nothing. The stall monitor does not see this, because no rank is missing.
 ///
 /// This class looks at this rank's cursor. If the cursor stays before the same call for the warning time, the call is
-/// reported. It is reported again at growing intervals. Threads: one, the background thread.
+/// reported. It is reported again at growing intervals. If no rank of the host moves any data for the shutdown time,
+/// the job ends. Threads: one, the background thread.
 class BatchWatch {
 public:
+    /// `moved` returns how much a member has done in all batches so far; the counts of two members can be compared
+    /// (collectives::Progress). May be empty.
     BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
-               const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own);
+               const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own,
+               std::function<std::uint64_t(std::uint32_t member)> moved = {});
 
+    /// What a report needs besides. Called only for a report.
+    struct Source {
+        /// The ranks of this host, by member, and what they are doing.
+        std::function<std::vector<StallReport::Rank>()> ranks;
+        /// The members on other hosts.
+        std::function<std::vector<std::int32_t>()> elsewhere;
+    };
     /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs.
-    [[nodiscard]] std::optional<std::string> tick(std::int64_t now_ns);
+    [[nodiscard]] std::optional<StallMonitor::Finding> tick(std::int64_t now_ns, const Source& source);
 
 private:
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
-    [[nodiscard]] std::string describe(std::int64_t now_ns) const;
+    [[nodiscard]] StallReport make_report(std::int64_t now_ns, const Source& source) const;
+    [[nodiscard]] StallReport::Tensor tensor() const;
+    [[nodiscard]] std::vector<std::uint64_t> steps_behind() const;
+    [[nodiscard]] std::uint64_t all_steps() const;
+    [[nodiscard]] std::string reason_of_end(const StallReport& report) const;
 
     base::HostBlocks blocks_;
     NegotiationMemory<base::StdAtomics> memory_;
     Log<base::StdAtomics> log_;
     std::uint32_t own_;
+    std::function<std::uint64_t(std::uint32_t)> moved_;
     StallSettings settings_;
     std::uint64_t position_ = 0;
     std::int64_t since_ns_ = 0;  ///< 0: no batch is stuck
     std::int64_t next_report_ns_ = 0;
+    std::uint64_t steps_ = 0;    ///< what all members of this host had done at the last look
+    std::int64_t moved_ns_ = 0;  ///< when this was seen to change, or when the call was first seen
 };
 
 }  // namespace rueda::core

@@ -2,7 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/diagnostics/message_watch.hpp"
 
+#include <algorithm>
 #include <set>
+
+#include "core/diagnostics/awaited_message.hpp"
 
 namespace rueda::core {
 namespace {
@@ -17,6 +20,17 @@ std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t
     return others;
 }
 
+/// Notes in each send whether this rank also waits for a message that the send's receiver can send.
+void note_receives(std::vector<MessageWatch::Late>& all) {
+    for (MessageWatch::Late& late : all) {
+        StallReport::Message& message = *late.tensor.message;
+        message.receives_too = message.sends && std::any_of(all.begin(), all.end(), [&](const auto& other) {
+                                   const StallReport::Message& received = *other.tensor.message;
+                                   return !received.sends && (received.peer == message.peer || received.peer < 0);
+                               });
+    }
+}
+
 }  // namespace
 
 WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own) {
@@ -25,8 +39,8 @@ WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t o
             .missing = awaited_by(operation.request, own)};
 }
 
-MessageWatch::MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank)
-    : rank_(rank), settings_(settings), schedule_(settings.schedule()) {}
+MessageWatch::MessageWatch(const StallSettings& settings, base::RankBlock& own)
+    : block_(own), settings_(settings), schedule_(settings.schedule()) {}
 
 std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, const Messenger& messenger,
                                                         const Source& source) {
@@ -38,30 +52,35 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     for (const Late& late : all) {
         pending.push_back(late.pending);
     }
+    publish_awaited_message(block_, all.empty() ? nullptr : &all.front().tensor,
+                            all.empty() ? 0 : all.front().pending.since_ns);
     // The schedule is replaced only after the texts exist, so that a failure to make them loses no report, as in
     // StallMonitor::tick().
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
-    std::string report;
-    if (due.report) {
-        StallReport made = describe(all, now_ns, source);
+    std::shared_ptr<const StallReport> data;
+    if (due.report || due.shut_down_for) {
+        StallReport made = make_report(all, now_ns, source);
         // Without a time to end the job, the report can wait for the stacks: the next look finds the same again.
         if (!source.add_stacks(made.missing_ranks) && settings_.shutdown_seconds == 0) {
             return std::nullopt;
         }
-        report = format_stall_report(made);
+        data = std::make_shared<const StallReport>(std::move(made));
     }
+    std::string report = due.report ? format_stall_report(*data) : std::string();
     std::string reason = due.shut_down_for ? format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds) : "";
+    std::string ends_job = reason;
     schedule_ = std::move(schedule);
     next_look_ns_ = next_look_ns;
     if (due.shut_down_for) {
-        return StallMonitor::Finding{std::move(reason), true, std::move(report)};
+        return StallMonitor::Finding{std::move(reason), true, std::move(report), std::move(data), std::move(ends_job)};
     }
-    return report.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(report), false});
+    return report.empty() ? std::nullopt
+                          : std::optional(StallMonitor::Finding{std::move(report), false, {}, std::move(data), {}});
 }
 
-StallReport MessageWatch::describe(const std::vector<Late>& all, std::int64_t now_ns, const Source& source) const {
+StallReport MessageWatch::make_report(const std::vector<Late>& all, std::int64_t now_ns, const Source& source) const {
     StallReport report;
     report.warning_seconds = settings_.warning_seconds;
     std::set<std::int32_t> missing;
@@ -71,7 +90,9 @@ StallReport MessageWatch::describe(const std::vector<Late>& all, std::int64_t no
             report.tensors.push_back(late.tensor);
         }
     }
-    for (StallReport::Rank& rank : source.account().missing_ranks) {
+    StallReport host = source.account();
+    report.steps = std::move(host.steps);
+    for (StallReport::Rank& rank : host.missing_ranks) {
         if (missing.contains(rank.rank)) {
             report.missing_ranks.push_back(std::move(rank));
         }
@@ -81,7 +102,7 @@ StallReport MessageWatch::describe(const std::vector<Late>& all, std::int64_t no
 
 /// The list is in the order of the calls, so the messages that are pending for longest come first.
 std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_ns, const Messenger& messenger) const {
-    const std::int32_t own = rank_.load(std::memory_order_relaxed);
+    const std::int32_t own = block_.global_rank.load(std::memory_order_relaxed);
     std::vector<Late> all;
     messenger.for_each_pending([&](const MessageOperation& operation) {
         if (now_ns - operation.submitted_ns < settings_.look_interval_ns) {
@@ -92,6 +113,8 @@ std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_
                                    static_cast<double>(now_ns - operation.submitted_ns) / 1e9,
                                    {own},
                                    awaited_by(operation.request, own)};
+        const MessageRequest& request = operation.request;
+        tensor.message = {request.sends, false, request.is_from_anybody() ? -1 : request.peer};
         PendingTensor pending{.id = {0, 0, operation.number},
                               .name = tensor.name,
                               .call = 0,
@@ -99,6 +122,7 @@ std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_
                               .ready_mask = 0};
         all.push_back({std::move(tensor), std::move(pending)});
     });
+    note_receives(all);
     return all;
 }
 

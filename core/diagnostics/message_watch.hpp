@@ -2,13 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/shared_memory/control_block.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
@@ -26,8 +26,8 @@ namespace rueda::core {
 /// Threads: one, the background thread.
 class MessageWatch {
 public:
-    /// `rank` returns this rank's number in the job, once it is known. `rank` must outlive this object.
-    MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank);
+    /// `own` is the block of this rank, and must outlive this object.
+    MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
     /// What the ranks of this host are doing.
     struct Source {
@@ -35,19 +35,22 @@ public:
         /// See StallMonitor::add_stacks.
         std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks;
     };
-    /// Call this a few times per second.
+    /// Call this a few times per second. It also tells the other ranks of the host for which message this rank waits.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             const Source& source);
 
-private:
+    /// A message that has been pending for some time.
     struct Late {
-        StallReport::Tensor tensor;
+        StallReport::Tensor tensor;  ///< `message` is set
         PendingTensor pending;
     };
-    [[nodiscard]] StallReport describe(const std::vector<Late>& all, std::int64_t now_ns, const Source& source) const;
+
+private:
+    [[nodiscard]] StallReport make_report(const std::vector<Late>& all, std::int64_t now_ns,
+                                          const Source& source) const;
     [[nodiscard]] std::vector<Late> pending_messages(std::int64_t now_ns, const Messenger& messenger) const;
 
-    const std::atomic<std::int32_t>& rank_;
+    base::RankBlock& block_;
     StallSettings settings_;
     StallSchedule schedule_;
     std::int64_t next_look_ns_ = 0;

@@ -455,6 +455,8 @@ std::vector<PendingTensor> collect_pending(const Memory& memory, bool with_other
 
 }  // namespace
 
+bool is_name_of_join(std::string_view name) { return name == kJoinName; }
+
 std::vector<std::uint64_t> unnamed_started(const Memory& memory) {
     const std::uint32_t slots = memory.extent().unnamed_slots;
     std::vector<std::uint64_t> started(memory.extent().members, 0);

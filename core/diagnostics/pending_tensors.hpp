@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/shared_memory/atomics.hpp"
@@ -62,6 +63,9 @@ template <class RankOf>
 /// For example "; rank 1 has started 18 unnamed operations, ranks 0, 2: 17: …". Returns "" if all ranks have started
 /// the same number.
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
+
+/// Whether the name is that of the entry for join(), so that it is a call and not a tensor.
+[[nodiscard]] bool is_name_of_join(std::string_view name);
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() with nothing
 /// announced since then count as one entry, "join()". If ranks wait for the end of the set, this is another entry

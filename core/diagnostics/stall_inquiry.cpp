@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "collectives/wire.hpp"
+#include "core/diagnostics/awaited_message.hpp"
 #include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stacks/stack_text.hpp"
 #include "rueda/rueda.h"
@@ -101,6 +102,7 @@ void write_rank(WireWriter& writer, const StallReport::Rank& rank) {
     writer.number(milliseconds(rank.silent_seconds));
     writer.text(base::shortened(rank.host, kLongestWords));
     writer.number(rank.step);
+    writer.number(milliseconds(rank.busy_seconds));
     writer.number(static_cast<std::uint8_t>(rank.finished ? 1 : 0));
     if (rank.finished) {
         writer.text(rank.finished->name);
@@ -112,6 +114,8 @@ void write_rank(WireWriter& writer, const StallReport::Rank& rank) {
         writer.text(rank.waits_in[i].name);
         writer.number(rank.waits_in[i].call);
         writer.number(milliseconds(rank.waits_in[i].seconds));
+        const auto& message = rank.waits_in[i].message;
+        writer.number(message ? MessageWord::of(*message) : std::uint64_t{0});
         const auto& sites = rank.waits_in[i].sites;
         writer.text(sites.empty() ? std::string_view() : std::string_view(sites.front().site).substr(0, kSiteBytes));
     }
@@ -127,6 +131,7 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     rank.silent_seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
     rank.host = base::printable(reader.text(kLongestWords));
     rank.step = reader.number<std::int64_t>();
+    rank.busy_seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
     const auto has_finished = reader.number<std::uint8_t>();
     plausible = plausible && reader.intact() && has_finished <= 1;
     if (plausible && has_finished == 1) {
@@ -143,6 +148,7 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
         tensor.name = reader.text(RUEDA_MAX_NAME);
         tensor.call = reader.number<std::uint64_t>();
         tensor.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
+        tensor.message = MessageWord::message(reader.number<std::uint64_t>());
         add_site(tensor.sites, base::printable(reader.text(kSiteBytes)), rank.rank);
         plausible = reader.intact();
     }
@@ -305,6 +311,7 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
         }
         for (const StallReport::Rank& rank : account.ranks) {
             report.started[rank.unnamed].push_back(rank.rank);
+            report.steps[rank.step].push_back(rank.rank);
         }
     }
     for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
@@ -556,7 +563,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
             accounts_.push_back(std::move(earlier));
         }
     }
-    const StallReport report = merge(accounts_, host_of_, settings_.warning_seconds);
+    const auto data = std::make_shared<const StallReport>(merge(accounts_, host_of_, settings_.warning_seconds));
+    const StallReport& report = *data;
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
     // The schedule is replaced only after the texts exist, as in StallMonitor::tick().
     StallSchedule schedule = schedule_;
@@ -571,14 +579,15 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     const bool shuts_down = due.shut_down_for && !report.tensors.empty();
     std::string reason =
         shuts_down ? format_stall_shutdown(report.tensors.front(), settings_.shutdown_seconds, report.started) : "";
+    std::string ends_job = reason;
     schedule_ = std::move(schedule);
     asking_ = false;
     asked_for_stacks_ = false;
     ends_job_ns_ = next < usual ? next : 0;
     if (shuts_down) {
-        return StallMonitor::Finding{std::move(reason), true, std::move(text)};
+        return StallMonitor::Finding{std::move(reason), true, std::move(text), data, std::move(ends_job)};
     }
-    return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false});
+    return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false, {}, data, {}});
 }
 
 /// Gives tensors numbers, because the schedule identifies tensors by numbers.

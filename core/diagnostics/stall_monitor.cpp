@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/system/process_status.hpp"
+#include "core/diagnostics/awaited_message.hpp"
 #include "core/diagnostics/pending_end.hpp"
+#include "core/diagnostics/process_state.hpp"
 
 namespace rueda::core {
 namespace {
@@ -37,25 +38,32 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
-    std::string report;
+    const bool reports = (due.report || due.shut_down_for) && is_reporter(now_ns);
+    if (due.shut_down_for && !reports && now_ns < due.shut_down_for->since_ns + settings_.ends_job_for_others_ns()) {
+        return std::nullopt;  // the rank that reports comes first, so that its report and its file are complete
+    }
+    std::shared_ptr<const StallReport> data;
     if (!due.report) {
         questions_.end_round();  // of a stall that ended while stacks were asked for
-    } else if (is_reporter(now_ns)) {
+    }
+    if (reports) {
         StallReport made = make_report(pending, now_ns);
-        if (!add_stacks(made.missing_ranks, now_ns) && has_time_for_stacks(pending, now_ns)) {
+        if (due.report && !add_stacks(made.missing_ranks, now_ns) && has_time_for_stacks(pending, now_ns)) {
             return std::nullopt;  // the next tick finds the same again, and looks for the answers
         }
-        report = format_stall_report(made);
+        data = std::make_shared<const StallReport>(std::move(made));
     }
+    std::string report = due.report && data ? format_stall_report(*data) : std::string();
     std::string reason = due.shut_down_for ? format_stall_shutdown(describe(*due.shut_down_for, now_ns),
                                                                    settings_.shutdown_seconds, started())
                                            : std::string();
+    std::string ends_job = reason;
     schedule_ = std::move(schedule);
     next_look_ns_ = next_look_ns;
     if (due.shut_down_for) {
-        return Finding{std::move(reason), true, std::move(report)};
+        return Finding{std::move(reason), true, std::move(report), std::move(data), std::move(ends_job)};
     }
-    return report.empty() ? std::nullopt : std::optional(Finding{std::move(report), false});
+    return report.empty() ? std::nullopt : std::optional(Finding{std::move(report), false, {}, std::move(data), {}});
 }
 
 /// Every rank ends the job by itself when the time is over. The report must be printed before, with or without stacks.
@@ -96,6 +104,7 @@ double StallMonitor::longest_wait(std::int64_t now_ns) const {
 
 StallReport StallMonitor::account(std::int64_t now_ns) const {
     StallReport report;
+    report.steps = steps();
     const std::vector<PendingTensor> pending = pending_tensors(memory_);
     for (const PendingTensor& tensor : pending) {
         report.tensors.push_back(describe(tensor, now_ns));
@@ -178,6 +187,7 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
     StallReport report;
     report.warning_seconds = settings_.warning_seconds;
     report.started = started();
+    report.steps = steps();
     std::uint64_t missing_somewhere = 0;
     for (const PendingTensor& tensor : pending) {
         if (schedule_.is_stalled(tensor, now_ns)) {
@@ -221,16 +231,15 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
     described.rank = rank_of(member);
     described.pid = block.pid.load(std::memory_order_relaxed);
     if (described.pid > 0 && described.pid != getpid()) {
-        const std::optional<base::ProcessStatus> status = base::read_process_status(described.pid);
-        // If the pid now belongs to another process, the state of that process says nothing about the rank.
-        if (status && status->start_time == block.process_start.load(std::memory_order_relaxed)) {
-            described.process_state = base::describe_process_state(status->state);
-        }
+        described.process_state = describe_process(described.pid, block.process_start.load(std::memory_order_relaxed));
     }
     if (const std::string end = describe_end_of(memory_, member); !end.empty()) {
         described.process_state += (described.process_state.empty() ? "" : "; ") + end;
     }
     described.busy = block.busy.read();
+    if (const std::int64_t since = block.busy_since_ns.load(std::memory_order_relaxed); since != 0) {
+        described.busy_seconds = seconds(std::max<std::int64_t>(now_ns - since, 0));
+    }
     described.host = settings_.host;
     described.step = block.step.load(std::memory_order_relaxed);
     described.finished = last_finished(member, now_ns);
@@ -241,6 +250,11 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
                 return std::find(site.ranks.begin(), site.ranks.end(), described.rank) == site.ranks.end();
             });
         }
+    }
+    if (std::optional<StallReport::Tensor> message = read_awaited_message(block, now_ns)) {
+        described.waits_in.push_back(std::move(*message));
+        std::stable_sort(described.waits_in.begin(), described.waits_in.end(),
+                         [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     }
     const std::int64_t heartbeat = block.heartbeat_ns.load(std::memory_order_relaxed);
     if (heartbeat != 0 && now_ns - heartbeat > settings_.silence_limit_ns) {
@@ -287,6 +301,14 @@ void StallMonitor::date_last_finished(std::int64_t now_ns) {
 
 StartedByRank StallMonitor::started() const {
     return started_by_rank(memory_, [this](std::uint32_t member) { return rank_of(member); });
+}
+
+std::map<std::int64_t, std::vector<std::int32_t>> StallMonitor::steps() const {
+    std::map<std::int64_t, std::vector<std::int32_t>> ranks;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        ranks[blocks_.of(member).step.load(std::memory_order_relaxed)].push_back(rank_of(member));
+    }
+    return ranks;
 }
 
 std::int32_t StallMonitor::rank_of(std::uint32_t member) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,10 +29,15 @@ namespace rueda::core {
 class StallMonitor {
 public:
     struct Finding {
-        std::string text;        ///< a report of several lines; if shut_down is true, one line: why the job is aborted
+        std::string text;  ///< a report of several lines; if shut_down is true, one line: why the job is aborted; ""
+                           ///< if there is nothing to print
         bool shut_down = false;  ///< whether to abort the job; every rank decides this by itself
         /// A report that is due at the same time and must be printed first; "" if there is none.
         std::string report_before = {};
+        /// The data of the report, for a file. Empty on ranks that do not report.
+        std::shared_ptr<const StallReport> report = {};
+        /// The reason, if the job ends because of this stall. Another part of the runtime may be about to end it.
+        std::string ends_job = {};
     };
 
     /// The set and the memory must outlive this object. `own` is this rank's number among the members.
@@ -76,6 +82,7 @@ private:
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
     [[nodiscard]] std::vector<std::int32_t> ranks_of(std::uint64_t members) const;
     [[nodiscard]] StartedByRank started() const;
+    [[nodiscard]] std::map<std::int64_t, std::vector<std::int32_t>> steps() const;
 
     std::shared_ptr<collectives::Arena> arena_;
     base::HostBlocks blocks_;

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <sstream>
 
+#include "base/launcher_notification.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/pending_end.hpp"
+#include "core/diagnostics/stall_pattern.hpp"
+#include "core/pending/set_identity.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::core {
@@ -23,16 +25,6 @@ using Ranks = std::vector<std::int32_t>;
 constexpr std::size_t kTensorLines = 20;
 constexpr std::size_t kTensorsPerRank = 4;
 
-/// For example 60 → "60", 0.5 → "0.5", 73.4 → "73".
-std::string seconds_text(double seconds) {
-    constexpr double kWithoutFraction = 10;
-    if (seconds >= kWithoutFraction) {
-        return fmt::format("{:.0f}", seconds);
-    }
-    const std::string text = fmt::format("{:.1f}", std::max(seconds, 0.0));
-    return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
-}
-
 /// Prints the number as the user wrote it, without an exponent.
 std::string setting_text(double seconds) {
     std::string text = fmt::format("{:.3f}", seconds);
@@ -40,36 +32,13 @@ std::string setting_text(double seconds) {
     return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
-std::string name_of(const Tensor& tensor) {
-    if (is_name_of_end(tensor.name)) {
-        return tensor.name;
+/// Above the details, because a reader should see it first.
+std::string pattern_lines(const StallReport& report) {
+    std::string text;
+    for (const StallPattern& pattern : find_stall_patterns(report)) {
+        text += "\n  Probable cause: " + pattern.text;
     }
-    return tensor.name.empty() ? describe_unnamed(tensor.call)
-                               : fmt::format("tensor {}", base::quote(tensor.name, RUEDA_MAX_NAME));
-}
-
-Ranks without(const Ranks& some, const Ranks& others) {
-    Ranks rest;
-    std::copy_if(some.begin(), some.end(), std::back_inserter(rest),
-                 [&](std::int32_t rank) { return std::find(others.begin(), others.end(), rank) == others.end(); });
-    return rest;
-}
-
-/// Finds the two longest stalled tensors where each tensor has a missing rank that has announced the other tensor.
-/// Returns "" if there is no such pair.
-std::string crosswise_line(const std::vector<Tensor>& tensors) {
-    const std::size_t count = std::min(tensors.size(), kTensorLines);
-    for (std::size_t i = 0; i < count; ++i) {
-        for (std::size_t j = i + 1; j < count; ++j) {
-            const Ranks here = without(tensors[i].ready, tensors[j].ready);
-            const Ranks there = without(tensors[j].ready, tensors[i].ready);
-            if (!here.empty() && !there.empty()) {
-                return fmt::format("\n  waiting for each other crosswise: {} in {}, {} in {}", base::format_ranks(here),
-                                   name_of(tensors[i]), base::format_ranks(there), name_of(tensors[j]));
-            }
-        }
-    }
-    return {};
+    return text;
 }
 
 std::string waits_text(const std::vector<Tensor>& waits_in) {
@@ -126,7 +95,13 @@ std::string rank_line(const StallReport::Rank& rank) {
             fmt::format("last finished {} {} s ago; ", name_of(*rank.finished), seconds_text(rank.finished->seconds));
     }
     if (!rank.busy.empty()) {
-        text += fmt::format("busy with {}; ", base::quote(rank.busy));
+        const std::string since =
+            rank.busy_seconds < 0 ? "" : fmt::format(" for {} s", seconds_text(rank.busy_seconds));
+        text += fmt::format("busy with {}{}; ", base::quote(rank.busy), since);
+    }
+    if (rank.steps_behind > 0) {
+        text += fmt::format("{} step{} behind the rank that has done most; ", rank.steps_behind,
+                            rank.steps_behind == 1 ? "" : "s");
     }
     text += waits_text(rank.waits_in);
     if (rank.silent_seconds > 0) {
@@ -210,7 +185,61 @@ std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
                              : "all ranks have announced it" + obstacles;
 }
 
+/// The sentence that users search for, or the one for another kind of wait.
+std::string first_line(const StallReport& report) {
+    const auto is_all = [&report](auto&& is_such) {
+        return !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(), is_such);
+    };
+    const std::string warning = setting_text(report.warning_seconds);
+    if (report.executing) {
+        return fmt::format(
+            "{} was announced by all ranks {} seconds ago and is still not done: a rank does not get on with it",
+            report.tensors.empty() ? "a tensor" : name_of(report.tensors.front()),
+            report.tensors.empty() ? warning : seconds_text(report.tensors.front().seconds));
+    }
+    if (is_all([](const Tensor& tensor) { return is_name_of_end(tensor.name); })) {
+        return first_line_about_end(report.tensors.front().name, warning);
+    }
+    return fmt::format(
+        "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting "
+        "for remainder of ranks for more than {} seconds. This may indicate that different ranks are trying to submit "
+        "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.",
+        warning);
+}
+
+std::string tensor_line(const StallReport& report, const Tensor& tensor) {
+    if (report.executing) {
+        return fmt::format("\n  {}: not done for {} s; done: {}; not done: {}", name_of(tensor),
+                           seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
+                           base::format_ranks(tensor.missing));
+    }
+    return fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
+                       seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
+                       base::format_ranks(tensor.missing), obstacle_text(tensor), called_from(tensor.sites),
+                       tensor.name.empty() ? describe_started(report.started) : "");
+}
+
 }  // namespace
+
+std::string name_of(const StallReport::Tensor& tensor) {
+    if (is_name_of_end(tensor.name) || is_name_of_join(tensor.name) || tensor.message) {
+        return base::printable(tensor.name);
+    }
+    if (tensor.name == kSetChangeName) {
+        return "add_process_set() or remove_process_set()";
+    }
+    return tensor.name.empty() ? describe_unnamed(tensor.call)
+                               : fmt::format("tensor {}", base::quote(tensor.name, RUEDA_MAX_NAME));
+}
+
+std::string seconds_text(double seconds) {
+    constexpr double kWithoutFraction = 10;
+    if (seconds >= kWithoutFraction) {
+        return fmt::format("{:.0f}", seconds);
+    }
+    const std::string text = fmt::format("{:.1f}", std::max(seconds, 0.0));
+    return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
 
 std::vector<std::int32_t> StallReport::Tensor::awaited() const {
     std::set<std::int32_t> ranks(missing.begin(), missing.end());
@@ -250,32 +279,19 @@ std::string format_wait(const WaitReport& report) {
 }
 
 std::string format_stall_report(const StallReport& report) {
-    const bool is_about_end =
-        !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(),
-                                               [](const Tensor& tensor) { return is_name_of_end(tensor.name); });
-    std::string text =
-        is_about_end
-            ? first_line_about_end(report.tensors.front().name, setting_text(report.warning_seconds))
-            : fmt::format(
-                  "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and "
-                  "are waiting "
-                  "for remainder of ranks for more than {} seconds. This may indicate that different ranks are trying "
-                  "to submit "
-                  "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.",
-                  setting_text(report.warning_seconds));
+    std::string text = first_line(report) + pattern_lines(report);
     for (std::size_t i = 0; i < std::min(report.tensors.size(), kTensorLines); ++i) {
-        const Tensor& tensor = report.tensors[i];
-        text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
-                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
-                            base::format_ranks(tensor.missing), obstacle_text(tensor), called_from(tensor.sites),
-                            tensor.name.empty() ? describe_started(report.started) : "");
+        text += tensor_line(report, report.tensors[i]);
     }
     if (report.tensors.size() > kTensorLines) {
         text += fmt::format("\n  and {} more tensors", report.tensors.size() - kTensorLines);
     }
-    text += crosswise_line(report.tensors);
     if (!report.unheard.empty()) {
         text += fmt::format("\n  {}: nothing was heard from the host", base::format_ranks(report.unheard));
+    }
+    if (!report.elsewhere.empty()) {
+        text += fmt::format("\n  {} are on other hosts, and may not have done their part",
+                            base::format_ranks(report.elsewhere));
     }
     for (const StallReport::Rank& rank : report.missing_ranks) {
         text += rank_lines(rank);
@@ -287,11 +303,10 @@ std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds,
     const Ranks awaited = tensor.awaited();
     const std::string waits =
         awaited.empty() ? "not ended after" : fmt::format("waited for {} for", base::format_ranks(awaited));
-    return fmt::format(
-        "{} has {} {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}{}{}; the job is ended{}",
-        name_of(tensor), waits, seconds_text(tensor.seconds), setting_text(shutdown_seconds),
-        base::format_ranks(tensor.ready), obstacle_text(tensor), called_from(tensor.sites),
-        tensor.name.empty() ? describe_started(started) : "");
+    return fmt::format("{} has {} {} s, {}{}); ready: {}{}{}; the job is ended{}", name_of(tensor), waits,
+                       seconds_text(tensor.seconds), base::kReasonOfStall, setting_text(shutdown_seconds),
+                       base::format_ranks(tensor.ready), obstacle_text(tensor), called_from(tensor.sites),
+                       tensor.name.empty() ? describe_started(started) : "");
 }
 
 }  // namespace rueda::core

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,12 @@ namespace rueda::core {
 
 /// All data of a stall report.
 struct StallReport {
+    /// A send or a receive, beside its description in Tensor::name.
+    struct Message {
+        bool sends = false;
+        bool receives_too = false;  ///< of a send: its rank also has a receive pending that this peer can complete
+        std::int32_t peer = -1;     ///< rank of the job; -1: any
+    };
     struct Tensor {
         std::string name;        ///< empty for an unnamed operation
         std::uint64_t call = 0;  ///< number of an unnamed operation
@@ -27,6 +34,7 @@ struct StallReport {
         /// Ranks that may have announced it and are not among `missing`: they have announcements that wait because
         /// their mailbox is full.
         std::vector<std::int32_t> unseen = {};
+        std::optional<Message> message = {};  ///< if it is no tensor of a collective
 
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
@@ -46,6 +54,10 @@ struct StallReport {
         /// The last operation of this process set that the rank has finished. It ended `seconds` ago. Its lists of
         /// ranks are empty.
         std::optional<Tensor> finished = {};
+        double busy_seconds = -1;  ///< how long it has been in the scope `busy`; negative: not known
+        /// Of an operation that is being executed: how many steps (of moving a chunk) it is behind the rank that has
+        /// done most.
+        std::uint64_t steps_behind = 0;
     };
 
     double warning_seconds = 60;
@@ -54,7 +66,16 @@ struct StallReport {
     std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not sent their accounts
     /// how many unnamed operations the ranks have started, if one of `tensors` is unnamed
     StartedByRank started = {};
+    std::map<std::int64_t, std::vector<std::int32_t>> steps = {};  ///< ranks by the training step that they began last
+    /// The tensors were called and are being executed; `missing` are the ranks that have not finished them.
+    bool executing = false;
+    /// If `executing`: the members on other hosts. This rank does not know what they do.
+    std::vector<std::int32_t> elsewhere = {};
 };
+/// For example "tensor 'w'", "shutdown()", "the 17th unnamed operation of this process set", "send to rank 1, tag 7".
+[[nodiscard]] std::string name_of(const StallReport::Tensor& tensor);
+/// For example 60 → "60", 0.5 → "0.5", 73.4 → "73".
+[[nodiscard]] std::string seconds_text(double seconds);
 
 /// One of the tensors by which an operation of this rank is pending.
 struct AwaitedTensor {

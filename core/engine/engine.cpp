@@ -91,7 +91,8 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       stall_settings_(config),
       sets_(stall_settings_, std::move(world), arena_),
       messenger_(messenger),
-      message_watch_(stall_settings_, control_.ranks[arena_->rank()].global_rank),
+      message_watch_(stall_settings_, block_),
+      stall_file_(config.diagnostics_dir),
       stack_responder_(stack_block_),
       requested_stacks_(control_, members_, stall_settings_.silence_limit_ns),
       pending_(pending),
@@ -162,6 +163,7 @@ void Engine::stop() {
     stack_responder_.stop();
     // The engine object itself is never freed, so its descriptors are closed here.
     liveness_.stop_watching();
+    stall_file_.stop();
     sets_.close_descriptors();
 }
 
@@ -737,16 +739,16 @@ void Engine::look(std::int64_t now) {
     // Each finding is returned only once. So this function reports all of them before the next check, which may run out
     // of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
-        tell(finding.text, finding.shut_down);
+        tell(finding);
     }
     const MessageWatch::Source source{
         [this, now] { return sets_.account_of_world(now); },
         [this, now](std::span<StallReport::Rank> ranks) { return sets_.add_stacks(ranks, now); }};
     if (const auto late = message_watch_.look(now, messenger_, source)) {
         if (!late->report_before.empty()) {
-            tell(late->report_before, false);
+            tell({late->report_before, false});
         }
-        tell(late->text, late->shut_down);
+        tell({late->text, late->shut_down, late->report, {}, late->ends_job});
     }
 }
 
@@ -755,22 +757,40 @@ void Engine::look_at_stacks(std::int64_t now) {
         return;
     }
     if (const auto stacks = requested_stacks_.look(take_print_request(), now)) {
-        tell(*stacks, false);
+        tell({*stacks, false});
     }
     stack_responder_.look();  // after the questions, so that this rank's own one is answered soon
 }
 
 /// Writes the log line first, because a program that learns of the abort may end at once. The job ends even if there is
 /// no memory for the line.
-void Engine::tell(const std::string& text, bool shut_down) noexcept {
+void Engine::tell(const SetList::Finding& finding) noexcept {
     try {
-        logger_.write(shut_down ? base::LogLevel::error : base::LogLevel::warning, text);
+        if (!finding.text.empty()) {
+            logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
+        }
+        if (finding.report != nullptr && stall_file_.is_wanted()) {
+            write_file(finding);
+        }
     } catch (...) {
-        static_cast<void>(shut_down);
+        static_cast<void>(finding);
     }
-    write_recorders(text, /*at_end=*/false);
-    if (shut_down) {
-        raise(ErrorCode::aborted, text);
+    if (finding.shut_down) {
+        raise(ErrorCode::aborted, finding.text);
+    }
+    if (!finding.text.empty()) {
+        write_recorders(finding.text, /*at_end=*/false);
+    }
+}
+
+void Engine::write_file(const SetList::Finding& finding) {
+    const StallWriter writer{block_.global_rank.load(std::memory_order_relaxed),
+                             block_.pid.load(std::memory_order_relaxed), stall_settings_.host};
+    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+    const std::optional<std::string> complaint =
+        stall_file_.add(writer, {*finding.report, finding.process_set, now.count(), finding.ends_job});
+    if (complaint) {
+        logger_.warning("RUEDA_DIAGNOSTICS_DIR: the stall report could not be written to a file: {}", *complaint);
     }
 }
 

@@ -17,6 +17,7 @@
 #include "base/settings/config.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/host/arena/arena.hpp"
+#include "core/diagnostics/files/stall_file.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/message_watch.hpp"
@@ -183,7 +184,8 @@ private:
     void look_after_others() noexcept;
     void look(std::int64_t now);
     void look_at_stacks(std::int64_t now);
-    void tell(const std::string& text, bool shut_down) noexcept;
+    void tell(const SetList::Finding& finding) noexcept;
+    void write_file(const SetList::Finding& finding);
     void look_after_others_in_time() noexcept;
     void report_death(const Liveness::Death& death);
     [[nodiscard]] std::optional<std::string> launcher_cause(std::int64_t now);
@@ -203,6 +205,7 @@ private:
     SetList sets_;
     Messenger& messenger_;
     MessageWatch message_watch_;
+    StallFile stall_file_;
     StackResponder stack_responder_;
     RequestedStacks requested_stacks_;
     std::atomic<bool> offers_stacks_{false};  // release by offer_stacks(), acquire by the background thread

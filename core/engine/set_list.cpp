@@ -40,7 +40,9 @@ SetList::SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> worl
 SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) const {
     Attended attended;
     attended.stall_monitor = std::make_unique<StallMonitor>(settings_, arena, set->memory());
-    attended.batch_watch = std::make_unique<BatchWatch>(settings_, arena->blocks(), set->memory(), arena->rank());
+    attended.batch_watch = std::make_unique<BatchWatch>(
+        settings_, arena->blocks(), set->memory(), arena->rank(),
+        [arena](std::uint32_t member) { return collectives::steps_of(arena->progress(member)); });
     attended.set = std::move(set);
     attended.arena = std::move(arena);
     Entry entry;
@@ -190,28 +192,36 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
 }
 
 /// A finding is returned only once, so this function must not fail. If there is no memory for the title, the title is
-/// left out.
-SetList::Finding SetList::titled(const std::string& title, std::string text, bool shut_down) noexcept {
+/// left out. `findings` must have capacity for two more entries.
+void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
+    Finding finding{std::move(found.text), found.shut_down, std::move(found.report), {}, std::move(found.ends_job)};
     try {
-        text.insert(0, title);
+        const std::string title = set.title();
+        for (std::string* text : {&found.report_before, &finding.text}) {
+            text->insert(0, text->empty() ? std::string() : title);
+        }
+        finding.process_set = set.identity().is_world() ? std::string() : set.identity().describe();
     } catch (const std::bad_alloc&) {
-        static_cast<void>(title);
+        static_cast<void>(finding);
     }
-    return {std::move(text), shut_down};
+    if (!found.report_before.empty()) {
+        findings.push_back({std::move(found.report_before), false});
+    }
+    findings.push_back(std::move(finding));
 }
 
 /// `findings` must have capacity for two more entries.
 void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
     ProcessSet& set = *attended.set;
-    const std::string title = set.title();
     attended.stall_monitor->date_last_finished(now_ns);
     if (auto found = set.find_stall(*attended.stall_monitor, now_ns)) {
-        if (!found->report_before.empty()) {
-            findings.push_back(titled(title, std::move(found->report_before), false));
-        }
-        findings.push_back(titled(title, std::move(found->text), found->shut_down));
-    } else if (auto standstill = attended.batch_watch->tick(now_ns)) {
-        findings.push_back(titled(title, std::move(*standstill), false));
+        add(set, std::move(*found), findings);
+        return;
+    }
+    const BatchWatch::Source source{[&] { return attended.stall_monitor->account(now_ns).missing_ranks; },
+                                    [&] { return set.ranks_elsewhere(); }};
+    if (auto standstill = attended.batch_watch->tick(now_ns, source)) {
+        add(set, std::move(*standstill), findings);
     }
 }
 

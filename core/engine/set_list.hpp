@@ -88,13 +88,17 @@ public:
     struct Finding {
         std::string text;
         bool shut_down = false;  ///< whether the job must end because of it
+        // For the file of reports:
+        std::shared_ptr<const StallReport> report = {};  ///< empty: there is nothing to write
+        std::string process_set = {};                    ///< "" for the world
+        std::string ends_job = {};                       ///< the reason, if the job ends because of it
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
 
 private:
     template <class Has>
     [[nodiscard]] bool any(Has&& has) const;
-    [[nodiscard]] static Finding titled(const std::string& title, std::string text, bool shut_down) noexcept;
+    static void add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept;
     void look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings);
 
     const StallSettings settings_;

@@ -463,9 +463,8 @@ Status Leader::inquire(std::int64_t now) {
     if (finding.value() && finding.value()->shut_down) {
         ends_job_for_ = Status(ErrorCode::aborted, finding.value()->text);
         ends_job_ns_ = now;
-        if (!finding.value()->report_before.empty()) {
-            finding_ = StallMonitor::Finding{finding.value()->report_before, false};
-        }
+        finding_ = StallMonitor::Finding{
+            finding.value()->report_before, false, {}, finding.value()->report, finding.value()->ends_job};
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }

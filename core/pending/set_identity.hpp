@@ -9,6 +9,10 @@
 
 namespace rueda::core {
 
+/// The name of the world's operation by which the ranks agree on changes of the process sets. Stall reports replace it
+/// by the names of the calls.
+inline constexpr const char* kSetChangeName = "rueda.process_sets";
+
 /// Identifies a process set of the job. Member r of the set is rank ranks[r] of the job.
 struct SetIdentity {
     /// 0 is the world; a number is never reused in a job, nor in a later job of the same processes

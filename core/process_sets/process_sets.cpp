@@ -19,13 +19,6 @@ namespace rueda::core {
 
 using collectives::Bytes;
 
-namespace {
-
-/// The name of an operation in the world that exchanges all data of this class.
-constexpr const char* kExchangeName = "rueda.process_sets";
-
-}  // namespace
-
 /// Everything that a set needs, kept as long as any thread holds the set. The set is the last member, so that it is
 /// destroyed first.
 struct ProcessSets::Joined {
@@ -242,7 +235,7 @@ Result<std::vector<Bytes>> ProcessSets::exchange(std::span<const std::byte> mine
     RUEDA_RETURN_IF_FAILED(make_allgather({bytes.data(), &length, 1, RUEDA_UINT8}, nullptr, options, request));
     Completion completion;
     RUEDA_RETURN_IF_FAILED(job_.engine.run(
-        job_.world, [&](Urgency urgency) { return job_.world.submit(kExchangeName, request, completion, urgency); },
+        job_.world, [&](Urgency urgency) { return job_.world.submit(kSetChangeName, request, completion, urgency); },
         completion));
     const Completion::Output& all = completion.output();
     return split_by_rank({all.memory.get(), static_cast<std::size_t>(all.shape.front())}, job_.group.size);

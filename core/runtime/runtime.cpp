@@ -271,8 +271,16 @@ void Runtime::begin_step(std::int64_t step) {
 
 void Runtime::begin_busy(std::string_view what) {
     const std::lock_guard lock(busy_mutex_);
-    busy_.emplace_back(what);
-    control().ranks[arena_->rank()].busy.write(what);
+    busy_.push_back({std::string(what), base::monotonic_ns()});
+    publish_busy();
+}
+
+/// The caller holds the mutex. The text and its time are written one after the other: a report that is made in between
+/// shows a scope that has just changed, and is no reason to worry.
+void Runtime::publish_busy() {
+    base::RankBlock& block = control().ranks[arena_->rank()];
+    block.busy_since_ns.store(busy_.empty() ? 0 : busy_.back().since_ns, std::memory_order_relaxed);
+    block.busy.write(busy_.empty() ? std::string_view() : std::string_view(busy_.back().what));
 }
 
 Status Runtime::end_busy() {
@@ -281,7 +289,7 @@ Status Runtime::end_busy() {
         return failure(ErrorCode::invalid_argument, "rueda_busy_end was called without a rueda_busy_begin before it");
     }
     busy_.pop_back();
-    control().ranks[arena_->rank()].busy.write(busy_.empty() ? std::string_view() : std::string_view(busy_.back()));
+    publish_busy();
     return {};
 }
 

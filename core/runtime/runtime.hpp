@@ -151,6 +151,12 @@ private:
     Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);
     Status leave_job();
     void say_if_bound_to_one_core() const;
+    void publish_busy();
+
+    struct BusyScope {
+        std::string what;
+        std::int64_t since_ns = 0;  ///< CLOCK_MONOTONIC
+    };
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
             double cores, LauncherLine* launcher, std::int32_t first_set_id);
@@ -172,7 +178,7 @@ private:
 
     std::mutex recorder_mutex_;  // nothing is locked while holding it
     std::mutex busy_mutex_;
-    std::vector<std::string> busy_;
+    std::vector<BusyScope> busy_;
     std::mutex shutdown_mutex_;
     bool messages_ended_ = false;  // under shutdown_mutex_
     bool shut_down_ = false;       // under shutdown_mutex_

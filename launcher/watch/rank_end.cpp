@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/launcher_notification.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -131,6 +132,9 @@ int JobOutcome::exit_status() const {
     }
     if (interrupted_by_ != 0) {
         return kSignalBase + interrupted_by_;
+    }
+    if (!cause_->left_early && base::is_reason_of_stall(cause_->abort_reason)) {
+        return kStalledStatus;
     }
     const int status = exit_status_of(*cause_);
     return status == 0 ? 1 : status;

@@ -19,6 +19,10 @@ inline constexpr int kLauncherRank = -1;
 /// The exit status of a program that could not be started, as in a shell.
 inline constexpr int kNotStartedStatus = 127;
 
+/// The exit status of a job that Rueda ended because an operation stood still (RUEDA_STALL_SHUTDOWN_TIME_SECONDS). No
+/// status of <sysexits.h>, of a shell or of `timeout` has this value.
+inline constexpr int kStalledStatus = 79;
+
 /// How a rank ended.
 struct RankEnd {
     int rank = 0;

@@ -89,7 +89,9 @@ TEST_CASE("a stalled tensor is reported", "[faults]") {
                           expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
                           expect_part(text, "\n  rank 2 on ");
                           expect_part(text, "; in step 8; last finished tensor 'gradient' ");
-                          expect_part(text, "busy with 'loading data'; waits in no collective itself");
+                          expect_part(text, "busy with 'loading data' for ");
+                          expect_part(text, "\n  Probable cause: rank 2 has been busy with 'loading data' for ");
+                          expect_part(text, " s; waits in no collective itself");
                       }
                   },
                   {.as = RanksAs::processes});
@@ -206,7 +208,8 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                     expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
                     expect_part(text, "\n  rank 2 on ");
                     expect_part(text, "sleeping; ");
-                    expect_part(text, "busy with 'saving a checkpoint'; waits in no collective itself");
+                    expect_part(text, "busy with 'saving a checkpoint' for ");
+                    expect_part(text, " s; waits in no collective itself");
                 } else {
                     RUEDA_RANK_EQUAL(text, std::string());  // only the lowest rank that responds reports it
                 }

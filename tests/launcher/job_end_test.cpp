@@ -150,6 +150,27 @@ TEST_CASE("if all ranks ended because of an abort, the reason of the abort is th
     CHECK(outcome.is_worth_another_try());
 }
 
+TEST_CASE("a job that a stall ended has a status of its own", "[unit]") {
+    const std::string reason =
+        "tensor 'w' has waited for rank 1 for 121 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (120); ready: rank 0; "
+        "the job is ended";
+    JobOutcome outcome;
+    outcome.add({echo_of(exited(0, 1), reason), echo_of(killed(1, SIGABRT), reason)});
+    outcome.settle();
+    CHECK(outcome.exit_status() == 79);
+    CHECK(outcome.is_worth_another_try());
+    // A rank that fails by itself is the cause, whatever the others waited for.
+    JobOutcome failed;
+    failed.add({echo_of(exited(0, 1), reason)});
+    failed.add({exited(1, 3)});
+    failed.settle();
+    CHECK(failed.exit_status() == 3);
+    JobOutcome other;
+    other.add({echo_of(exited(0, 5), "RUEDA_STALL_SHUTDOWN_TIME_SECONDS is too short")});
+    other.settle();
+    CHECK(other.exit_status() == 5);
+}
+
 TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
     const JobEnding::TimePoint start{};
     JobEnding ending(milliseconds(300), milliseconds(200));

@@ -179,6 +179,7 @@ class LeavingRank(unittest.TestCase):
             r"^shutdown\(\) has waited for rank 1 for [0-9.]+ s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS \(1.2\); "
             r"ready: rank 0; the job is ended",
         )
+        self.assertEqual(job.returncode, 79, job.stderr)  # the status of a job that a stall ended
 
 
 def has_open_mpi() -> bool:

@@ -32,6 +32,7 @@ LAYERS = {
         "setup",
         "diagnostics/stacks",
         "diagnostics",
+        "diagnostics/files",
         "recording",
         "hosts",
         "termination",

@@ -48,6 +48,14 @@ struct alignas(base::kCacheLine) Progress {
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 
+/// How much a rank has done, to compare it with other ranks of the same arena when a batch stands still. The counts of
+/// lanes are not in it, because the lanes of a batch have different numbers of pieces. Any thread.
+[[nodiscard]] inline std::uint64_t steps_of(const Progress& progress) {
+    // relaxed: a report shows what another process can see of a rank that makes no progress
+    return progress.staged.load(std::memory_order_relaxed) + progress.reduced.load(std::memory_order_relaxed) +
+           progress.fetched.load(std::memory_order_relaxed) + progress.resident.load(std::memory_order_relaxed);
+}
+
 /// The memory that the ranks of one host share. It is one memfd, or a replacement for a memfd, and every rank maps it.
 /// The memory contains offsets instead of pointers, because every rank maps it at a different address. The mapping
 /// exists as long as any shared_ptr to the Arena, or until release(), which keeps only the tensors that outlive the

@@ -4,8 +4,12 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "tests/core/negotiation/members.hpp"
 
@@ -18,6 +22,9 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 struct Job {
     Members set{{.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
+    std::array<std::uint64_t, 2> moved{};
+    std::vector<std::int32_t> elsewhere;
+    double shutdown_seconds = 0;
 
     Job() {
         for (std::uint32_t member = 0; member < 2; ++member) {
@@ -28,7 +35,21 @@ struct Job {
     [[nodiscard]] BatchWatch watch(std::uint32_t own) const {
         base::Config config;
         config.stall_warning_seconds = 10;
-        return {StallSettings(config), *control, set.memory(), own};
+        config.stall_shutdown_seconds = shutdown_seconds;
+        return {StallSettings(config), *control, set.memory(), own,
+                [this](std::uint32_t member) { return moved[member]; }};
+    }
+    /// What the ranks are doing comes from the stall monitor.
+    [[nodiscard]] BatchWatch::Source source(std::int64_t now_ns) const {
+        return {[this, now_ns] {
+                    return StallMonitor(StallSettings(base::Config()), *control, 0, set.memory())
+                        .account(now_ns)
+                        .missing_ranks;
+                },
+                [this] { return elsewhere; }};
+    }
+    [[nodiscard]] std::optional<StallMonitor::Finding> look(BatchWatch& watch, std::int64_t now_ns) const {
+        return watch.tick(now_ns, source(now_ns));
     }
     void beat(std::uint32_t member, std::int64_t at_ns) const { control->ranks[member].heartbeat_ns.store(at_ns); }
     void call(std::uint32_t slot) const {
@@ -40,23 +61,93 @@ struct Job {
 TEST_CASE("a call that stays undone is reported, and again with growing intervals") {
     Job job;
     BatchWatch watch = job.watch(0);
-    CHECK_FALSE(watch.tick(1 * kSecond));  // no operation is called
+    CHECK_FALSE(job.look(watch, 1 * kSecond));  // no operation is called
     job.call(2);
     job.beat(0, 2 * kSecond);
     job.beat(1, 2 * kSecond);
-    CHECK_FALSE(watch.tick(2 * kSecond));
-    CHECK_FALSE(watch.tick(11 * kSecond));
+    CHECK_FALSE(job.look(watch, 2 * kSecond));
+    CHECK_FALSE(job.look(watch, 11 * kSecond));
     job.beat(0, 12 * kSecond);  // rank 1 has been silent since 2 s
-    const auto report = watch.tick(12 * kSecond);
-    REQUIRE(report);
+    const auto finding = job.look(watch, 12 * kSecond);
+    REQUIRE(finding);
+    const std::string* const report = &finding->text;
     CHECK_THAT(*report,
-               Catch::StartsWith("an unnamed tensor was announced by all ranks 10 seconds ago and is still not "
-                                 "done: a rank does not get on with it"));
+               Catch::StartsWith("the 3rd unnamed operation of this process set was announced by all ranks 10 seconds "
+                                 "ago and is still not done: a rank does not get on with it"));
     CHECK_THAT(*report, Catch::Contains("rank 1 (pid " + std::to_string(getpid()) + "): ") &&
-                            Catch::Contains(", has not responded for 10 s"));
-    CHECK_FALSE(watch.tick(31 * kSecond));
+                            Catch::Contains("; has not responded for 10 s"));
+    CHECK_THAT(*report, Catch::Contains("; done: no rank; not done: ranks 0, 1\n"));
+    CHECK_FALSE(job.look(watch, 31 * kSecond));
     job.beat(0, 32 * kSecond);
-    CHECK(watch.tick(32 * kSecond));
+    CHECK(job.look(watch, 32 * kSecond));
+}
+
+TEST_CASE("the rank that has done less is the cause, and without such a rank another host is") {
+    Job job;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    job.moved = {12, 9};
+    CHECK_FALSE(job.look(watch, 1 * kSecond));
+    job.beat(0, 11 * kSecond);
+    job.beat(1, 11 * kSecond);
+    const auto behind = job.look(watch, 11 * kSecond);
+    REQUIRE(behind);
+    REQUIRE(behind->report);
+    CHECK(behind->report->executing);
+    REQUIRE(behind->report->missing_ranks.size() == 2);
+    CHECK(behind->report->missing_ranks.front().steps_behind == 0);
+    CHECK(behind->report->missing_ranks.back().steps_behind == 3);
+    CHECK_THAT(behind->text, Catch::Contains("\n  Probable cause: rank 1 has not delivered its part: 3 steps behind"));
+    job.moved = {12, 12};
+    job.elsewhere = {2, 3};
+    job.beat(0, 100 * kSecond);
+    job.beat(1, 100 * kSecond);
+    const auto other = job.look(watch, 100 * kSecond);
+    REQUIRE(other);
+    CHECK_THAT(other->text, Catch::Contains("\n  Probable cause: no rank of this host is behind; another host has not "
+                                            "delivered its part (ranks 2, 3)"));
+    // A rank that does not respond may be the cause, even if it has done as much as the others.
+    job.beat(0, 1000 * kSecond);
+    const auto silent = job.look(watch, 1000 * kSecond);
+    REQUIRE(silent);
+    CHECK_THAT(silent->text, !Catch::Contains("Probable cause"));
+    job.finish(0);
+    job.finish(1);
+}
+
+TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
+    Job job;
+    job.shutdown_seconds = 30;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    const auto look = [&](std::int64_t seconds) {
+        job.beat(0, seconds * kSecond);
+        job.beat(1, seconds * kSecond);
+        return job.look(watch, seconds * kSecond);
+    };
+    CHECK_FALSE(look(1));
+    for (std::int64_t now = 2; now <= 100; ++now) {  // slow, but it moves
+        job.moved[0] += 1;
+        const auto found = look(now);
+        CHECK_FALSE((found && found->shut_down));
+    }
+    job.moved[1] = 98;  // rank 0 has done 99 steps
+    CHECK_FALSE(look(101));
+    for (std::int64_t now = 102; now < 131; ++now) {
+        const auto found = look(now);
+        CHECK_FALSE((found && found->shut_down));
+    }
+    const auto end = look(131);
+    REQUIRE(end);
+    CHECK(end->shut_down);
+    CHECK(
+        end->text ==
+        "the 3rd unnamed operation of this process set was announced by all ranks and is not done after 130 s, more "
+        "than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (30); not done: ranks 0, 1; rank 1 has not delivered its part: 1 step "
+        "behind the rank that has done most; the job is ended");
+    CHECK(end->ends_job == end->text);
+    CHECK_THAT(end->report_before, Catch::StartsWith("the 3rd unnamed operation"));
+    REQUIRE(end->report);
 }
 
 TEST_CASE("a batch that gets done is not reported, and the lowest rank that waits and responds reports") {
@@ -66,23 +157,23 @@ TEST_CASE("a batch that gets done is not reported, and the lowest rank that wait
     job.call(2);
     job.beat(0, 1 * kSecond);
     job.beat(1, 1 * kSecond);
-    CHECK_FALSE(lower.tick(1 * kSecond));
-    CHECK_FALSE(upper.tick(1 * kSecond));
+    CHECK_FALSE(job.look(lower, 1 * kSecond));
+    CHECK_FALSE(job.look(upper, 1 * kSecond));
     job.beat(0, 11 * kSecond);
     job.beat(1, 11 * kSecond);
-    CHECK_FALSE(upper.tick(11 * kSecond));  // rank 0 reports it
-    job.beat(1, 40 * kSecond);              // rank 0 does not respond any more
-    CHECK(upper.tick(40 * kSecond));
+    CHECK_FALSE(job.look(upper, 11 * kSecond));  // rank 0 reports it
+    job.beat(1, 40 * kSecond);                   // rank 0 does not respond any more
+    CHECK(job.look(upper, 40 * kSecond));
     job.beat(0, 140 * kSecond);
     job.beat(1, 140 * kSecond);
-    CHECK_FALSE(upper.tick(140 * kSecond));  // rank 0 responds again
+    CHECK_FALSE(job.look(upper, 140 * kSecond));  // rank 0 responds again
     job.finish(0);
-    CHECK_FALSE(lower.tick(400 * kSecond));  // this rank has finished, so rank 0 has nothing to report
+    CHECK_FALSE(job.look(lower, 400 * kSecond));  // this rank has finished, so rank 0 has nothing to report
     job.beat(0, 600 * kSecond);
     job.beat(1, 600 * kSecond);
-    CHECK(upper.tick(600 * kSecond));
+    CHECK(job.look(upper, 600 * kSecond));
     job.finish(1);
-    CHECK_FALSE(upper.tick(2000 * kSecond));
+    CHECK_FALSE(job.look(upper, 2000 * kSecond));
 }
 
 }  // namespace

@@ -34,6 +34,10 @@ StallMessage account_message() {
     message.account.tensors.front().sites = {{"train.py:42", {2}}};
     message.account.ranks.front().waits_in.push_back(tensor("weight", 61.5, {}));
     message.account.ranks.front().waits_in.front().sites = {{"train.py:42", {2}}};
+    message.account.ranks.front().waits_in.push_back(tensor("send to rank 3, tag 5", 60, {}));
+    message.account.ranks.front().waits_in.back().message = {true, false, 3};
+    message.account.ranks.front().step = 117;
+    message.account.ranks.back().busy_seconds = 71.25;
     message.account.ranks.front().unnamed = 18;
     message.account.ranks.back().unnamed = 17;
     return message;
@@ -61,6 +65,17 @@ TEST_CASE("messages about stalls are decoded as they were encoded", "[unit]") {
     CHECK(account.ranks.front().unnamed == 18);
     CHECK(account.ranks.back().unnamed == 17);
     CHECK(account.ranks.back().busy == "saving");
+    CHECK(account.ranks.back().busy_seconds == Approx(71.25));
+    CHECK(account.ranks.front().busy_seconds < 0);
+    CHECK_FALSE(account.ranks.front().waits_in.front().message);
+    REQUIRE(account.ranks.front().waits_in.size() == 2);
+    const auto& message = account.ranks.front().waits_in.back().message;
+    REQUIRE(message);
+    CHECK(message->sends);
+    CHECK_FALSE(message->receives_too);
+    CHECK(message->peer == 3);
+    const StallReport report = merge(std::span(&account, 1), std::vector<std::int32_t>{0, 0, 1, 1}, 60);
+    CHECK(report.steps == std::map<std::int64_t, std::vector<std::int32_t>>{{-1, {3}}, {117, {2}}});
 }
 
 TEST_CASE("damaged messages about stalls are refused", "[unit]") {

@@ -74,6 +74,7 @@ TEST_CASE("a stalled tensor is reported by the lowest rank") {
     REQUIRE(finding);
     CHECK_FALSE(finding->shut_down);
     CHECK(finding->text == sentence("60") +
+                               "\n  Probable cause: rank 1 has been busy with 'saving checkpoint'"
                                "\n  tensor 'layer1.weight': waiting for 61 s; ready: ranks 0, 2; missing: rank 1"
                                "\n  rank 1" +
                                job.pid() + ": busy with 'saving checkpoint'; waits in no collective itself");
@@ -277,9 +278,10 @@ TEST_CASE("ranks that wait for each other crosswise, with what each of them wait
     const auto finding = monitor.tick(70 * kSecond);
     REQUIRE(finding);
     CHECK(finding->text == sentence("60") +
+                               "\n  Probable cause: the ranks are waiting for each other crosswise: rank 0 in tensor "
+                               "'a', rank 1 in tensor 'b'"
                                "\n  tensor 'a': waiting for 70 s; ready: rank 0; missing: ranks 1, 2"
                                "\n  tensor 'b': waiting for 68 s; ready: rank 1; missing: ranks 0, 2"
-                               "\n  waiting for each other crosswise: rank 0 in tensor 'a', rank 1 in tensor 'b'"
                                "\n  rank 0" +
                                job.pid() +
                                ": waits itself in tensor 'a' (70 s)"
@@ -300,17 +302,19 @@ TEST_CASE("the state of a missing rank's process, unless its number belongs to a
     REQUIRE(job.set.announce_in_full(2, "a", allreduce_of({3}), 0).is_ok());
     StallMonitor monitor = job.monitor(0);
     job.beat_all(60 * kSecond);
-    const std::string head = sentence("60") +
-                             "\n  tensor 'a': waiting for 60 s; ready: ranks 0, 2; missing: rank 1"
-                             "\n  rank 1 (pid " +
-                             std::to_string(child.pid()) + "): ";
-    CHECK(monitor.tick(60 * kSecond)->text == head + "stopped by a signal; waits in no collective itself");
+    const auto report_with = [&](const std::string& state) {
+        const std::string pid = " (pid " + std::to_string(child.pid()) + ")";
+        return sentence("60") + "\n  Probable cause: the process of rank 1" + pid + " does not run: " + state +
+               "\n  tensor 'a': waiting for 60 s; ready: ranks 0, 2; missing: rank 1\n  rank 1" + pid + ": " + state +
+               "; waits in no collective itself";
+    };
+    CHECK(monitor.tick(60 * kSecond)->text == report_with("stopped by a signal"));
     job.control->ranks[1].process_start.fetch_add(1);
     StallMonitor other = job.monitor(0);
-    CHECK(other.tick(60 * kSecond)->text == head + "waits in no collective itself");
+    CHECK(other.tick(60 * kSecond)->text == report_with("gone"));
 }
 
-TEST_CASE("after the shutdown time every rank asks for the end of the job") {
+TEST_CASE("after the shutdown time every rank asks for the end of the job, first the one that reports") {
     Job job;
     const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
     REQUIRE(job.set.arrive_at(2, slot, 1, 0) == Arrival::counted);
@@ -318,23 +322,37 @@ TEST_CASE("after the shutdown time every rank asks for the end of the job") {
         StallMonitor monitor = job.monitor(own, 0.5, 2);
         job.beat_all(kSecond);
         CHECK(monitor.tick(kSecond).has_value() == (own == 0));
-        const auto finding = monitor.tick(2 * kSecond);
+        const std::int64_t ends_at = own == 0 ? 2 * kSecond : 7 * kSecond / 2;
+        for (std::int64_t now = kSecond + kSecond / 4; now < ends_at; now += kSecond / 4) {
+            job.beat_all(now);
+            const auto before = monitor.tick(now);
+            CHECK_FALSE((before && before->shut_down));
+        }
+        job.beat_all(ends_at);
+        const auto finding = monitor.tick(ends_at);
         REQUIRE(finding);
         CHECK(finding->shut_down);
         CHECK(finding->text ==
-              "tensor 'a' has waited for ranks 0, 1 for 2 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: "
-              "rank 2; the job is ended");
-        // Rank 0's second report is due at the same time, and comes first.
-        CHECK(finding->report_before.empty() == (own != 0));
-        CHECK_FALSE(monitor.tick(2 * kSecond + kSecond / 4));  // once
+              std::string("tensor 'a' has waited for ranks 0, 1 for ") + (own == 0 ? "2" : "3.5") +
+                  " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: rank 2; the job is ended");
+        CHECK(finding->ends_job == finding->text);
+        CHECK((finding->report == nullptr) == (own != 0));
+        CHECK_FALSE(monitor.tick(ends_at + kSecond / 4));  // once
     }
+    // If the lower ranks do not respond, this rank reports, and comes first.
+    StallMonitor monitor = job.monitor(1, 0.5, 2);
+    job.beat(0, -kSecond);
+    job.beat(1, 2 * kSecond);
+    const auto finding = monitor.tick(2 * kSecond);
+    REQUIRE(finding);
+    CHECK(finding->shut_down);
 }
 
 TEST_CASE("the job ends within a liveness interval of its time") {
     for (const double shutdown : {60.0, 60.1, 75.35, 90.9}) {
         Job job;
         REQUIRE(job.set.announce_in_full(2, "a", allreduce_of({3}), 1000 * kSecond).is_ok());
-        StallMonitor monitor = job.monitor(1, 60, shutdown);
+        StallMonitor monitor = job.monitor(0, 60, shutdown);
         const std::int64_t interval = kSecond / 5;
         const std::int64_t due = 1000 * kSecond + nanoseconds(shutdown);
         std::int64_t ended = 0;

@@ -230,8 +230,8 @@ TEST_CASE("a send and a receive whose other side does not come are reported by n
             }
             const std::string text = errors.text();
             expect_part(text, "waiting for remainder of ranks for more than 0.3 seconds");
-            expect_part(text, "tensor 'send to rank 1, tag 7': waiting for ");
-            expect_part(text, "tensor 'receive from rank 1, tag 8': waiting for ");
+            expect_part(text, "\n  send to rank 1, tag 7: waiting for ");
+            expect_part(text, "\n  receive from rank 1, tag 8: waiting for ");
             expect_part(text, "ready: rank 0; missing: rank 1");
             context.phase("reported");
             expect_ok(sent.wait(), "send");

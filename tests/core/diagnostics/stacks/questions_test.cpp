@@ -15,7 +15,7 @@
 #include "core/diagnostics/stacks/requested_stacks.hpp"
 #include "core/diagnostics/stacks/stack_questions.hpp"
 #include "core/diagnostics/stacks/stack_responder.hpp"
-#include "tests/core/diagnostics/child.hpp"
+#include "tests/support/child.hpp"
 #include "tests/core/diagnostics/stacks/workloads.hpp"
 
 namespace rueda::core::test {
@@ -97,7 +97,7 @@ TEST_CASE("a rank that does not answer is given up after some seconds", "[stacks
 
 TEST_CASE("a rank whose background thread does not run is described from outside", "[stacks]") {
     Host host;
-    Child child;
+    tests::Child child;
     child.stop();
     host.control->ranks[1].pid.store(child.pid());
     host.offer(1, base::StackOffer::offered);

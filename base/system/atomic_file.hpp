@@ -10,7 +10,7 @@
 
 #include "base/status.hpp"
 
-namespace rueda::training {
+namespace rueda::base {
 
 /// A file that appears at its path only when it is complete. The content is written to <path>.partial, flushed to the
 /// disk, and renamed over the path. Then the folder is flushed, so that the new name survives a power failure too.
@@ -44,4 +44,4 @@ private:
 /// It is ResourceExhausted if space or descriptors ran out, otherwise InvalidArgument.
 Status file_failure(const std::filesystem::path& path, const char* call, int error);
 
-}  // namespace rueda::training
+}  // namespace rueda::base

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/atomic_file.hpp"
+#include "base/system/atomic_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace rueda::training {
+namespace rueda::base {
 namespace {
 
 /// Linux moves at most 0x7ffff000 bytes in one call (write(2)); a count up to this size also fits every ssize_t.
@@ -135,4 +135,4 @@ Status AtomicFile::commit() {
     return flush_folder(path_);
 }
 
-}  // namespace rueda::training
+}  // namespace rueda::base

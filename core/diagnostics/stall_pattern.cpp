@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_pattern.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "base/text.hpp"
+
+namespace rueda::core {
+namespace {
+
+using Kind = StallPattern::Kind;
+using Tensor = StallReport::Tensor;
+using Rank = StallReport::Rank;
+using Ranks = std::vector<std::int32_t>;
+
+constexpr std::size_t kMostPatterns = 3;
+/// The tensors are compared in pairs. A job in which more tensors stand still shows its pattern in the oldest of them.
+constexpr std::size_t kMostTensors = 20;
+
+Ranks without(const Ranks& some, const Ranks& others) {
+    Ranks rest;
+    std::copy_if(some.begin(), some.end(), std::back_inserter(rest),
+                 [&](std::int32_t rank) { return std::find(others.begin(), others.end(), rank) == others.end(); });
+    return rest;
+}
+
+bool contains(const Ranks& ranks, std::int32_t rank) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+Ranks joined(const Ranks& some, const Ranks& others) {
+    std::set<std::int32_t> all(some.begin(), some.end());
+    all.insert(others.begin(), others.end());
+    return {all.begin(), all.end()};
+}
+
+const char* waits_or_wait(const Ranks& ranks) { return ranks.size() == 1 ? "waits" : "wait"; }
+const char* is_or_are(const Ranks& ranks) { return ranks.size() == 1 ? "is" : "are"; }
+
+/// Two tensors such that each has ranks that are missing for the other.
+struct Crossing {
+    const Tensor& first;
+    const Tensor& second;
+    Ranks in_first;
+    Ranks in_second;
+};
+
+/// The two longest stalled tensors of this kind that `is_wanted`.
+template <class IsWanted>
+std::optional<Crossing> find_crossing(const std::vector<Tensor>& tensors, IsWanted&& is_wanted) {
+    const std::size_t count = std::min(tensors.size(), kMostTensors);
+    for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t j = i + 1; j < count; ++j) {
+            Crossing crossing{tensors[i], tensors[j], without(tensors[i].ready, tensors[j].ready),
+                              without(tensors[j].ready, tensors[i].ready)};
+            if (!crossing.in_first.empty() && !crossing.in_second.empty() && is_wanted(crossing)) {
+                return crossing;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+/// The name with each number replaced by one '0'.
+std::string without_numbers(const std::string& name) {
+    std::string text;
+    for (const char c : name) {
+        const bool is_digit = c >= '0' && c <= '9';
+        if (!is_digit || text.empty() || text.back() != '0') {
+            text += is_digit ? '0' : c;
+        }
+    }
+    return text;
+}
+
+bool differ_in_a_number(const Tensor& one, const Tensor& other) {
+    return !one.message && !other.message && !one.name.empty() && one.name != other.name &&
+           without_numbers(one.name) == without_numbers(other.name);
+}
+
+std::optional<StallPattern> numbered_names(const StallReport& report) {
+    const auto found = find_crossing(
+        report.tensors, [](const Crossing& crossing) { return differ_in_a_number(crossing.first, crossing.second); });
+    if (!found) {
+        return std::nullopt;
+    }
+    return StallPattern{
+        Kind::numbered_names, joined(found->in_first, found->in_second),
+        fmt::format("the names differ only in a number: {} {} for {}, {} {} for {}; look for a counter "
+                    "in the name that has different values on the ranks",
+                    base::format_ranks(found->in_first), waits_or_wait(found->in_first), name_of(found->first),
+                    base::format_ranks(found->in_second), waits_or_wait(found->in_second), name_of(found->second))};
+}
+
+std::optional<StallPattern> crosswise(const StallReport& report) {
+    const auto found = find_crossing(
+        report.tensors, [](const Crossing& crossing) { return !crossing.first.message && !crossing.second.message; });
+    if (!found) {
+        return std::nullopt;
+    }
+    return StallPattern{Kind::crosswise, joined(found->in_first, found->in_second),
+                        fmt::format("the ranks are waiting for each other crosswise: {} in {}, {} in {}",
+                                    base::format_ranks(found->in_first), name_of(found->first),
+                                    base::format_ranks(found->in_second), name_of(found->second))};
+}
+
+/// A send of `own` to `peer`, while `own` receives nothing that `peer` could send.
+bool is_lone_send_to(const Tensor& tensor, std::int32_t peer) {
+    return tensor.message && tensor.message->sends && !tensor.message->receives_too && tensor.message->peer == peer;
+}
+
+std::optional<StallPattern> sends_to_each_other(const StallReport& report) {
+    for (const Tensor& tensor : report.tensors) {
+        if (!tensor.message || tensor.ready.size() != 1 || !is_lone_send_to(tensor, tensor.message->peer)) {
+            continue;
+        }
+        const std::int32_t own = tensor.ready.front();
+        const auto other =
+            std::find_if(report.missing_ranks.begin(), report.missing_ranks.end(), [&](const Rank& rank) {
+                return rank.rank == tensor.message->peer &&
+                       std::any_of(rank.waits_in.begin(), rank.waits_in.end(),
+                                   [own](const Tensor& waits_in) { return is_lone_send_to(waits_in, own); });
+            });
+        if (other != report.missing_ranks.end()) {
+            const Ranks both = joined({own}, {other->rank});
+            return StallPattern{Kind::sends_to_each_other, both,
+                                fmt::format("ranks {} and {} are both in a send to each other, and neither receives; "
+                                            "one of them must receive first, or send with send_async",
+                                            both.front(), both.back())};
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<std::int64_t> step_of(const StallReport& report, std::int32_t rank) {
+    for (const auto& [step, ranks] : report.steps) {
+        if (step >= 0 && contains(ranks, rank)) {
+            return step;
+        }
+    }
+    return std::nullopt;
+}
+
+/// The ranks that wait for `rank` and are in a later step, if all that wait for it are; and the first of their steps.
+struct Ahead {
+    std::int64_t own_step = 0;
+    std::int64_t step = 0;
+    Ranks ranks;
+};
+std::optional<Ahead> ranks_ahead_of(const StallReport& report, std::int32_t rank) {
+    const std::optional<std::int64_t> own = step_of(report, rank);
+    Ahead ahead;
+    for (const Tensor& tensor : report.tensors) {
+        if (own && contains(tensor.awaited(), rank)) {
+            ahead.ranks = joined(ahead.ranks, without(tensor.ready, {rank}));
+        }
+    }
+    for (const std::int32_t other : ahead.ranks) {
+        const std::optional<std::int64_t> step = step_of(report, other);
+        if (!step || *step <= *own) {
+            return std::nullopt;
+        }
+        ahead.step = other == ahead.ranks.front() ? *step : std::min(ahead.step, *step);
+    }
+    if (ahead.ranks.empty()) {
+        return std::nullopt;
+    }
+    ahead.own_step = *own;
+    return ahead;
+}
+
+/// Where a rank waits for which no other rank of the report waits at this place.
+const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
+    const auto found = std::find_if(rank.waits_in.begin(), rank.waits_in.end(), [&](const Tensor& waits_in) {
+        return std::none_of(report.tensors.begin(), report.tensors.end(), [&](const Tensor& tensor) {
+            const bool is_same = tensor.name == waits_in.name && tensor.call == waits_in.call;
+            return is_same && !without(tensor.ready, {rank.rank}).empty();
+        });
+    });
+    return found == rank.waits_in.end() ? nullptr : &*found;
+}
+
+std::optional<StallPattern> loop_ended(const StallReport& report) {
+    for (const Rank& rank : report.missing_ranks) {
+        const std::optional<Ahead> ahead = ranks_ahead_of(report, rank.rank);
+        const Tensor* const waits_in = waits_elsewhere(report, rank);
+        if (ahead && waits_in != nullptr) {
+            return StallPattern{
+                Kind::loop_ended, joined({rank.rank}, ahead->ranks),
+                fmt::format("rank {} ended its loop with step {} and waits in {}, while {} {} in step {}; with data of "
+                            "different length, a rank that has no more calls join()",
+                            rank.rank, ahead->own_step, name_of(*waits_in), base::format_ranks(ahead->ranks),
+                            is_or_are(ahead->ranks), ahead->step)};
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<StallPattern> step_behind(const StallReport& report) {
+    for (const Rank& rank : report.missing_ranks) {
+        const std::optional<Ahead> ahead = ranks_ahead_of(report, rank.rank);
+        if (ahead && rank.waits_in.empty()) {
+            return StallPattern{
+                Kind::step_behind, joined({rank.rank}, ahead->ranks),
+                fmt::format("rank {} is still in step {}, while {} {} in step {}", rank.rank, ahead->own_step,
+                            base::format_ranks(ahead->ranks), is_or_are(ahead->ranks), ahead->step)};
+        }
+    }
+    return std::nullopt;
+}
+
+/// The missing rank that has been in its scope for longest.
+std::optional<StallPattern> busy(const StallReport& report) {
+    const Rank* longest = nullptr;
+    for (const Rank& rank : report.missing_ranks) {
+        if (!rank.busy.empty() && (longest == nullptr || rank.busy_seconds > longest->busy_seconds)) {
+            longest = &rank;
+        }
+    }
+    if (longest == nullptr) {
+        return std::nullopt;
+    }
+    const std::string since =
+        longest->busy_seconds < 0 ? "" : fmt::format(" for {} s", seconds_text(longest->busy_seconds));
+    return StallPattern{
+        Kind::busy,
+        {longest->rank},
+        fmt::format("rank {} has been busy with {}{}", longest->rank, base::quote(longest->busy), since)};
+}
+
+std::optional<StallPattern> does_not_run(const StallReport& report) {
+    for (const Rank& rank : report.missing_ranks) {
+        // What follows the semicolon is no state of the process.
+        const std::string state = rank.process_state.substr(0, rank.process_state.find(';'));
+        if (state.starts_with("stopped") || state == "ended" || state == "gone") {
+            return StallPattern{
+                Kind::does_not_run,
+                {rank.rank},
+                fmt::format("the process of rank {} (pid {}) does not run: {}", rank.rank, rank.pid, state)};
+        }
+    }
+    return std::nullopt;
+}
+
+/// Of an operation that is being executed.
+std::optional<StallPattern> undelivered(const StallReport& report) {
+    std::uint64_t most = 0;
+    for (const Rank& rank : report.missing_ranks) {
+        most = std::max(most, rank.steps_behind);
+    }
+    Ranks behind;  // the last ones; the others may only wait for them
+    for (const Rank& rank : report.missing_ranks) {
+        if (most > 0 && rank.steps_behind == most) {
+            behind.push_back(rank.rank);
+        }
+    }
+    if (!behind.empty()) {
+        return StallPattern{
+            Kind::undelivered, behind,
+            fmt::format("{} {} not delivered its part: {} step{} behind the rank that has done most",
+                        base::format_ranks(behind), behind.size() == 1 ? "has" : "have", most, most == 1 ? "" : "s")};
+    }
+    const bool is_silent = std::any_of(report.missing_ranks.begin(), report.missing_ranks.end(),
+                                       [](const Rank& rank) { return rank.silent_seconds > 0; });
+    if (report.elsewhere.empty() || is_silent) {
+        return std::nullopt;
+    }
+    return StallPattern{Kind::other_host, report.elsewhere,
+                        fmt::format("no rank of this host is behind; another host has not delivered its part ({})",
+                                    base::format_ranks(report.elsewhere))};
+}
+
+}  // namespace
+
+std::string_view name_of(StallPattern::Kind kind) {
+    switch (kind) {
+        case Kind::sends_to_each_other:
+            return "sends_to_each_other";
+        case Kind::numbered_names:
+            return "numbered_names";
+        case Kind::loop_ended:
+            return "loop_ended";
+        case Kind::busy:
+            return "busy";
+        case Kind::crosswise:
+            return "crosswise";
+        case Kind::step_behind:
+            return "step_behind";
+        case Kind::does_not_run:
+            return "does_not_run";
+        case Kind::undelivered:
+            return "undelivered";
+        case Kind::other_host:
+            return "other_host";
+    }
+    return "unknown";
+}
+
+std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
+    std::vector<StallPattern> patterns;
+    const auto add = [&](std::optional<StallPattern> pattern) {
+        const bool is_found = pattern.has_value();
+        if (is_found && patterns.size() < kMostPatterns) {
+            patterns.push_back(std::move(*pattern));
+        }
+        return is_found;
+    };
+    add(does_not_run(report));
+    const bool is_busy = add(busy(report));
+    if (report.executing) {
+        add(undelivered(report));
+        return patterns;
+    }
+    add(sends_to_each_other(report));
+    // Ranks whose loops or names differ also wait crosswise, which says less.
+    const bool is_explained = add(numbered_names(report)) || add(loop_ended(report));
+    if (!is_explained) {
+        add(crosswise(report));
+    }
+    if (!is_busy) {
+        add(step_behind(report));
+    }
+    return patterns;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/diagnostics/stall_report.hpp"
+
+namespace rueda::core {
+
+/// A well-known mistake or state that explains a stall.
+struct StallPattern {
+    enum class Kind : std::uint8_t {
+        sends_to_each_other,  ///< two ranks are in a send to each other, and neither receives
+        numbered_names,       ///< ranks wait for tensors whose names differ only in a number
+        loop_ended,           ///< a rank ended its loop earlier than the others, because it has fewer batches
+        busy,                 ///< a missing rank is in a scope that it declared
+        crosswise,            ///< ranks wait for each other in different tensors
+        step_behind,          ///< a missing rank has not come to the step in which the others are
+        does_not_run,         ///< a missing rank is stopped by a signal or a debugger, or gone
+        undelivered,          ///< in the middle of an operation, a rank has done less than the others
+        other_host,           ///< in the middle of an operation, no rank of this host is behind the others
+    };
+    Kind kind = Kind::crosswise;
+    std::vector<std::int32_t> ranks;  ///< the ranks of which the text speaks
+    std::string text;                 ///< one line
+};
+
+/// For example "crosswise", as the file of a report names it.
+[[nodiscard]] std::string_view name_of(StallPattern::Kind kind);
+
+/// The patterns that a report shows, the most telling one first, at most three. Reads nothing but the report.
+[[nodiscard]] std::vector<StallPattern> find_stall_patterns(const StallReport& report);
+
+}  // namespace rueda::core

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_pattern.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rueda::core {
+namespace {
+
+using Kind = StallPattern::Kind;
+using Ranks = std::vector<std::int32_t>;
+
+StallReport::Tensor tensor(const std::string& name, Ranks ready, Ranks missing) {
+    return {name, 0, 61, std::move(ready), std::move(missing)};
+}
+
+StallReport::Tensor message(bool sends, std::int32_t own, std::int32_t peer, bool receives_too = false) {
+    StallReport::Tensor described = tensor("a message", {own}, {peer});
+    described.message = {sends, receives_too, peer};
+    return described;
+}
+
+StallReport::Rank rank(std::int32_t number, std::vector<StallReport::Tensor> waits_in = {}) {
+    StallReport::Rank described;
+    described.rank = number;
+    described.pid = 100 + number;
+    described.process_state = "sleeping";
+    described.waits_in = std::move(waits_in);
+    return described;
+}
+
+std::vector<Kind> kinds_of(const StallReport& report) {
+    std::vector<Kind> kinds;
+    for (const StallPattern& pattern : find_stall_patterns(report)) {
+        kinds.push_back(pattern.kind);
+    }
+    return kinds;
+}
+
+/// The only pattern of the report.
+StallPattern only_pattern(const StallReport& report) {
+    const std::vector<StallPattern> patterns = find_stall_patterns(report);
+    REQUIRE(patterns.size() == 1);
+    return patterns.front();
+}
+
+TEST_CASE("a report without a pattern") {
+    StallReport report;
+    CHECK(find_stall_patterns(report).empty());
+    report.tensors = {tensor("a", {0, 1}, {2})};
+    report.missing_ranks = {rank(2)};
+    CHECK(find_stall_patterns(report).empty());
+}
+
+TEST_CASE("ranks that wait for each other crosswise") {
+    StallReport report;
+    report.tensors = {tensor("a", {0, 2}, {1, 3}), tensor("b", {1, 2, 3}, {0})};
+    const StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::crosswise);
+    CHECK(pattern.ranks == Ranks{0, 1, 3});
+    CHECK(pattern.text ==
+          "the ranks are waiting for each other crosswise: rank 0 in tensor 'a', ranks 1, 3 in tensor 'b'");
+    // If one rank is ahead of the others for both tensors, the ranks do not wait crosswise.
+    report.tensors[1] = tensor("b", {2}, {0, 1, 3});
+    CHECK(find_stall_patterns(report).empty());
+}
+
+TEST_CASE("names that differ only in a number") {
+    StallReport report;
+    report.tensors = {tensor("gradient.9/part", {0}, {1}), tensor("gradient.10/part", {1}, {0})};
+    const StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::numbered_names);
+    CHECK(pattern.ranks == Ranks{0, 1});
+    CHECK(pattern.text ==
+          "the names differ only in a number: rank 0 waits for tensor 'gradient.9/part', rank 1 waits for tensor "
+          "'gradient.10/part'; look for a counter in the name that has different values on the ranks");
+    for (const char* other : {"gradient.10/parts", "gradient./part", "gradient.x/part", "10gradient./part", ""}) {
+        INFO(other);
+        report.tensors[1].name = other;
+        CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
+    }
+    // Both ranks wait for the first one, so the second one is only later.
+    report.tensors = {tensor("g.1", {0, 1}, {2}), tensor("g.2", {1}, {0, 2})};
+    CHECK(find_stall_patterns(report).empty());
+}
+
+TEST_CASE("a rank that has fewer batches") {
+    StallReport report;
+    report.tensors = {tensor("gradient", {0, 2}, {1}), tensor("validation loss", {1}, {0, 2})};
+    report.missing_ranks = {rank(0, {report.tensors[0]}), rank(1, {report.tensors[1]}), rank(2, {report.tensors[0]})};
+    report.steps = {{118, {1}}, {119, {0, 2}}};
+    const StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::loop_ended);
+    CHECK(pattern.ranks == Ranks{0, 1, 2});
+    CHECK(pattern.text ==
+          "rank 1 ended its loop with step 118 and waits in tensor 'validation loss', while ranks 0, 2 are in step "
+          "119; with data of different length, a rank that has no more calls join()");
+    // Without steps it is not known.
+    report.steps = {{-1, {0, 1, 2}}};
+    CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
+    // In the same step it is another order of the calls.
+    report.steps = {{118, {0, 1, 2}}};
+    CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
+    // One of the ranks that wait is no further.
+    report.steps = {{118, {1, 2}}, {119, {0}}};
+    CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
+}
+
+TEST_CASE("a rank that is a step behind") {
+    StallReport report;
+    report.tensors = {tensor("gradient", {0, 2}, {1})};
+    report.missing_ranks = {rank(1)};
+    report.steps = {{7, {1}}, {8, {2}}, {9, {0}}};
+    const StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::step_behind);
+    CHECK(pattern.text == "rank 1 is still in step 7, while ranks 0, 2 are in step 8");
+    report.missing_ranks.front().busy = "loading data";
+    CHECK(kinds_of(report) == std::vector<Kind>{Kind::busy});
+}
+
+TEST_CASE("a rank that is busy with what it declared") {
+    StallReport report;
+    report.tensors = {tensor("gradient", {2}, {0, 1})};
+    report.missing_ranks = {rank(0), rank(1)};
+    report.missing_ranks[0].busy = "saving checkpoint";
+    report.missing_ranks[0].busy_seconds = 71.4;
+    report.missing_ranks[1].busy = "logging";
+    report.missing_ranks[1].busy_seconds = 3;
+    StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::busy);
+    CHECK(pattern.ranks == Ranks{0});
+    CHECK(pattern.text == "rank 0 has been busy with 'saving checkpoint' for 71 s");
+    report.missing_ranks[1].busy.clear();
+    report.missing_ranks[0].busy = "a\nb";  // another process wrote it
+    report.missing_ranks[0].busy_seconds = -1;
+    pattern = only_pattern(report);
+    CHECK(pattern.text == "rank 0 has been busy with 'a?b'");
+}
+
+TEST_CASE("two ranks that send to each other") {
+    StallReport report;
+    report.tensors = {message(true, 3, 1)};
+    report.missing_ranks = {rank(1, {message(true, 1, 3)})};
+    const StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::sends_to_each_other);
+    CHECK(pattern.ranks == Ranks{1, 3});
+    CHECK(pattern.text ==
+          "ranks 1 and 3 are both in a send to each other, and neither receives; one of them must receive first, or "
+          "send with send_async");
+    const std::vector<StallReport::Tensor> others{
+        message(true, 1, 2),          // a send to another rank
+        message(false, 1, 3),         // a receive: the tags differ
+        message(true, 1, 3, true),    // it also receives: the tags differ
+        tensor("gradient", {1}, {3})  // no message
+    };
+    for (const StallReport::Tensor& other : others) {
+        report.missing_ranks = {rank(1, {other})};
+        CHECK(find_stall_patterns(report).empty());
+    }
+    report.missing_ranks = {rank(1, {message(true, 1, 3)})};
+    report.tensors = {message(true, 3, 1, true)};
+    CHECK(find_stall_patterns(report).empty());
+}
+
+TEST_CASE("a process that does not run") {
+    StallReport report;
+    report.tensors = {tensor("a", {0}, {1})};
+    report.missing_ranks = {rank(1)};
+    for (const char* state : {"stopped by a signal", "stopped by a debugger (gdb, pid 7)", "ended", "gone"}) {
+        report.missing_ranks.front().process_state = state + std::string("; has read 5 of 9 decisions");
+        const StallPattern pattern = only_pattern(report);
+        CHECK(pattern.kind == Kind::does_not_run);
+        CHECK(pattern.text == std::string("the process of rank 1 (pid 101) does not run: ") + state);
+    }
+    for (const char* state : {"", "running", "sleeping, in a debugger (strace, pid 7)", "sleeping; gone"}) {
+        report.missing_ranks.front().process_state = state;
+        CHECK(find_stall_patterns(report).empty());
+    }
+}
+
+TEST_CASE("the most telling patterns come first, and they are at most three") {
+    StallReport report;
+    report.tensors = {tensor("g.1", {0, 2}, {1, 3}), tensor("g.2", {1}, {0, 2, 3})};
+    report.missing_ranks = {rank(1), rank(3)};
+    report.missing_ranks[0].busy = "saving checkpoint";
+    report.missing_ranks[1].process_state = "stopped by a signal";
+    report.steps = {{4, {1, 3}}, {5, {0, 2}}};
+    CHECK(kinds_of(report) == std::vector<Kind>{Kind::does_not_run, Kind::busy, Kind::numbered_names});
+    CHECK(name_of(Kind::numbered_names) == "numbered_names");
+}
+
+TEST_CASE("an operation that is being executed") {
+    StallReport report;
+    report.executing = true;
+    report.tensors = {tensor("w", {}, {0, 1, 2})};
+    report.missing_ranks = {rank(0), rank(1), rank(2)};
+    CHECK(find_stall_patterns(report).empty());
+    report.missing_ranks[0].steps_behind = 1;
+    report.missing_ranks[2].steps_behind = 4;
+    const StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::undelivered);
+    CHECK(pattern.ranks == Ranks{2});  // rank 0 may only wait for it
+    CHECK(pattern.text == "rank 2 has not delivered its part: 4 steps behind the rank that has done most");
+}
+
+}  // namespace
+}  // namespace rueda::core
