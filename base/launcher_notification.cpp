@@ -34,11 +34,11 @@ bool is_known(std::uint32_t kind) {
 
 }  // namespace
 
-std::string encode(const LauncherNotification& word) {
-    const std::string text = printable(word.text, kMostLauncherText);
+std::string encode(const LauncherNotification& notification) {
+    const std::string text = printable(notification.text, kMostLauncherText);
     Header header;
-    header.kind = static_cast<std::uint32_t>(word.kind);
-    header.rank = word.rank;
+    header.kind = static_cast<std::uint32_t>(notification.kind);
+    header.rank = notification.rank;
     header.bytes = static_cast<std::uint32_t>(text.size());
     return std::string(reinterpret_cast<const char*>(&header), sizeof header) + text;
 }

@@ -35,7 +35,7 @@ inline constexpr std::size_t kLauncherHeaderBytes = 16;
 inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + kMostLauncherText;
 
 /// Encodes a notification. A text that is too long is cut, and control characters become '?'.
-[[nodiscard]] std::string encode(const LauncherNotification& word);
+[[nodiscard]] std::string encode(const LauncherNotification& notification);
 /// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 

@@ -76,6 +76,25 @@ function(rueda_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TEST_TIMEOUT} COST ${TEST_SECONDS})
 endfunction()
 
+# rueda_tests_by_file(name TARGET program TAG tag FILES files… [OPTIONS options of rueda_test…])
+# Adds one test name.<file> for each source file of a Catch2 program that has cases with this tag, so that CTest can run
+# them at the same time. The tag is also the label, if OPTIONS has no LABELS.
+function(rueda_tests_by_file name)
+  cmake_parse_arguments(BY_FILE "" "TARGET;TAG" "FILES;OPTIONS" ${ARGN})
+  set(options ${BY_FILE_OPTIONS})
+  if(NOT LABELS IN_LIST options)
+    list(APPEND options LABELS ${BY_FILE_TAG})
+  endif()
+  foreach(file IN LISTS BY_FILE_FILES)
+    file(STRINGS ${file} cases REGEX "\\[${BY_FILE_TAG}\\]")
+    get_filename_component(stem ${file} NAME_WE)
+    if(cases)
+      string(REGEX REPLACE "_test$" "" part ${stem})
+      rueda_test(${name}.${part} COMMAND ${BY_FILE_TARGET} -w NoTests --filenames-as-tags "[#${stem}][${BY_FILE_TAG}]" ${options})
+    endif()
+  endforeach()
+endfunction()
+
 # The flags that allow Open MPI's mpirun to start more ranks than there are cores, and to run as root in a container.
 # Other launchers need no flags for this.
 function(rueda_mpiexec_flags result)

@@ -42,6 +42,8 @@ public:
     /// as the bytes of its handle. This is the only call of this class that is not collective; it waits for no other
     /// rank. Fails with InvalidArgument if the bytes are not a communicator.
     virtual Result<bool> is_of_same_ranks(std::span<const std::byte> /*communicator*/) { return false; }
+    /// Whether ranks of different hosts can belong to a plane of this kind. If not, its ranks must be on one host.
+    [[nodiscard]] virtual bool reaches_other_hosts() const { return false; }
     /// The transport for messages between ranks of different hosts; null if all ranks of this plane are on one host.
     /// The transport lives as long as the plane.
     virtual Transport* transport() { return nullptr; }

@@ -61,8 +61,8 @@ struct Plain {
     }
 };
 
-/// Every byte except 0 is true. Loading turns each byte into 0 or 1. Then min is a logical and, max is a logical or,
-/// and results are 0 or 1.
+/// Every byte except 0 is true. Loading turns each byte into 0 or 1. So min is the logical AND, max is the logical
+/// OR, and every result is 0 or 1.
 struct Boolean {
     using Lane = std::uint8_t;
     using Memory = std::uint8_t;

@@ -178,6 +178,7 @@ public:
         return mpi_->are_congruent(communicator_, given.value());
     }
 
+    [[nodiscard]] bool reaches_other_hosts() const override { return true; }
     Transport* transport() override { return transport_.get(); }
 
     void close(bool after_failure) override {

@@ -167,7 +167,7 @@ Status explain_start(LauncherLine& launcher, const base::Config& config, const S
     if (failure.code() != ErrorCode::aborted || is_another_job) {
         return failure;
     }
-    std::optional<std::string> cause = launcher.word_of_failure();
+    std::optional<std::string> cause = launcher.notification_of_failure();
     if (!cause) {
         cause = launcher.cause([] { return Standing::running; }, base::monotonic_ns());
     }

@@ -60,9 +60,9 @@ Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
 
 }  // namespace
 
-const base::LauncherNotification* cause_among(std::span<const HeardWord> heard, Standing standing,
+const base::LauncherNotification* cause_among(std::span<const HeardNotification> heard, Standing standing,
                                               std::int64_t now_ns) {
-    const auto is_cause = [&](const HeardWord& one) {
+    const auto is_cause = [&](const HeardNotification& one) {
         const std::int64_t age = now_ns - one.heard_ns;
         switch (standing) {
             case Standing::joining:
@@ -70,26 +70,27 @@ const base::LauncherNotification* cause_among(std::span<const HeardWord> heard, 
             case Standing::running:
                 return true;
             case Standing::shutting_down:
-                return one.word.kind == Kind::failed && age >= kShutdownPatience;
+                return one.notification.kind == Kind::failed && age >= kShutdownPatience;
             case Standing::closed:
                 break;
         }
         return false;
     };
     const auto found = std::find_if(heard.begin(), heard.end(), is_cause);
-    return found == heard.end() ? nullptr : &found->word;
+    return found == heard.end() ? nullptr : &found->notification;
 }
 
-std::string describe_cause(const base::LauncherNotification& word, Standing standing) {
-    if (word.kind != Kind::ended_well) {
-        return word.text;
+std::string describe_cause(const base::LauncherNotification& notification, Standing standing) {
+    if (notification.kind != Kind::ended_well) {
+        return notification.text;
     }
-    return word.text + (standing == Standing::joining
-                            ? " while other ranks wait for it in rueda::init(): let every rank of the job call "
-                              "rueda::init()"
-                            : " and had not finished rueda::shutdown(), while other ranks still needed it: let every "
-                              "rank do the same number of steps, and then call rueda::shutdown(), which _exit() and "
-                              "os._exit() skip");
+    return notification.text +
+           (standing == Standing::joining
+                ? " while other ranks wait for it in rueda::init(): let every rank of the job call "
+                  "rueda::init()"
+                : " and had not finished rueda::shutdown(), while other ranks still needed it: let every "
+                  "rank do the same number of steps, and then call rueda::shutdown(), which _exit() and "
+                  "os._exit() skip");
 }
 
 std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& environment) {
@@ -140,13 +141,13 @@ bool LauncherLine::is_member(int launch_rank) const {
     return members_.empty() || std::find(members_.begin(), members_.end(), launch_rank) != members_.end();
 }
 
-std::span<const HeardWord> LauncherLine::heard_of_members() {
+std::span<const HeardNotification> LauncherLine::heard_of_members() {
     if (members_.empty()) {
         return heard_;
     }
     members_heard_.clear();
     std::copy_if(heard_.begin(), heard_.end(), std::back_inserter(members_heard_),
-                 [this](const HeardWord& heard) { return is_member(heard.word.rank); });
+                 [this](const HeardNotification& heard) { return is_member(heard.notification.rank); });
     return members_heard_;
 }
 
@@ -168,16 +169,16 @@ void LauncherLine::read(std::int64_t now_ns) {
         if (got < 0 && errno == EAGAIN) {
             return;
         }
-        const Result<base::LauncherNotification> word =
+        const Result<base::LauncherNotification> notification =
             base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
         // The launcher has ended, or is not ruedarun. Its earlier notifications stay valid.
-        if (got <= 0 || !word.is_ok() || word.value().kind == Kind::aborted || word.value().rank >= ranks_ ||
-            heard_.size() == kMostWords) {
+        if (got <= 0 || !notification.is_ok() || notification.value().kind == Kind::aborted ||
+            notification.value().rank >= ranks_ || heard_.size() == kMostWords) {
             socket_.reset();
             return;
         }
-        if (word.value().kind != Kind::steps && word.value().rank != rank_) {
-            heard_.push_back({word.value(), now_ns});
+        if (notification.value().kind != Kind::steps && notification.value().rank != rank_) {
+            heard_.push_back({notification.value(), now_ns});
         }
     }
 }
@@ -185,8 +186,9 @@ void LauncherLine::read(std::int64_t now_ns) {
 std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     read(now_ns);
-    const base::LauncherNotification* const word = cause_among(heard_, Standing::joining, now_ns);
-    return word != nullptr ? std::optional(of_launch(describe_cause(*word, Standing::joining))) : std::nullopt;
+    const base::LauncherNotification* const notification = cause_among(heard_, Standing::joining, now_ns);
+    return notification != nullptr ? std::optional(of_launch(describe_cause(*notification, Standing::joining)))
+                                   : std::nullopt;
 }
 
 /// A notification from the launcher wakes this thread. If none comes, or if the launcher has ended, the wait ends after
@@ -199,11 +201,11 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
         {
             const std::lock_guard lock(mutex_);
             read(base::monotonic_ns());
-            const auto found = std::find_if(heard_.begin(), heard_.end(), [&](const HeardWord& heard) {
-                return is_member(heard.word.rank) && wanted(heard.word);
+            const auto found = std::find_if(heard_.begin(), heard_.end(), [&](const HeardNotification& heard) {
+                return is_member(heard.notification.rank) && wanted(heard.notification);
             });
             if (found != heard_.end()) {
-                return of_launch(describe_cause(found->word));
+                return of_launch(describe_cause(found->notification));
             }
             fd = socket_.value();
         }
@@ -216,15 +218,16 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     }
 }
 
-std::optional<std::string> LauncherLine::word_about(int rank) {
+std::optional<std::string> LauncherLine::notification_about(int rank) {
     const auto index = static_cast<std::size_t>(rank);  // read from memory that the other rank could write to
-    return wait_for([this, rank, index](const base::LauncherNotification& word) {
-        return members_.empty() ? word.rank == rank : index < members_.size() && word.rank == members_[index];
+    return wait_for([this, rank, index](const base::LauncherNotification& notification) {
+        return members_.empty() ? notification.rank == rank
+                                : index < members_.size() && notification.rank == members_[index];
     });
 }
 
-std::optional<std::string> LauncherLine::word_of_failure() {
-    return wait_for([](const base::LauncherNotification& word) { return word.kind == Kind::failed; });
+std::optional<std::string> LauncherLine::notification_of_failure() {
+    return wait_for([](const base::LauncherNotification& notification) { return notification.kind == Kind::failed; });
 }
 
 void LauncherLine::report_abort(std::string_view reason) {
@@ -234,9 +237,9 @@ void LauncherLine::report_abort(std::string_view reason) {
         return;
     }
     reported_.emplace_back(reason);
-    const std::string word = base::encode({Kind::aborted, rank_, std::string(reason)});
+    const std::string notification = base::encode({Kind::aborted, rank_, std::string(reason)});
     // If the launcher does not read the message, it treats this rank's end like any other.
-    static_cast<void>(::send(socket_.value(), word.data(), word.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+    static_cast<void>(::send(socket_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 void LauncherLine::become_the_cause() {

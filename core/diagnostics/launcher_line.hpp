@@ -30,21 +30,22 @@ enum class Standing : std::uint8_t {
     closed,         ///< all ranks have announced their shutdown
 };
 
-struct HeardWord {
-    base::LauncherNotification word;
+struct HeardNotification {
+    base::LauncherNotification notification;
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Returns the first notification about another rank's end because of which the job ends for a rank with this
-/// standing; nullptr if there is none. Pure.
+/// Returns the first notification that says that another rank has ended, if that end also ends the job for a rank in
+/// the state `standing`; nullptr if there is none. Pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
 /// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is
 /// treated as the cause only if the shutdown does not complete, because a rank may fail after it has left.
-[[nodiscard]] const base::LauncherNotification* cause_among(std::span<const HeardWord> heard, Standing standing,
+[[nodiscard]] const base::LauncherNotification* cause_among(std::span<const HeardNotification> heard, Standing standing,
                                                             std::int64_t now_ns);
-/// Returns the text of the error for a rank with this standing.
-[[nodiscard]] std::string describe_cause(const base::LauncherNotification& word, Standing standing = Standing::running);
+/// Returns the text of the error for a rank in the state `standing`.
+[[nodiscard]] std::string describe_cause(const base::LauncherNotification& notification,
+                                         Standing standing = Standing::running);
 
 /// Receives the launcher's notifications (docs/design/failure.md) over a socket that ruedarun or its supervisor opened,
 /// and that this process inherited. Without a launcher every function returns at once.
@@ -93,16 +94,16 @@ public:
             return std::nullopt;
         }
         const Standing own = standing();
-        const base::LauncherNotification* const word = cause_among(heard_of_members(), own, now_ns);
-        return word != nullptr ? std::optional(of_launch(describe_cause(*word, own))) : std::nullopt;
+        const base::LauncherNotification* const notification = cause_among(heard_of_members(), own, now_ns);
+        return notification != nullptr ? std::optional(of_launch(describe_cause(*notification, own))) : std::nullopt;
     }
     /// Returns the end of a rank for which MPI_Init would wait forever. MPI_Init waits for every launched rank, even
     /// for ranks that will not be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
     /// Returns how the given rank of the job has ended. Waits for the notification for a short time.
-    [[nodiscard]] std::optional<std::string> word_about(int rank);
-    /// Returns how any rank has failed. Waits in the same way as word_about().
-    [[nodiscard]] std::optional<std::string> word_of_failure();
+    [[nodiscard]] std::optional<std::string> notification_about(int rank);
+    /// Returns how any rank has failed. Waits in the same way as notification_about().
+    [[nodiscard]] std::optional<std::string> notification_of_failure();
 
     /// Tells the launcher why this rank's program saw an abort, so that the launcher does not take the end of this
     /// process for the cause. The launcher uses the last message. If the new message only repeats the same reason for
@@ -119,15 +120,15 @@ private:
     void read(std::int64_t now_ns);
     [[nodiscard]] ssize_t receive(std::span<char> buffer);
     [[nodiscard]] bool is_member(int launch_rank) const;
-    [[nodiscard]] std::span<const HeardWord> heard_of_members();
+    [[nodiscard]] std::span<const HeardNotification> heard_of_members();
     [[nodiscard]] std::string of_launch(const std::string& text) const;
     template <class Wanted>
     std::optional<std::string> wait_for(Wanted&& wanted);
 
     std::mutex mutex_;
     base::UniqueFd socket_;
-    std::vector<HeardWord> heard_;
-    std::vector<HeardWord> members_heard_;  // those in heard_ about members, as of the last request
+    std::vector<HeardNotification> heard_;
+    std::vector<HeardNotification> members_heard_;  // those in heard_ about members, as of the last request
     std::vector<int> members_;
     std::int32_t rank_ = 0;
     std::int32_t ranks_ = 0;

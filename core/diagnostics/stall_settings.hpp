@@ -28,8 +28,8 @@ struct StallSettings {
           host(config.hostname) {}
 
     [[nodiscard]] std::int64_t warning_ns() const { return nanoseconds(warning_seconds); }
-    /// When ranks that do not report end the job: later than the rank that reports, which may need a second to write
-    /// its file.
+    /// The time after which a rank that does not write the report ends the job. It is longer than for the rank that
+    /// writes the report, because that rank may need a second to write its file.
     [[nodiscard]] std::int64_t ends_job_for_others_ns() const {
         return nanoseconds(shutdown_seconds) + 3 * kSecond / 2;
     }

@@ -857,11 +857,12 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
 
 /// The launcher is the rank's parent, so it knows how the rank ended. The rank itself may have left an end reason.
 std::string Engine::cause_of(const Liveness::Death& death) const {
-    const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_about(death.rank) : std::nullopt;
-    if (!word) {
+    const std::optional<std::string> notification =
+        launcher_ != nullptr ? launcher_->notification_about(death.rank) : std::nullopt;
+    if (!notification) {
         return death.text;
     }
-    return death.end_reason.empty() ? *word : *word + ": " + death.end_reason;
+    return death.end_reason.empty() ? *notification : *notification + ": " + death.end_reason;
 }
 
 /// A connection that breaks usually means that a rank has ended. The launcher tells which one, and how. Without such a
@@ -869,8 +870,9 @@ std::string Engine::cause_of(const Liveness::Death& death) const {
 /// host saw may be the consequence of a death here (MPI ends a process whose connection to the dead process broke), and
 /// it may arrive before this host notices that death.
 Status Engine::explain(const Status& failure) const {
-    if (const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_of_failure() : std::nullopt) {
-        return {ErrorCode::aborted, *word};
+    if (const std::optional<std::string> notification =
+            launcher_ != nullptr ? launcher_->notification_of_failure() : std::nullopt) {
+        return {ErrorCode::aborted, *notification};
     }
     const std::vector<std::string> ended = liveness_.ended();
     return ended.empty()

@@ -23,11 +23,11 @@ struct AllSteps {
     static constexpr bool no_look_for_unread = false;  ///< no thread checks for unread entries of the log
     /// the background thread does not record that it was turned away
     static constexpr bool no_turned_away = false;
-    static constexpr bool no_look_for_turned_away = false;  ///< attend() trusts the state "asleep"
-    static constexpr bool no_look_after_poll = false;       ///< poll() does not wake the background thread
-    static constexpr bool no_ring_for_holder = false;       ///< ring_holder() does nothing
-    static constexpr bool no_ring_for_change = false;       ///< ring_for_change() does nothing
-    static constexpr bool no_word_to_joining = false;       ///< tell_waiters() does not notify callers in join()
+    static constexpr bool no_look_for_turned_away = false;     ///< attend() trusts the state "asleep"
+    static constexpr bool no_look_after_poll = false;          ///< poll() does not wake the background thread
+    static constexpr bool no_ring_for_holder = false;          ///< ring_holder() does nothing
+    static constexpr bool no_ring_for_change = false;          ///< ring_for_change() does nothing
+    static constexpr bool no_notification_to_joining = false;  ///< tell_waiters() does not notify callers in join()
     /// a thread that releases the lock wakes others before the release
     static constexpr bool ring_before_release = false;
 };
@@ -204,7 +204,7 @@ public:
     /// operation is done.
     void tell_waiters() {
         event_.notify();
-        if (!steps_.no_word_to_joining) {
+        if (!steps_.no_notification_to_joining) {
             moved_.notify();
         }
     }

@@ -24,8 +24,9 @@
 
 namespace rueda::core {
 
-/// The registrar of a host's leader reports to this class the events that one of several hosts cannot decide alone
-/// (docs/design/0002-several-hosts.md). Threads: only the registrar.
+/// If the ranks are on several hosts, one host alone cannot handle some events. The registrar of each host reports
+/// these events to this class, which belongs to the host's leader (docs/design/0002-several-hosts.md). Threads: only
+/// the registrar.
 class Superior {
 public:
     virtual ~Superior() = default;
@@ -413,8 +414,8 @@ private:
             answer({EntryKind::refused, kNoSlot, member, request.ticket});
             return Handled::done;
         }
-        // This must come before the search for the slot: if the name has a slot, the slot may be for an operation after
-        // the refused one.
+        // First check whether this operation was refused, and only then search for the slot. A slot with this name may
+        // belong to a later operation than the refused one.
         if (const auto slots = settle_refusal(request.name(), member)) {
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, *slots});
             return Handled::done;
@@ -762,7 +763,8 @@ private:
             const std::uint64_t word =
                 memory_.arrivals(slot).count.fetch_or(ArrivalCount::kRetired, std::memory_order_acq_rel);
             const std::uint64_t arrivals = ArrivalCount::arrivals(word);
-            // On one of several hosts, this also fails slots that are complete on this host but were not called.
+            // If the set is on several hosts, this also ends operations that all ranks of this host have announced but
+            // that were not called, with an error.
             const bool uncalled =
                 superior_ != nullptr && arrivals != memory_.arrivals(slot).called.load(std::memory_order_relaxed);
             if (state == SlotState::first_sight || arrivals % memory_.extent().members != 0 || uncalled) {

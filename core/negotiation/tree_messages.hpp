@@ -137,8 +137,9 @@ struct HeartbeatMessage {};
 
 using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage>;
 
-/// The maximum number of claims in an announcement. If ranks mean more different things than that, some ranks are in no
-/// claim. This is always a disagreement, and no user reads so many values.
+/// The maximum number of claims in an announcement. If the ranks announced more different metadata than that,
+/// the claims of some ranks are left out. This does no harm: more than one claim is an error in any case, and its
+/// message need not list so many values.
 inline constexpr std::size_t kMostClaims = 64;
 /// The longest text of a disagreement or an abort.
 inline constexpr std::size_t kMostTextBytes = 4096;

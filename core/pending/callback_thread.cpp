@@ -95,8 +95,8 @@ bool CallbackThread::close_if_empty() {
     return newest_.compare_exchange_strong(empty, &closed_mark, std::memory_order_seq_cst);
 }
 
-/// hand_over() and stop() wake this thread. They run on threads of this process, so if one of them dies, this thread
-/// dies too.
+/// hand_over() and stop() wake this thread. Both are called in this process. If the process dies, this thread dies with
+/// it, so the wait needs no timeout.
 void CallbackThread::run() {
     const auto has_to_do = [this] {
         return newest_.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);

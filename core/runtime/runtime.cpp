@@ -30,9 +30,8 @@ std::string name_of_host(const collectives::LocalGroup& group) {
     return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
 }
 
-/// Ranks of different hosts can communicate only with MPI.
-Status check_transport(collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
-    if (group.host_count == 1 || control_plane.transport() != nullptr) {
+Status check_reach(const collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
+    if (group.host_count == 1 || control_plane.reaches_other_hosts()) {
         return {};
     }
     std::string names;
@@ -117,7 +116,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!group.is_ok()) {
         return refuse(group.status());
     }
-    if (Status reachable = check_transport(*control_plane, group.value()); !reachable.is_ok()) {
+    if (Status reachable = check_reach(*control_plane, group.value()); !reachable.is_ok()) {
         return refuse(reachable);
     }
     const Result<std::string> unused = share_settings(*control_plane, config);

@@ -23,16 +23,16 @@ void expect(bool holds) {
 }
 
 void take_word(std::string_view bytes) {
-    const Result<base::LauncherNotification> word = base::parse_launcher_notification(bytes);
-    if (!word.is_ok()) {
-        expect(word.status().code() == ErrorCode::internal && !word.status().message().empty());
+    const Result<base::LauncherNotification> notification = base::parse_launcher_notification(bytes);
+    if (!notification.is_ok()) {
+        expect(notification.status().code() == ErrorCode::internal && !notification.status().message().empty());
         return;
     }
-    expect(base::encode(word.value()) == bytes);
-    const std::string line = core::describe_cause(word.value());
+    expect(base::encode(notification.value()) == bytes);
+    const std::string line = core::describe_cause(notification.value());
     expect(std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < ' '; }));
-    const std::vector<core::HeardWord> heard = {{word.value(), 0}};
-    expect(core::cause_among(heard, core::Standing::running, 0) == &heard.front().word);
+    const std::vector<core::HeardNotification> heard = {{notification.value(), 0}};
+    expect(core::cause_among(heard, core::Standing::running, 0) == &heard.front().notification);
     expect(core::cause_among(heard, core::Standing::closed, 0) == nullptr);
 }
 

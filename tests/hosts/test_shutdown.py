@@ -11,7 +11,7 @@ import signal
 import unittest
 
 from hosts_job import HOSTS_RANK, MPIRUN, SURVIVING
-from test_word import RUEDARUN, TIMEOUT, WordTest
+from test_notifications import RUEDARUN, TIMEOUT, NotificationTest
 
 RANKS = 2  # one rank on each host
 HOST_TIMEOUT = "2"
@@ -19,7 +19,7 @@ SILENT = r"host host1 \(rank 1\) has not answered for \d+\.\d s: it was cut off 
 TOO_EARLY = "shutdown: the job ended before all ranks had left it: "
 
 
-class Shutdown(WordTest):
+class Shutdown(NotificationTest):
     def by_mpirun(self, mode, *flags):
         words = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *flags]
         for rank in range(RANKS):

@@ -67,8 +67,8 @@ class Gloo(Peer):
 
         self.dist = dist
         self.rank, self.size = int(os.environ["COMPARE_RANK"]), int(os.environ["COMPARE_SIZE"])
-        meeting = f"file://{os.environ['COMPARE_MEETING']}"
-        dist.init_process_group("gloo", init_method=meeting, rank=self.rank, world_size=self.size)
+        rendezvous = f"file://{os.environ['COMPARE_RENDEZVOUS']}"
+        dist.init_process_group("gloo", init_method=rendezvous, rank=self.rank, world_size=self.size)
 
     def begin(self, operation: str, counts: list[int]) -> None:
         super().begin(operation, counts)

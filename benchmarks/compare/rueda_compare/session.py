@@ -115,7 +115,7 @@ def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit:
                 **os.environ,
                 "COMPARE_BOARD": f"/proc/{os.getpid()}/fd/{board}",
                 "COMPARE_PLAN": str(folder / "plan"),
-                "COMPARE_MEETING": str(folder / "meeting"),
+                "COMPARE_RENDEZVOUS": str(folder / "rendezvous"),
             }
             children: list[subprocess.Popen[str]] = []
             try:

@@ -214,7 +214,7 @@ void Arena::detach_head() {
     if (own == MAP_FAILED) {
         return;
     }
-    // In a block full of zeros, no rank sleeps and no abort was raised.
+    // A block of zeros is a valid initial state: zero means that no rank sleeps and that no abort was raised.
     auto& block = *static_cast<base::ControlBlock*>(own);
     for (std::uint32_t member = 0; member < plan_.members; ++member) {
         const base::RankBlock& from = control().ranks[member];

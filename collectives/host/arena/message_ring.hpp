@@ -196,7 +196,8 @@ struct alignas(base::kCacheLine) Doorstep {
         return true;
     }
     [[nodiscard]] bool anybody() const { return knocks.load(std::memory_order_seq_cst) != 0; }
-    /// Returns the bits and clears them. The rank calls this before it checks the rings of those members.
+    /// Returns the bits and clears them. Each bit stands for a member that has written to its ring. The rank calls this
+    /// first, and then checks the rings of these members.
     [[nodiscard]] std::uint64_t take() { return knocks.exchange(0, std::memory_order_seq_cst); }
 };
 

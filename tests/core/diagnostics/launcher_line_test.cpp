@@ -57,11 +57,11 @@ std::optional<std::string> cause_of(LauncherLine& line, Standing standing = Stan
 }
 
 TEST_CASE("whether the end of another rank ends the job depends on what this rank is doing") {
-    const HeardWord well{{Kind::ended_well, 1, "rank 1 ended"}, 0};
-    const HeardWord failed{{Kind::failed, 2, "rank 2 was killed"}, 0};
-    const auto named = [](std::vector<HeardWord> heard, Standing standing, std::int64_t now) {
-        const LauncherNotification* const word = cause_among(heard, standing, now);
-        return word == nullptr ? -1 : word->rank;
+    const HeardNotification well{{Kind::ended_well, 1, "rank 1 ended"}, 0};
+    const HeardNotification failed{{Kind::failed, 2, "rank 2 was killed"}, 0};
+    const auto named = [](std::vector<HeardNotification> heard, Standing standing, std::int64_t now) {
+        const LauncherNotification* const notification = cause_among(heard, standing, now);
+        return notification == nullptr ? -1 : notification->rank;
     };
     const std::int64_t long_after = 5000 * kMillisecond;
 
@@ -99,8 +99,8 @@ TEST_CASE("the file for steps comes with the first message, which is no notifica
     Ends ends;
     auto file = base::make_step_file();
     REQUIRE(file.is_ok());
-    std::string word = base::encode({Kind::steps, 0, ""});
-    iovec part{word.data(), word.size()};
+    std::string notification = base::encode({Kind::steps, 0, ""});
+    iovec part{notification.data(), notification.size()};
     const int fd = file.value().value();
     REQUIRE(base::send_with_descriptors(ends.launcher.value(), {&part, 1}, {&fd, 1}) > 0);
     LauncherLine line(std::move(ends.rank), 1, 3);
@@ -128,7 +128,7 @@ TEST_CASE("notifications are received and kept, and none is about this rank") {
     CHECK_FALSE(cause_of(line, Standing::closed));
     ends.launcher.reset();
     CHECK(cause_of(line) == "rank 2 was killed");
-    CHECK(line.word_about(1) == "rank 1 fell over it");
+    CHECK(line.notification_about(1) == "rank 1 fell over it");
 }
 
 TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses the launch's numbers") {
@@ -138,15 +138,15 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     ends.say(Kind::ended_well, 1, "rank 1 ended");
     ends.say(Kind::failed, 0, "rank 0 was killed");
     CHECK_FALSE(cause_of(line));
-    CHECK_FALSE(line.word_of_failure());
+    CHECK_FALSE(line.notification_of_failure());
     ends.say(Kind::failed, 4, "rank 4 was killed");
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
-    CHECK(line.word_of_failure() == text);
-    CHECK(line.word_about(2) == text);  // ranks are numbered as in the job, not as in the launch
-    CHECK_FALSE(line.word_about(1));    // this rank itself
-    CHECK_FALSE(line.word_about(7));    // the rank does not exist, because another process overwrote the line
-    CHECK_FALSE(line.word_about(-1));
+    CHECK(line.notification_of_failure() == text);
+    CHECK(line.notification_about(2) == text);  // ranks are numbered as in the job, not as in the launch
+    CHECK_FALSE(line.notification_about(1));    // this rank itself
+    CHECK_FALSE(line.notification_about(7));    // the rank does not exist, because another process overwrote the line
+    CHECK_FALSE(line.notification_about(-1));
     line.set_members({});  // the next job consists of all launched ranks
     CHECK(cause_of(line) ==
           "rank 1 ended and had not finished rueda::shutdown(), while other ranks still needed it: let every rank do "
@@ -181,7 +181,7 @@ TEST_CASE("a notification in transit is awaited, and a missing one only for a sh
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 3);
     const auto begin = std::chrono::steady_clock::now();
-    CHECK_FALSE(line.word_of_failure());
+    CHECK_FALSE(line.notification_of_failure());
     const auto waited = std::chrono::steady_clock::now() - begin;
     CHECK(waited >= LauncherLine::kMoment);
     CHECK(waited < std::chrono::seconds(2));
@@ -190,25 +190,25 @@ TEST_CASE("a notification in transit is awaited, and a missing one only for a sh
         sent = ends.send(base::encode({Kind::ended_well, 1, "rank 1 ended"})) &&
                ends.send(base::encode({Kind::failed, 2, "rank 2 was killed"}));
     });
-    const std::optional<std::string> word = line.word_about(2);
+    const std::optional<std::string> notification = line.notification_about(2);
     launcher.join();
     CHECK(sent);
-    CHECK(word == "rank 2 was killed");
-    CHECK(line.word_of_failure() == "rank 2 was killed");
-    CHECK(line.word_about(1) == describe_cause({Kind::ended_well, 1, "rank 1 ended"}));
+    CHECK(notification == "rank 2 was killed");
+    CHECK(line.notification_of_failure() == "rank 2 was killed");
+    CHECK(line.notification_about(1) == describe_cause({Kind::ended_well, 1, "rank 1 ended"}));
 }
 
 TEST_CASE("bytes that are no notification end the reading") {
     for (const std::string& bytes :
          {std::string("hello"), base::encode({Kind::failed, 7, "a rank that does not exist"}),
-          base::encode({Kind::aborted, 1, "a rank's word"})}) {
+          base::encode({Kind::aborted, 1, "a rank's notification"})}) {
         Ends ends;
         LauncherLine line(std::move(ends.rank), 0, 3);
         ends.say(bytes);
         CHECK_FALSE(cause_of(line));
         const std::string good = base::encode({Kind::failed, 1, "rank 1 was killed"});
         CHECK(::send(ends.launcher.value(), good.data(), good.size(), MSG_NOSIGNAL) < 0);
-        CHECK_FALSE(line.word_about(1));
+        CHECK_FALSE(line.notification_about(1));
     }
 }
 
@@ -217,11 +217,11 @@ TEST_CASE("an abort is reported once, and another one as well") {
     LauncherLine line(std::move(ends.rank), 2, 3);
     line.report_abort("rank 1 was killed");
     line.report_abort("tensor 'a': rank 1 was killed");
-    const Result<LauncherNotification> word = base::parse_launcher_notification(ends.hear());
-    REQUIRE(word.is_ok());
-    CHECK(word.value().kind == Kind::aborted);
-    CHECK(word.value().rank == 2);
-    CHECK(word.value().text == "rank 1 was killed");
+    const Result<LauncherNotification> notification = base::parse_launcher_notification(ends.hear());
+    REQUIRE(notification.is_ok());
+    CHECK(notification.value().kind == Kind::aborted);
+    CHECK(notification.value().rank == 2);
+    CHECK(notification.value().text == "rank 1 was killed");
     CHECK(ends.hear().empty());
     for (int i = 0; i < 100; ++i) {
         line.report_abort(fmt::format("reason {}", i));
@@ -239,7 +239,7 @@ TEST_CASE("without a launcher there is nothing to hear and nothing to wait for")
     CHECK_FALSE(line->is_about(0, 1));
     CHECK_FALSE(cause_of(*line));
     const auto begin = std::chrono::steady_clock::now();
-    CHECK_FALSE(line->word_about(1));
+    CHECK_FALSE(line->notification_about(1));
     CHECK(std::chrono::steady_clock::now() - begin < LauncherLine::kMoment);
     line->report_abort("nobody listens");
 }

@@ -34,7 +34,7 @@ struct LeftOut {
     bool no_look_after_poll = AllSteps::no_look_after_poll;
     bool no_ring_for_holder = AllSteps::no_ring_for_holder;
     bool no_ring_for_change = AllSteps::no_ring_for_change;
-    bool no_word_to_joining = AllSteps::no_word_to_joining;
+    bool no_notification_to_joining = AllSteps::no_notification_to_joining;
     bool ring_before_release = AllSteps::ring_before_release;
 };
 
@@ -546,7 +546,7 @@ TEST_CASE("every part of the hand-over is needed", "[unit]") {
     CHECK(deadlocks(about_to_wait(), {.no_look_for_turned_away = true}));
     CHECK(deadlocks(polled_asleep(), {.no_look_after_poll = true}));
     CHECK(deadlocks(read_for_others(), {.no_look_for_unread = true}));
-    CHECK(deadlocks(joining(), {.no_word_to_joining = true}));
+    CHECK(deadlocks(joining(), {.no_notification_to_joining = true}));
     CHECK(deadlocks(changing(), {.no_ring_for_change = true}));
     CHECK(deadlocks(sending(), {.no_ring_for_holder = true}));
 }

@@ -19,7 +19,8 @@ public:
         recorded_.rank = rank;
         recorded_.sets = {{0, members}};
     }
-    /// An operation of which this rank knows that all have announced it. Without a batch, it is a small one.
+    /// Adds an operation that, as this rank knows, all ranks have announced. If no batch is given, it is a small
+    /// operation, which is executed without a batch.
     Recording& called(const std::string& name, std::int64_t announced, std::int64_t started, std::int64_t ended,
                       std::optional<std::uint32_t> batch = std::nullopt) {
         RecordedOperation& operation = add(name, announced);

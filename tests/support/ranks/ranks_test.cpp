@@ -72,7 +72,7 @@ void sleep_forever() {
     }
 }
 
-void check_meeting(RanksAs as) {
+void check_rendezvous(RanksAs as) {
     const auto result =
         run_ranks(3,
                   [](RankContext& context) {
@@ -110,8 +110,8 @@ void check_meeting(RanksAs as) {
     }
 }
 
-TEST_CASE("threads meet, report and return", "[threads][ranks]") { check_meeting(RanksAs::threads); }
-TEST_CASE("processes meet, report and return", "[processes][ranks]") { check_meeting(RanksAs::processes); }
+TEST_CASE("threads meet, report and return", "[threads][ranks]") { check_rendezvous(RanksAs::threads); }
+TEST_CASE("processes meet, report and return", "[processes][ranks]") { check_rendezvous(RanksAs::processes); }
 
 void check_throwing(RanksAs as) {
     const auto result = run_ranks(2,

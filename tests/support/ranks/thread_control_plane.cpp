@@ -166,6 +166,7 @@ public:
 
     Status barrier() override { return hub_->exchange(rank_, Kind::barrier, 0, {}).status(); }
 
+    [[nodiscard]] bool reaches_other_hosts() const override { return transport_ != nullptr; }
     Transport* transport() override { return transport_.get(); }
 
     void close(bool after_failure) override { leave(after_failure); }

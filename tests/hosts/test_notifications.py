@@ -23,7 +23,7 @@ HOST_TIMEOUT = 3  # the default of RUEDA_HOST_TIMEOUT, in seconds
 LIMIT = 1  # seconds from the end of a rank until the last of the other ranks gets its error
 
 
-class WordTest(unittest.TestCase):
+class NotificationTest(unittest.TestCase):
     """Tests with a job under ruedarun. Its ranks write what happens to them into files."""
 
     def setUp(self):
@@ -149,7 +149,7 @@ class WordTest(unittest.TestCase):
         self.assertLess(ended - float(self.lines(victim)[0].split()[1]), GRACE - 1, output)
 
 
-class OneHost(WordTest):
+class OneHost(NotificationTest):
     KILLED = r"rank {rank} \(pid {pid}\) was killed by signal 9 \(Killed\)"
     CRASHED = r"rank {rank} \(pid {pid}\) was killed by signal 11 \(Segmentation fault\)"
 
@@ -192,7 +192,7 @@ class OneHost(WordTest):
 
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
-class SeveralHosts(WordTest):
+class SeveralHosts(NotificationTest):
     @classmethod
     def setUpClass(cls):
         cls.hosts = test_hosts.Hosts(2)
@@ -218,7 +218,7 @@ class SeveralHosts(WordTest):
 
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
-class EndsOfJobs(WordTest):
+class EndsOfJobs(NotificationTest):
     """Soon after the ranks have printed the reason, the job ends, even if a host does not answer. The last line of
     output is the cause.
     """

@@ -20,23 +20,24 @@ struct Nobody final : Superior {
 };
 
 TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena") {
-    constexpr NegotiationExtent kLed = {.members = 2,
-                                        .unnamed_slots = 4,
-                                        .initial_slots = 8,
-                                        .slots = 16,
-                                        .mailbox_records = 4,
-                                        .attachments = 64,
-                                        .attachment_bytes = 64};
-    Members set(kLed);
+    constexpr NegotiationExtent kExtent = {.members = 2,
+                                           .unnamed_slots = 4,
+                                           .initial_slots = 8,
+                                           .slots = 16,
+                                           .mailbox_records = 4,
+                                           .attachments = 64,
+                                           .attachment_bytes = 64};
+    Members set(kExtent);
     Nobody nobody;
     set.registrar(0).report_to(nobody);
     constexpr auto kUntouched = std::byte{0x5A};
-    const std::span attachments(set.memory().attachment(0), std::size_t{kLed.attachments} * kLed.attachment_bytes);
+    const std::span attachments(set.memory().attachment(0),
+                                std::size_t{kExtent.attachments} * kExtent.attachment_bytes);
     std::fill(attachments.begin(), attachments.end(), kUntouched);
 
     Metadata metadata = allreduce_of({3});
     metadata.operation = static_cast<std::uint8_t>(collectives::Operation::alltoall);
-    for (std::uint32_t member = 0; member < kLed.members; ++member) {
+    for (std::uint32_t member = 0; member < kExtent.members; ++member) {
         REQUIRE(set.announce_in_full(member, "exchanged", metadata).is_ok());
     }
     const auto served = set.registrar(0).serve();
@@ -49,13 +50,13 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
 /// If all members of a host have joined, the leader learns this when the last of them has settled. The leader ends the
 /// join when the root decides this.
 TEST_CASE("on several hosts the root ends the joins") {
-    constexpr NegotiationExtent kLed = {.members = 2,
-                                        .unnamed_slots = 4,
-                                        .initial_slots = 8,
-                                        .slots = 16,
-                                        .mailbox_records = 4,
-                                        .attachments = 64,
-                                        .attachment_bytes = 64};
+    constexpr NegotiationExtent kExtent = {.members = 2,
+                                           .unnamed_slots = 4,
+                                           .initial_slots = 8,
+                                           .slots = 16,
+                                           .mailbox_records = 4,
+                                           .attachments = 64,
+                                           .attachment_bytes = 64};
     struct Settling final : Superior {
         Status complete(std::uint32_t slot, std::uint64_t /*generation*/, bool /*changed*/) override {
             completed = slot;
@@ -68,7 +69,7 @@ TEST_CASE("on several hosts the root ends the joins") {
         int times = 0;
         std::uint32_t completed = kNoSlot;
     };
-    Members set(kLed);
+    Members set(kExtent);
     Settling superior;
     Registrar<base::StdAtomics>& registrar = set.registrar(0);
     registrar.report_to(superior);
@@ -112,19 +113,19 @@ TEST_CASE("on several hosts the root ends the joins") {
 }
 
 TEST_CASE("on several hosts what needs ranks that have joined is refused, and is no first sight any more") {
-    constexpr NegotiationExtent kLed = {.members = 1,
-                                        .unnamed_slots = 4,
-                                        .initial_slots = 8,
-                                        .slots = 16,
-                                        .mailbox_records = 4,
-                                        .attachments = 64,
-                                        .attachment_bytes = 64};
-    Members set(kLed);
+    constexpr NegotiationExtent kExtent = {.members = 1,
+                                           .unnamed_slots = 4,
+                                           .initial_slots = 8,
+                                           .slots = 16,
+                                           .mailbox_records = 4,
+                                           .attachments = 64,
+                                           .attachment_bytes = 64};
+    Members set(kExtent);
     Nobody nobody;
     set.registrar(0).report_to(nobody);
     REQUIRE(set.stand_in_in_full(0, "model").is_ok());
     REQUIRE(set.registrar(0).serve().is_ok());
-    const std::uint32_t slot = kLed.unnamed_slots;
+    const std::uint32_t slot = kExtent.unnamed_slots;
     REQUIRE(set.memory().label(slot).state().state == SlotState::first_sight);
     set.registrar(0).append_refusal(EntryKind::lacks_joined, slot, 1, ErrorCode::invalid_argument);
     CHECK(set.entries().back().kind == EntryKind::lacks_joined);
@@ -133,16 +134,16 @@ TEST_CASE("on several hosts what needs ranks that have joined is refused, and is
 }
 
 TEST_CASE("on several hosts a name without a slot ends the job, and the text says what to change") {
-    constexpr NegotiationExtent kLed = {.members = 2,
-                                        .unnamed_slots = 4,
-                                        .initial_slots = 6,
-                                        .slots = 8,
-                                        .mailbox_records = 16,
-                                        .attachments = 64,
-                                        .attachment_bytes = 64};
+    constexpr NegotiationExtent kExtent = {.members = 2,
+                                           .unnamed_slots = 4,
+                                           .initial_slots = 6,
+                                           .slots = 8,
+                                           .mailbox_records = 16,
+                                           .attachments = 64,
+                                           .attachment_bytes = 64};
     const bool has_memory = GENERATE(true, false);
     const int names = has_memory ? 4 : 2;
-    Members set(kLed);
+    Members set(kExtent);
     set.growth = has_memory ? Status() : failure(ErrorCode::resource_exhausted, "no room");
     Nobody nobody;
     set.registrar(0).report_to(nobody);
