@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kFormat = "rueda-recorder";
 constexpr int kVersion = 1;
-constexpr std::int32_t kMostRanks = 1 << 20;  // the limit of RUEDA_SIZE
+constexpr std::int32_t kLargestSize = 1 << 20;  // the limit of RUEDA_SIZE
 constexpr std::string_view kNamePrefix = "recorder-rank";
 constexpr std::string_view kNameSuffix = ".json";
 
@@ -232,8 +232,8 @@ Recording recording_of(const Json& json) {
     Recording recording;
     read(json, "rank", recording.rank);
     read(json, "size", recording.size);
-    if (recording.size > kMostRanks) {
-        throw Damage{fmt::format("'size' is not a number of ranks up to {}", kMostRanks)};
+    if (recording.size > kLargestSize) {
+        throw Damage{fmt::format("'size' is not a number of ranks up to {}", kLargestSize)};
     }
     if (recording.rank < 0 || recording.rank >= recording.size) {
         throw Damage{fmt::format("rank {} of {} ranks", recording.rank, recording.size)};

@@ -74,7 +74,8 @@ network = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 dist.group.WORLD.set_timeout(datetime.timedelta(seconds=1))
 dist.barrier()
 if dist.get_rank() == 1:
-    signal.pause()
+    while True:
+        signal.pause()  # returns when the stack of this rank is taken
 network(torch.ones(2, 4)).sum().backward()
 """
 
