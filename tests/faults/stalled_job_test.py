@@ -166,7 +166,7 @@ class StalledJob(unittest.TestCase):
         """A folder that cannot be made is complained about once, and the job ends as it would without it."""
         with tempfile.NamedTemporaryFile() as file:
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
-            complaint = "RUEDA_DIAGNOSTICS_DIR: the stall report could not be written to a file: "
+            complaint = "RUEDA_DIAGNOSTICS_DIR: a file could not be written: "
             self.assertEqual(job.errors.count(complaint), 1, job.errors)
 
 
