@@ -758,7 +758,8 @@ void Engine::look_at_stacks(std::int64_t now) {
         return;
     }
     if (const auto stacks = requested_stacks_.look(take_print_request(), now)) {
-        tell({*stacks, false});
+        logger_.write(base::LogLevel::warning, *stacks);
+        write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
     stack_responder_.look();  // after the questions, so that this rank's own one is answered soon
 }
