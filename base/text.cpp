@@ -166,6 +166,17 @@ std::string printable(std::string_view text, std::size_t limit) {
     return printable_characters(cut);
 }
 
+std::string printable_lines(std::string_view text) {
+    constexpr std::size_t kLongestLine = 400;
+    std::string lines;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        lines += (lines.empty() ? "" : "\n") + printable(text.substr(0, end), kLongestLine);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
 std::string quote(std::string_view text, std::size_t limit) {
     std::size_t length = std::min(text.size(), limit);
     // The cut must not be inside a UTF-8 character. Such a character has at most three bytes after its first byte.

@@ -51,6 +51,10 @@ std::size_t copy_shortened(std::string_view text, std::span<char> room) noexcept
 /// characters and bytes that are not UTF-8 become '?'.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 512);
 
+/// Prepares a text of another process for a report of several lines, as printable() does it for one. Empty lines at the
+/// beginning are left out.
+[[nodiscard]] std::string printable_lines(std::string_view text);
+
 /// Quotes a text from outside the program for a one-line message. The result is in single quotes and cut after `limit`
 /// bytes. Control characters and bytes that are not UTF-8 become '?'.
 [[nodiscard]] std::string quote(std::string_view text, std::size_t limit = 80);

@@ -15,6 +15,7 @@
 #include "launcher/jobs/ps_command.hpp"
 #include "launcher/options/command_app.hpp"
 #include "launcher/options/options.hpp"
+#include "launcher/stacks/stacks_command.hpp"
 #include "launcher/top/top_command.hpp"
 #include "rueda/version.h"
 
@@ -31,12 +32,14 @@ constexpr const char* kHelp =
     "  doctor   look for things that make jobs slow or make them fail on this machine\n"
     "  ps       list the jobs of this user on this host\n"
     "  top      show what the ranks of a job are doing, and which of them is slow\n"
+    "  stacks   print where the main threads of all ranks of a job are\n"
     "  analyze  say where the ranks of a job diverged, and what they waited for\n"
     "\n"
     "Examples:\n"
     "  rueda doctor\n"
     "  rueda ps\n"
     "  rueda top\n"
+    "  rueda stacks\n"
     "  rueda top --help\n"
     "\n"
     "Exit status: 3 if rueda was called wrongly. The help of each command lists its other values.\n";
@@ -100,10 +103,13 @@ int run(const std::vector<std::string>& arguments) {
     if (arguments.front() == "top") {
         return rueda::launcher::run_top(std::span(arguments).subspan(1));
     }
+    if (arguments.front() == "stacks") {
+        return rueda::launcher::run_stacks(std::span(arguments).subspan(1));
+    }
     if (arguments.front() == "analyze") {
         return rueda::launcher::run_analyze({arguments.begin() + 1, arguments.end()});
     }
-    return refuse(fmt::format("there is no command {}; expected doctor, ps, top or analyze",
+    return refuse(fmt::format("there is no command {}; expected doctor, ps, top, stacks or analyze",
                               rueda::base::quote(arguments.front())));
 }
 

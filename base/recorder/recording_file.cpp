@@ -2,19 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "base/recorder/recording_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
 #include "base/numbers.hpp"
-#include "base/unique_fd.hpp"
 
 namespace rueda::base {
 
@@ -330,32 +325,6 @@ Result<Recording> parse_recording(std::string_view text) {
     } catch (const Json::exception& error) {
         return failure(ErrorCode::invalid_argument, "{}", error.what());
     }
-}
-
-Status write_file_whole(const std::string& folder, const std::string& name, std::string_view text) {
-    const std::string path = folder + "/" + name;
-    // Several ranks may write the same file at the same time, and several threads of a process may be ranks.
-    const std::string beside = fmt::format("{}.{}.part", path, gettid());
-    const auto failed = [&](const char* call) {
-        Status status = system_failure(ErrorCode::resource_exhausted, fmt::format("writing {}: {}", path, call));
-        unlink(beside.c_str());
-        return status;
-    };
-    UniqueFd file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0644));
-    if (!file.is_open()) {
-        return system_failure(ErrorCode::resource_exhausted, fmt::format("writing {}: open", path));
-    }
-    while (!text.empty()) {
-        const ssize_t written = write(file.value(), text.data(), text.size());
-        if (written < 0 && errno != EINTR) {
-            return failed("write");
-        }
-        text.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
-    }
-    if (fsync(file.value()) != 0) {
-        return failed("fsync");
-    }
-    return rename(beside.c_str(), path.c_str()) == 0 ? Status() : failed("rename");
 }
 
 }  // namespace rueda::base

@@ -45,8 +45,4 @@ struct Recording {
 /// Reads it again. Fails with InvalidArgument for text that is not the whole content of such a file.
 [[nodiscard]] Result<Recording> parse_recording(std::string_view text);
 
-/// Writes the text to a file of this name in the folder. The file appears whole or not at all: the text is written
-/// beside it first, and is on the disk before it gets its name. An older file of the name is replaced.
-[[nodiscard]] Status write_file_whole(const std::string& folder, const std::string& name, std::string_view text);
-
 }  // namespace rueda::base

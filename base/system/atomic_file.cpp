@@ -80,14 +80,14 @@ AtomicFile::~AtomicFile() {
     }
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, std::string_view suffix) {
     struct stat existing {};
     if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
         return file_failure(path, "open", EISDIR);  // checked here, because rename would fail only after all data were
                                                     // written
     }
     std::filesystem::path partial = path;
-    partial += ".partial";
+    partial += suffix;
     const int descriptor = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor < 0) {
         return file_failure(partial, "open", errno);

@@ -7,22 +7,24 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.hpp"
 
 namespace rueda::base {
 
-/// A file that appears at its path only when it is complete. The content is written to <path>.partial, flushed to the
+/// A file that appears at its path only when it is complete. The content is written to <path><suffix>, flushed to the
 /// disk, and renamed over the path. Then the folder is flushed, so that the new name survives a power failure too.
 /// (POSIX guarantees that the rename is atomic, but no durability without fsync. Pillai et al., OSDI 2014, describe the
 /// behaviour of file systems.) An earlier file at the path stays there until the rename. Threads: one at a time.
 class AtomicFile {
 public:
-    /// Opens <path>.partial. If a killed process left such a file behind, this empties it.
-    static Result<AtomicFile> create(const std::filesystem::path& path);
+    /// Opens <path><suffix>. If a killed process left such a file behind, this empties it. Writers that may write the
+    /// same file at the same time need different suffixes.
+    static Result<AtomicFile> create(const std::filesystem::path& path, std::string_view suffix = ".partial");
     AtomicFile(AtomicFile&& other) noexcept;
     AtomicFile& operator=(AtomicFile&&) = delete;
-    /// Removes <path>.partial, except if commit() has succeeded.
+    /// Removes <path><suffix>, except if commit() has succeeded.
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);

@@ -10,7 +10,6 @@
 #include "collectives/wire.hpp"
 #include "core/diagnostics/awaited_message.hpp"
 #include "core/diagnostics/seconds.hpp"
-#include "core/diagnostics/stacks/stack_text.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::core {
@@ -163,7 +162,7 @@ void write_stack(WireWriter& writer, const StallReport::Rank& rank) {
 /// The stack of one of `described`.
 void read_stack(WireReader& reader, std::vector<StallReport::Rank>& described, bool& plausible) {
     const auto number = reader.number<std::int32_t>();
-    std::string stack = printable_lines(reader.text(kStackBytes));
+    std::string stack = base::printable_lines(reader.text(kStackBytes));
     const auto rank = std::find_if(described.begin(), described.end(),
                                    [number](const StallReport::Rank& one) { return one.rank == number; });
     plausible = reader.intact() && rank != described.end() && rank->stack.empty() && !stack.empty();

@@ -85,7 +85,7 @@ bool StallMonitor::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t n
     const bool is_complete = questions_.ask(asked, now_ns);
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (const auto rank = find(member); rank != ranks.end()) {
-            rank->stack = questions_.text_of(member, now_ns);
+            rank->stack = questions_.text_of(member, rank->pid, now_ns);
         }
     }
     if (is_complete) {

@@ -12,9 +12,9 @@
 
 #include "base/shared_memory/atomics.hpp"
 #include "base/shared_memory/control_block.hpp"
+#include "base/stacks/stack_questions.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "core/diagnostics/pending_tensors.hpp"
-#include "core/diagnostics/stacks/stack_questions.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
 #include "core/diagnostics/stall_settings.hpp"
@@ -90,7 +90,7 @@ private:
     NegotiationMemory<base::StdAtomics> memory_;
     StallSettings settings_;
     StallSchedule schedule_;
-    StackQuestions questions_;
+    base::StackQuestions questions_;
     std::int64_t next_look_ns_ = 0;
 };
 

@@ -92,7 +92,8 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       sets_(stall_settings_, std::move(world), arena_),
       messenger_(messenger),
       message_watch_(stall_settings_, block_),
-      stall_file_(config.diagnostics_dir),
+      files_(config.diagnostics_dir, sets_.world().own_job_rank()),
+      stall_file_(files_),
       stack_responder_(stack_block_),
       requested_stacks_(control_, members_, stall_settings_.silence_limit_ns),
       pending_(pending),
@@ -106,7 +107,7 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
       liveness_(*arena_, std::move(host)),
-      recorder_files_(config.diagnostics_dir, arena_, config.hostname, sets_.world().set_size()),
+      recorder_files_(files_, arena_, config.hostname, sets_.world().set_size()),
       launcher_(launcher),
       lock_(block_.attention, *this),
       room_for_reason_(base::AbortBlock<base::StdAtomics>::kTextBytes),
@@ -163,7 +164,7 @@ void Engine::stop() {
     stack_responder_.stop();
     // The engine object itself is never freed, so its descriptors are closed here.
     liveness_.stop_watching();
-    stall_file_.stop();
+    files_.stop();
     sets_.close_descriptors();
 }
 
@@ -757,7 +758,8 @@ void Engine::look_at_stacks(std::int64_t now) {
         return;
     }
     if (const auto stacks = requested_stacks_.look(take_print_request(), now)) {
-        tell({*stacks, false});
+        logger_.write(base::LogLevel::warning, *stacks);
+        write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
     stack_responder_.look();  // after the questions, so that this rank's own one is answered soon
 }
@@ -769,7 +771,7 @@ void Engine::tell(const SetList::Finding& finding) noexcept {
         if (!finding.text.empty()) {
             logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
         }
-        if (finding.report != nullptr && stall_file_.is_wanted()) {
+        if (finding.report != nullptr && files_.is_wanted()) {
             write_file(finding);
         }
     } catch (...) {
@@ -787,20 +789,18 @@ void Engine::write_file(const SetList::Finding& finding) {
     const StallWriter writer{block_.global_rank.load(std::memory_order_relaxed),
                              block_.pid.load(std::memory_order_relaxed), stall_settings_.host};
     const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-    const std::optional<std::string> complaint =
-        stall_file_.add(writer, {*finding.report, finding.process_set, now.count(), finding.ends_job});
-    if (complaint) {
-        logger_.warning("RUEDA_DIAGNOSTICS_DIR: the stall report could not be written to a file: {}", *complaint);
-    }
+    warn_about_files(stall_file_.add(writer, {*finding.report, finding.process_set, now.count(), finding.ends_job}));
 }
 
 /// Writes the flight recorders to files, if the user asked for files.
 void Engine::write_recorders(std::string_view reason, bool at_end) noexcept {
-    const std::optional<std::string> trouble =
-        at_end ? recorder_files_.write_at_end(reason) : recorder_files_.write_all(reason);
-    if (trouble) {
+    warn_about_files(at_end ? recorder_files_.write_at_end(reason) : recorder_files_.write_all(reason));
+}
+
+void Engine::warn_about_files(const std::optional<std::string>& complaint) noexcept {
+    if (complaint) {
         try {
-            logger_.warning("{}", *trouble);
+            logger_.warning("RUEDA_DIAGNOSTICS_DIR: {}", *complaint);
         } catch (...) {
             // There is no memory for the warning. The files are an extra, and the job goes on without them.
         }

@@ -17,6 +17,7 @@
 #include "base/settings/config.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/host/arena/arena.hpp"
+#include "core/diagnostics/files/file_writer.hpp"
 #include "core/diagnostics/files/stall_file.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/diagnostics/liveness.hpp"
@@ -192,6 +193,7 @@ private:
     [[nodiscard]] std::string cause_of(const Liveness::Death& death) const;
     [[nodiscard]] Status explain(const Status& failure) const;
     void write_recorders(std::string_view reason, bool at_end) noexcept;
+    void warn_about_files(const std::optional<std::string>& complaint) noexcept;
     void mark_dead(std::uint32_t member);
     void mark_the_dead();
     void end_job(const std::string& reason);
@@ -205,6 +207,7 @@ private:
     SetList sets_;
     Messenger& messenger_;
     MessageWatch message_watch_;
+    FileWriter files_;
     StallFile stall_file_;
     StackResponder stack_responder_;
     RequestedStacks requested_stacks_;

@@ -2,19 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/recording/recorder_files.hpp"
 
-#include <sys/stat.h>
-
-#include <condition_variable>
 #include <exception>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/recorder/recorder_reader.hpp"
 #include "base/recorder/recording_file.hpp"
 #include "base/system/clock.hpp"
-#include "base/system/thread_signals.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
 
@@ -22,59 +16,10 @@ namespace rueda::core {
 
 namespace {
 
-/// How long a rank waits for its files before it goes on.
-constexpr std::chrono::seconds kPatience{1};
 /// The background thread of a healthy rank moves several times in this time.
 constexpr std::int64_t kSilentNs = 1'000'000'000;
 /// A stall report may have a line for each rank.
 constexpr std::size_t kLongestReason = 4096;
-
-struct File {
-    std::string name;
-    std::string text;
-};
-
-/// What the writing thread and the waiting one share. The writing thread may outlive everything else.
-struct Writing {
-    std::string folder;
-    std::vector<File> files;
-    std::mutex mutex;
-    std::condition_variable done_changed;  // the writing thread notifies
-    bool done = false;
-    Status result;
-};
-
-void write_files(Writing& writing) noexcept {
-    Status result;
-    try {
-        mkdir(writing.folder.c_str(), 0777);  // if it fails, so does the first file, and says why
-        for (const File& file : writing.files) {
-            const Status written = base::write_file_whole(writing.folder, file.name, file.text);
-            result = result.is_ok() ? written : result;
-        }
-    } catch (const std::exception& error) {
-        result = Status(ErrorCode::resource_exhausted, error.what());
-    }
-    const std::lock_guard lock(writing.mutex);
-    writing.result = std::move(result);
-    writing.done = true;
-    writing.done_changed.notify_all();
-}
-
-/// Starts a thread that handles no signals: they belong to the program's threads.
-std::thread start_writing(const std::shared_ptr<Writing>& writing) {
-    const sigset_t blocked = base::signals_of_the_program();
-    sigset_t saved;
-    pthread_sigmask(SIG_SETMASK, &blocked, &saved);
-    try {
-        std::thread thread([writing] { write_files(*writing); });
-        pthread_sigmask(SIG_SETMASK, &saved, nullptr);
-        return thread;
-    } catch (...) {
-        pthread_sigmask(SIG_SETMASK, &saved, nullptr);
-        throw;
-    }
-}
 
 std::string_view describe(base::RankState state) {
     switch (state) {
@@ -100,7 +45,7 @@ std::optional<std::string> RecorderFiles::write_all(std::string_view reason) noe
 
 std::optional<std::string> RecorderFiles::write_at_end(std::string_view reason) noexcept {
     const std::int64_t now = base::monotonic_ns();
-    const bool writes_for_others = !folder_.empty() && is_lowest_alive();
+    const bool writes_for_others = files_.is_wanted() && is_lowest_alive();
     return write(reason, [&](std::uint32_t member) {
         const std::int64_t heartbeat =
             arena_->control().ranks[member].heartbeat_ns.load(std::memory_order_relaxed);  // any value does no harm
@@ -111,35 +56,20 @@ std::optional<std::string> RecorderFiles::write_at_end(std::string_view reason) 
 /// The recorders are read here, because the arena may be unmapped while a slow file system still writes.
 template <class Choose>
 std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&& choose) noexcept {
-    if (folder_.empty() || arena_->recorder(0) == nullptr) {
+    if (!files_.is_wanted() || arena_->recorder(0) == nullptr) {
         return std::nullopt;
     }
     try {
-        const auto writing = std::make_shared<Writing>();
-        writing->folder = folder_;
+        std::vector<WholeFile> files;
         for (std::uint32_t member = 0; member < arena_->plan().members; ++member) {
             if (choose(member) && base::RecorderReader(*arena_->recorder(member)).is_ready()) {
                 const std::int32_t rank = arena_->control().ranks[member].global_rank.load(std::memory_order_relaxed);
-                writing->files.push_back({base::recording_file_name(rank), text_of(member, reason)});
+                files.push_back({base::recording_file_name(rank), text_of(member, reason)});
             }
         }
-        std::thread thread = start_writing(writing);
-        std::unique_lock lock(writing->mutex);
-        if (!writing->done_changed.wait_for(lock, kPatience, [&] { return writing->done; })) {
-            lock.unlock();
-            thread.detach();
-            return "the flight recorder is still being written to " + folder_ + ", which does not answer";
-        }
-        lock.unlock();
-        thread.join();
-        return writing->result.is_ok() ? std::nullopt : std::optional(writing->result.message());
-    } catch (const std::exception& error) {
-        // There is no memory for the text, or no thread.
-        try {
-            return std::string("the flight recorder could not be written: ") + error.what();
-        } catch (const std::exception&) {
-            return std::nullopt;
-        }
+        return files_.write(std::move(files));
+    } catch (const std::exception&) {
+        return std::nullopt;  // there is no memory for the texts, and probably none for a complaint
     }
 }
 

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "collectives/host/arena/arena.hpp"
+#include "core/diagnostics/files/file_writer.hpp"
 
 namespace rueda::core {
 
@@ -19,16 +19,16 @@ namespace rueda::core {
 /// Threads: any, one at a time.
 class RecorderFiles {
 public:
-    /// If `folder` is empty, no files are written. `size`: the number of ranks of the job.
-    RecorderFiles(std::string folder, std::shared_ptr<collectives::Arena> arena, std::string host, std::int32_t size)
-        : folder_(std::move(folder)), arena_(std::move(arena)), host_(std::move(host)), size_(size) {}
+    /// `files` outlives this object. `size`: the number of ranks of the job.
+    RecorderFiles(FileWriter& files, std::shared_ptr<collectives::Arena> arena, std::string host, std::int32_t size)
+        : files_(files), arena_(std::move(arena)), host_(std::move(host)), size_(size) {}
 
     /// Writes the recorders of all ranks of the host.
     [[nodiscard]] std::optional<std::string> write_all(std::string_view reason) noexcept;
     /// The job has ended. Each rank writes its own recorder. The lowest rank that still lives also writes those of the
     /// ranks that cannot: of dead ones, and of ranks whose background thread has not moved for a while.
     ///
-    /// Both functions wait for at most a second for the file system, and return what went wrong.
+    /// Both functions return what FileWriter::write() returns.
     [[nodiscard]] std::optional<std::string> write_at_end(std::string_view reason) noexcept;
 
 private:
@@ -38,7 +38,7 @@ private:
     [[nodiscard]] bool is_dead(std::uint32_t member) const;
     [[nodiscard]] bool is_lowest_alive() const;
 
-    std::string folder_;
+    FileWriter& files_;
     std::shared_ptr<collectives::Arena> arena_;
     std::string host_;
     std::int32_t size_;

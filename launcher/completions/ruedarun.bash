@@ -60,12 +60,16 @@ _rueda() {
     local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}"
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "doctor ps top analyze --version --help" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "doctor ps top stacks analyze --version --help" -- "$word")
     elif [ "$command" = ps ]; then
         mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")
     elif [ "$command" = top ] && [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "--once --json --interval --help" -- "$word")
     elif [ "$command" = top ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" != --interval ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_rueda_jobs)" -- "$word")
+    elif [ "$command" = stacks ] && [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")
+    elif [ "$command" = stacks ]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_rueda_jobs)" -- "$word")
     elif [ "$command" = analyze ] && [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")

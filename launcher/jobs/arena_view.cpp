@@ -30,7 +30,7 @@ struct Head {
 
 /// The size of the part of the control block that so many ranks use.
 std::uint64_t control_bytes(std::uint32_t members) {
-    return offsetof(base::ControlBlock, ranks) + std::uint64_t{members} * sizeof(base::RankBlock);
+    return offsetof(base::ControlBlock, stacks) + std::uint64_t{members} * sizeof(base::StackBlock);
 }
 
 Result<Head> read_head(int file, std::uint64_t file_bytes) {
@@ -58,6 +58,18 @@ bool are_recorders_inside(const Head& head) {
             head.recorder_offset % alignof(base::RankRecorder) == 0 &&
             head.recorder_offset >= sizeof(base::ControlBlock) && head.recorder_offset <= head.total_bytes &&
             head.members * head.recorder_bytes <= head.total_bytes - head.recorder_offset);
+}
+
+/// Makes the StackBlocks writable, with the rest of their first and last page.
+Status allow_questions(void* memory, std::uint32_t members) {
+    constexpr std::uint64_t kBegin = offsetof(base::ControlBlock, stacks);
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const std::uint64_t begin = kBegin / page * page;
+    const std::uint64_t end = kBegin + members * sizeof(base::StackBlock);
+    if (::mprotect(static_cast<std::byte*>(memory) + begin, end - begin, PROT_READ | PROT_WRITE) != 0) {
+        return system_failure(ErrorCode::unsupported, "mapping the memory of the job for writing");
+    }
+    return {};
 }
 
 Status check(const Head& head, std::uint64_t file_bytes) {
@@ -90,8 +102,9 @@ void ArenaView::Unmap::operator()(const base::ControlBlock* control) const noexc
     ::munmap(const_cast<base::ControlBlock*>(control), bytes);  // NOLINT(cppcoreguidelines-pro-type-const-cast): munmap
 }
 
-Result<ArenaView> ArenaView::open(const std::string& path) {
-    const base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+Result<ArenaView> ArenaView::open(const std::string& path, ArenaUse use) {
+    const int access = use == ArenaUse::ask ? O_RDWR : O_RDONLY;
+    const base::UniqueFd file(::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status {};
     if (!file.is_open() || ::fstat(file.value(), &status) != 0) {
         return system_failure(ErrorCode::not_initialized, "opening the memory of the job");
@@ -113,8 +126,17 @@ Result<ArenaView> ArenaView::open(const std::string& path) {
     if (memory == MAP_FAILED) {
         return system_failure(ErrorCode::resource_exhausted, "mapping the memory of the job");
     }
-    return ArenaView(Mapping(static_cast<const base::ControlBlock*>(memory), Unmap{bytes}), head.members,
-                     has_recorders ? head.recorder_offset : 0);
+    ArenaView view(Mapping(static_cast<const base::ControlBlock*>(memory), Unmap{bytes}), head.members,
+                   has_recorders ? head.recorder_offset : 0);
+    if (use == ArenaUse::ask) {
+        RUEDA_RETURN_IF_FAILED(allow_questions(memory, head.members));
+    }
+    return view;
+}
+
+base::HostBlocks ArenaView::blocks_to_ask() const {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the StackBlocks are writable, see allow_questions()
+    return {const_cast<base::ControlBlock&>(*control_)};
 }
 
 const base::RankRecorder* ArenaView::recorder(std::uint32_t member) const {

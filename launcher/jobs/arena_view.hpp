@@ -13,18 +13,27 @@
 
 namespace rueda::launcher {
 
-/// The control block and the flight recorders of the arena of a running job, mapped for reading only. Nothing in it is
-/// trusted, because other processes write it: open() checks every size before it is used. The view keeps the memory
-/// alive, but not the job. Threads: a value that is moved from one owner to the next.
+/// What a program does with the memory of a job.
+enum class ArenaUse {
+    look,  ///< it reads
+    ask,   ///< it also asks the ranks for their stacks
+};
+
+/// The control block and the flight recorders of the arena of a running job, mapped for reading. Only with
+/// ArenaUse::ask, the StackBlocks can be written. Nothing in it is trusted, because other processes write it: open()
+/// checks every size before it is used. The view keeps the memory alive, but not the job. Threads: a value that is
+/// moved from one owner to the next.
 class ArenaView {
 public:
     /// Opens the file at `path`, such as /proc/<pid>/fd/<n>. Fails with
     /// - NotInitialized if nothing is written there yet, or if the file cannot be opened (any more);
     /// - Unsupported if another version of Rueda made it;
     /// - InvalidArgument if it is not the arena of a job, or is damaged.
-    [[nodiscard]] static Result<ArenaView> open(const std::string& path);
+    [[nodiscard]] static Result<ArenaView> open(const std::string& path, ArenaUse use = ArenaUse::look);
 
     [[nodiscard]] const base::ControlBlock& control() const { return *control_; }
+    /// For base::StackQuestions. Only after ArenaUse::ask, and only the StackBlocks may be written.
+    [[nodiscard]] base::HostBlocks blocks_to_ask() const;
     /// The number of ranks on this host, between 1 and base::kMaxLocalRanks.
     [[nodiscard]] std::uint32_t members() const { return members_; }
     /// The flight recorder of a rank of this host, which comes before members(). Null if the ranks record nothing here.

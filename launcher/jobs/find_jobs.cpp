@@ -62,7 +62,7 @@ JobList find_jobs() {
         Result<ArenaView> arena = ArenaView::open(found.path);
         if (arena.is_ok()) {
             if (has_ranks(arena.value())) {
-                list.jobs.push_back({id, std::move(arena).value(), found.holders});
+                list.jobs.push_back({id, std::move(arena).value(), found.holders, found.path});
             }
         } else if (arena.status().code() != ErrorCode::not_initialized) {
             add_unreadable(list.unreadable, {id, pids_of(found), arena.status().message()});

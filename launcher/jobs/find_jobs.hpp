@@ -16,6 +16,7 @@ struct Job {
     std::string id;  ///< "j" and the inode of its memory: the same until the job ends
     ArenaView arena;
     std::vector<Holder> holders;
+    std::string path;  ///< opens its memory again, as long as the process that find_jobs() found first lives
 };
 
 /// A job whose memory this program cannot read.

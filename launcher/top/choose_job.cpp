@@ -2,6 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/top/choose_job.hpp"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -25,6 +29,12 @@ bool is_meant(const Job& job, const std::string& wanted, std::optional<std::int3
                                                    [pid](const Holder& holder) { return holder.pid == *pid; }));
 }
 
+/// Such a process may be a rank, but this program may not look into it.
+bool belongs_to_another_user(std::int32_t pid) {
+    struct stat status {};
+    return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid != ::geteuid();
+}
+
 /// Why there is no such job, if there is a reason.
 Status not_found(const JobList& list, const std::string& wanted, std::optional<std::int32_t> pid) {
     for (const UnreadableJob& job : list.unreadable) {
@@ -32,6 +42,13 @@ Status not_found(const JobList& list, const std::string& wanted, std::optional<s
         if (wanted.empty() || job.id == wanted || has_process) {
             return failure(ErrorCode::invalid_argument, "job {} cannot be shown: {}", job.id, job.problem);
         }
+    }
+    if (pid && belongs_to_another_user(*pid)) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "process {} belongs to another user, or does not let itself be looked into: run rueda as the user "
+            "who started the job",
+            *pid);
     }
     if (list.jobs.empty()) {
         return failure(ErrorCode::invalid_argument, "no job of Rueda that belongs to you runs on this host");

@@ -77,6 +77,14 @@ TEST_CASE("printable text is one line, harms no terminal and ends", "[text]") {
     CHECK(printable("ü€\xf0\x9f\x98\x80") == "ü€\xf0\x9f\x98\x80");
 }
 
+TEST_CASE("text of another process is made printable line by line", "[text]") {
+    CHECK(printable_lines("a\nb\n") == "a\nb");
+    CHECK(printable_lines("a\tb\n\x1b[1m") == "a?b\n?[1m");
+    CHECK(printable_lines("").empty());
+    const std::string once = printable_lines("\n\nx\n\n" + std::string(1000, 'y'));
+    CHECK(printable_lines(once) == once);
+}
+
 TEST_CASE("quoted text stays on its line", "[text]") {
     CHECK(quote("12x") == "'12x'");
     CHECK(quote("a\nb\033[31mc\x7f") == "'a?b?[31mc?'");

@@ -83,7 +83,7 @@ class StalledJob(unittest.TestCase):
     def test_busy(self) -> None:
         job = self.run_job("busy")
         first = self.check_cause(job, "busy", "rank 1 has been busy with 'saving checkpoint' for ", [1])
-        self.assertEqual(job.files, ["stall.rank.0.json"])
+        self.assertEqual(job.files, ["recorder-rank0.json", "recorder-rank1.json", "stall.rank.0.json"])
         self.assertEqual(first["tensors"][0]["name"], "gradient")
         self.assertEqual(first["tensors"][0]["ready"], [0])
         self.assertEqual(first["tensors"][0]["missing"], [1])
@@ -134,7 +134,9 @@ class StalledJob(unittest.TestCase):
         text = "ranks 0 and 1 are both in a send to each other, and neither receives; "
         self.assertIn("Probable cause: " + text, job.errors)
         # Each rank reports its own message. The second one to look knows both.
-        reports = [report for name in job.files for report in job.reports(int(name.split(".")[2]))]
+        reports = [
+            report for name in job.files if name.startswith("stall.") for report in job.reports(int(name.split(".")[2]))
+        ]
         kinds = {cause["kind"] for report in reports for cause in report["probable_causes"]}
         self.assertIn("sends_to_each_other", kinds)
         whats = {tensor["what"] for report in reports for tensor in report["tensors"]}
@@ -163,11 +165,12 @@ class StalledJob(unittest.TestCase):
                 self.assertEqual(first["ranks"][0]["rank"], 1)
 
     def test_no_folder(self) -> None:
-        """A folder that cannot be made is complained about once, and the job ends as it would without it."""
+        """A folder that cannot be made is complained about once by each rank, and the job ends as it would without it."""
         with tempfile.NamedTemporaryFile() as file:
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
-            complaint = "RUEDA_DIAGNOSTICS_DIR: the stall report could not be written to a file: "
-            self.assertEqual(job.errors.count(complaint), 1, job.errors)
+            ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)
+            self.assertEqual(ranks.count("0"), 1, job.errors)
+            self.assertLessEqual(ranks.count("1"), 1, job.errors)  # it writes when the job ends, if it has the time
 
 
 if __name__ == "__main__":

@@ -22,6 +22,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/recorder/recorder_reader.hpp"
+#include "base/recorder/recorder_writer.hpp"
+#include "base/recorder/recording_file.hpp"
+#include "base/system/clock.hpp"
 #include "base/unique_fd.hpp"
 #include "collectives/host/arena/message_ring.hpp"
 #include "collectives/host/sockets/descriptor_exchange.hpp"
@@ -459,6 +463,77 @@ void write_splits(const Folder& folder) {
     }
 }
 
+// ---- the flight recorder --------------------------------------------------------------------------------------------
+
+/// What a rank has recorded that ended one operation, and waits in another one of this name.
+std::unique_ptr<base::RankRecorder> recorded(const char* name) {
+    auto recorder = std::make_unique<base::RankRecorder>();
+    const base::RecorderWriter writer(recorder.get());
+    writer.begin();
+    writer.note_set(0, "ranks 0, 1");
+    writer.begin_step(7);
+    const std::uint64_t ended =
+        writer.announce({.is_blocking = true, .ordinal = 1, .name = writer.note_name(0, "w"), .bytes = 64});
+    writer.start(ended, base::ticks_now(), 5);
+    writer.end(ended, base::ticks_now(), ErrorCode::ok);
+    writer.announce({.ordinal = 2, .name = writer.note_name(0, name), .generation = 1, .bytes = 8});
+    return recorder;
+}
+
+void write_recordings(const Folder& folder) {
+    Seed all;
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+        const auto recorder = recorded(rank == 0 ? "loss" : "metric");
+        const base::RecorderReader reader(*recorder);
+        base::Recording recording;
+        recording.rank = rank;
+        recording.size = 2;
+        recording.host = "a";
+        recording.state = "running";
+        recording.written_ns = base::monotonic_ns();
+        recording.began_ns = recorder->begin_ns.load();
+        recording.realtime_offset_ns = reader.realtime_offset_ns();
+        recording.counters = reader.counters();
+        recording.sets = reader.sets();
+        recording.operations = reader.operations();
+        const std::string text = base::format_recording(recording);
+        folder.write("rank" + std::to_string(rank), Seed().append(std::as_bytes(std::span(text))));
+        all.append(std::as_bytes(std::span(text))).bytes(0);
+    }
+    folder.write("diverged", all);
+}
+
+/// Records in the format of the target: what two ranks wrote into their recorders.
+void write_recorder_ring(const Folder& folder) {
+    Seed both;
+    for (const std::uint8_t rank : std::array<std::uint8_t, 2>{0, 128}) {
+        const auto recorder = recorded(rank == 0 ? "loss" : "metric");
+        Seed seed;
+        seed.bytes(rank | 4).add(recorder->begin_ticks.load()).add(recorder->begin_ns.load());
+        seed.bytes(rank | 2, 0).add(std::int32_t{0}).append(std::as_bytes(std::span("ranks 0, 1\0\0\0\0\0")));
+        for (std::uint64_t number = 1; number <= recorder->names_written.load(); ++number) {
+            const base::NameRecord& name = recorder->names[number % base::RankRecorder::kNames];
+            std::array<char, 8> text{};
+            name.text.read().copy(text.data(), text.size());
+            seed.bytes(rank | 1).add(number).add(name.set_id.load()).add(name.hash.load()).add(text);
+        }
+        const std::uint64_t announced = recorder->counters.announced.load();
+        for (std::uint64_t number = 0; number < announced; ++number) {
+            const base::OperationRecord& record = recorder->operations[number];
+            seed.bytes(rank | 5).add(number);
+            for (const auto* const word : {&record.announced, &record.started, &record.ended, &record.ordinal,
+                                           &record.name, &record.size, &record.state}) {
+                seed.add(word->load());
+            }
+        }
+        seed.bytes(rank | 3).add(announced);
+        folder.write("rank" + std::to_string(rank / 128), seed);
+        both.append(seed);
+    }
+    folder.write("both", both);
+    folder.write("word", Seed().bytes(0).add(std::uint32_t{8}).add(~std::uint64_t{0}).append(both));
+}
+
 int write_all(const std::filesystem::path& seeds) {
     write_start_messages({seeds, "start_messages_fuzz"});
     write_socket_frames({seeds, "socket_frames_fuzz"});
@@ -472,6 +547,8 @@ int write_all(const std::filesystem::path& seeds) {
     write_mpi_lengths({seeds, "mpi_lengths_fuzz"});
     write_splits({seeds, "splits_fuzz"});
     write_message_ring({seeds, "message_ring_fuzz"});
+    write_recordings({seeds, "recordings_fuzz"});
+    write_recorder_ring({seeds, "recorder_ring_fuzz"});
     return 0;
 }
 

@@ -73,6 +73,22 @@ class RequestedStacks(unittest.TestCase):
             for job in jobs.values():
                 self.assertEqual(job.end(), 0, job.text)
 
+    def test_rueda_stacks_asks_for_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = Job("sleep", folder)
+            job.read_until("ready")
+            for _ in range(CAPTURES):
+                done = subprocess.run(
+                    [os.environ["RUEDA_PROGRAM"], "stacks", str(job.process.pid)], capture_output=True, text=True
+                )
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                self.assertRegex(
+                    done.stdout,
+                    rf"rank 0 \(pid {job.process.pid}\): .*\n  Python, innermost first:\n"
+                    r"    rest_in_sleep, .*resting_rank\.py:\d+\n    main, .*\n(.*\n)*  native, innermost first",
+                )
+            self.assertEqual(job.end(), 0, job.text)
+
     def test_a_handler_of_the_program_stays(self):
         with tempfile.TemporaryDirectory() as folder:
             job = Job("own_handler", folder, RUEDA_LOG_LEVEL="info")

@@ -22,7 +22,7 @@ ROOMS = {
 # The folders of each room, from the bottom to the top. A folder may include the folders that are listed before it. ""
 # stands for the files in the room's own folder.
 LAYERS = {
-    "base": ["", "settings", "shared_memory", "system", "recorder"],
+    "base": ["", "settings", "shared_memory", "system", "recorder", "stacks"],
     "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
     "core": [
         "negotiation",
@@ -51,6 +51,7 @@ LAYERS = {
         "processes",
         "jobs",
         "top",
+        "stacks",
         "hosts",
         "plan",
         "output",

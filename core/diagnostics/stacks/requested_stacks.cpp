@@ -17,9 +17,9 @@ std::optional<std::string> RequestedStacks::look(bool is_requested, std::int64_t
     std::string text = "the stacks of the main threads of all ranks of this host, as requested by a signal:";
     for (std::uint32_t member = 0; member < members_; ++member) {
         const base::RankBlock& block = blocks_.of(member);
-        text += fmt::format("\n  rank {} (pid {}):", block.global_rank.load(std::memory_order_relaxed),
-                            block.pid.load(std::memory_order_relaxed));
-        std::istringstream lines(questions_.text_of(member, now_ns));
+        const std::int32_t pid = block.pid.load(std::memory_order_relaxed);
+        text += fmt::format("\n  rank {} (pid {}):", block.global_rank.load(std::memory_order_relaxed), pid);
+        std::istringstream lines(questions_.text_of(member, pid, now_ns));
         for (std::string line; std::getline(lines, line);) {
             text += "\n    " + line;
         }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/shared_memory/control_block.hpp"
-#include "core/diagnostics/stacks/stack_questions.hpp"
+#include "base/stacks/stack_questions.hpp"
 
 namespace rueda::core {
 
@@ -17,7 +17,7 @@ namespace rueda::core {
 /// Threads: one, the background thread.
 class RequestedStacks {
 public:
-    /// For the arguments see StackQuestions.
+    /// For the arguments see base::StackQuestions.
     RequestedStacks(const base::HostBlocks& blocks, std::uint32_t members, std::int64_t silence_limit_ns)
         : blocks_(blocks), members_(members), questions_(blocks, silence_limit_ns) {}
 
@@ -28,7 +28,7 @@ public:
 private:
     base::HostBlocks blocks_;
     std::uint32_t members_;
-    StackQuestions questions_;
+    base::StackQuestions questions_;
     bool is_asking_ = false;
 };
 

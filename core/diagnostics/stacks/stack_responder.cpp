@@ -60,7 +60,7 @@ void StackResponder::answer(std::uint32_t question) noexcept {
     } catch (const std::exception&) {
         block_.text.write("stack: it could not be taken: there was no memory for it");
     }
-    block_.answered.store(question, std::memory_order_release);  // partner: StackQuestions
+    block_.answered.store(question, std::memory_order_release);  // partner: base::StackQuestions
     finished_.store(true, std::memory_order_release);            // partner: look()
 }
 

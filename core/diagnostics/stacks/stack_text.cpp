@@ -98,17 +98,6 @@ std::vector<std::string> native_lines(std::span<const NativeFrame> frames) {
     return lines;
 }
 
-std::string printable_lines(std::string_view text) {
-    constexpr std::size_t kLongestLine = 400;
-    std::string lines;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find('\n'), text.size());
-        lines += (lines.empty() ? "" : "\n") + base::printable(text.substr(0, end), kLongestLine);
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return lines;
-}
-
 std::string format_stack(const RawStack& stack, FrameNames& names) {
     std::string text;
     if (const std::vector<std::string> python = parse_traceback(stack.traceback); !python.empty()) {

@@ -20,9 +20,6 @@ namespace rueda::core {
 /// Python frames say more.
 [[nodiscard]] std::vector<std::string> native_lines(std::span<const NativeFrame> frames);
 
-/// Makes the text of another process fit for a report: as base::printable() does, line by line.
-[[nodiscard]] std::string printable_lines(std::string_view text);
-
 /// Both lists with their titles, one frame per line.
 [[nodiscard]] std::string format_stack(const RawStack& stack, FrameNames& names);
 

@@ -2,38 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/diagnostics/files/stall_file.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/training/folder.hpp"
+
 namespace rueda::core {
 namespace {
 
 using Json = nlohmann::json;
-
-/// A new folder, which goes away with the test.
-class Folder {
-public:
-    Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "rueda-stall-file-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    ~Folder() { std::filesystem::remove_all(path_); }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
+using training::test::Folder;
 
 Json content_of(const std::filesystem::path& path) {
     std::ifstream file(path);
@@ -124,56 +106,25 @@ TEST_CASE("unknown values are null, and bytes that are not UTF-8 do not break th
 TEST_CASE("each report replaces the file, which keeps the last ones") {
     const Folder folder;
     const std::filesystem::path inner = folder.path() / "made" / "here";
-    StallFile file(inner.string());
-    CHECK(file.is_wanted());
+    FileWriter files(inner.string(), 3);
+    StallFile file(files);
     CHECK_FALSE(std::filesystem::exists(inner));  // without a report nothing is written
     constexpr std::size_t kReports = StallFile::kMostEntries + 3;
     for (std::size_t i = 0; i < kReports; ++i) {
         CHECK_FALSE(file.add({.rank = 3}, {report_about("w" + std::to_string(i)), "", 0, ""}));
     }
-    file.stop();
+    files.stop();
     const Json json = content_of(inner / "stall.rank.3.json");
     CHECK(json["rank"] == 3);
     REQUIRE(json["reports"].size() == StallFile::kMostEntries);
     CHECK(json["reports"][0]["tensors"][0]["name"] == "w3");
     CHECK(json["reports"].back()["tensors"][0]["name"] == "w" + std::to_string(kReports - 1));
-    int files = 0;
+    int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(inner)) {
-        files += entry.exists() ? 1 : 0;
+        count += entry.exists() ? 1 : 0;
     }
-    CHECK(files == 1);
+    CHECK(count == 1);
 }
-
-TEST_CASE("a file that cannot be written is complained about once") {
-    const Folder folder;
-    const std::filesystem::path in_the_way = folder.path() / "file";
-    std::ofstream(in_the_way) << "x";
-    StallFile file((in_the_way / "below").string());
-    const auto complaint = file.add({}, {report_about("w"), "", 0, ""});
-    REQUIRE(complaint);
-    CHECK_THAT(*complaint, Catch::Contains("stall.rank.0.json") && Catch::Contains("Not a directory"));
-    CHECK_FALSE(file.add({}, {report_about("w"), "", 0, ""}));
-}
-
-TEST_CASE("a file system that hangs holds up only the thread that writes") {
-    // Nobody reads the pipe, so opening it for writing waits.
-    const Folder folder;
-    const std::filesystem::path pipe = folder.path() / "stall.rank.0.json.partial";
-    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-    const auto begin = std::chrono::steady_clock::now();
-    {
-        StallFile file(folder.path().string());
-        CHECK_FALSE(file.add({}, {report_about("w"), "", 0, ""}));
-        file.stop();
-    }
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(15));
-    // Lets the thread go, so that it does not outlive the test.
-    std::ifstream reader(pipe);
-    std::string text(std::istreambuf_iterator<char>(reader), {});
-    CHECK(text.find("rueda-stall-report") != std::string::npos);
-}
-
-TEST_CASE("without a folder nothing is wanted") { CHECK_FALSE(StallFile("").is_wanted()); }
 
 }  // namespace
 }  // namespace rueda::core

@@ -28,6 +28,19 @@ TEST_CASE("the memory of a job is shown as it changes") {
     CHECK_FALSE(view.value().control().abort.raised());
 }
 
+TEST_CASE("a view that asks writes into the blocks of the stacks, also without recorders") {
+    const MadeArena made(2);
+    made.control().recorder_bytes = GENERATE(std::uint64_t{0}, std::uint64_t{sizeof(base::RankRecorder)});
+    const Result<ArenaView> view = ArenaView::open(made.path(), ArenaUse::ask);
+    REQUIRE(view.is_ok());
+    const base::HostBlocks blocks = view.value().blocks_to_ask();
+    for (const std::uint32_t member : {0U, 1U}) {
+        blocks.stack_of(member).asked.fetch_add(1);
+        CHECK(made.control().stack_of(member).asked.load() == 1);
+        CHECK(&blocks.of(member) == &view.value().control().ranks[member]);
+    }
+}
+
 TEST_CASE("memory without recorders is shown without them") {
     const MadeArena made(2);
     made.control().recorder_bytes = 0;

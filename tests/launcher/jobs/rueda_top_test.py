@@ -101,7 +101,7 @@ class WithJob(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-top-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def start(self, mode, ranks=2):
+    def start(self, mode, ranks=2, **settings):
         """Starts a job, and waits until it trains. The test ends it."""
         stop = self.folder / "stop"
         stop.unlink(missing_ok=True)
@@ -109,7 +109,7 @@ class WithJob(unittest.TestCase):
             [RUEDARUN, "--no-mpi", "-np", str(ranks), WATCHED_RANK, mode, stop],
             stdout=subprocess.PIPE,
             text=True,
-            env=environment(),
+            env=environment() | settings,
             stdin=subprocess.DEVNULL,
         )
         self.addCleanup(self.end_job)
@@ -339,6 +339,11 @@ class Screen(WithJob):
         self.assertRegex(terminal.seen.split(LEAVE_SCREEN)[1].decode(), r"^Job j\d+ has ended\.\r\n$")
 
 
+def use_programs(*paths):
+    global RUEDA, RUEDARUN, WATCHED_RANK
+    RUEDA, RUEDARUN, WATCHED_RANK = paths
+
+
 if __name__ == "__main__":
-    RUEDA, RUEDARUN, WATCHED_RANK = sys.argv[1:4]
+    use_programs(*sys.argv[1:4])
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of the jobs that rueda_top_test.py watches: watched_rank MODE STOP_FILE. It trains until the file exists.
+// A rank of the jobs that rueda_top_test.py and rueda_stacks_test.py watch: watched_rank MODE STOP_FILE. It trains
+// until the file exists.
 //   even       both ranks are equally fast
 //   straggler  rank 1 takes longer in each step
 //   input      all ranks sleep between the steps, as if they waited for data
 //   missing    rank 1 stays away from the third step, in a declared scope, until the file exists
+//   loop       the same, but rank 1 computes in a loop
 #include <unistd.h>
 
 #include <chrono>
@@ -22,6 +24,23 @@ constexpr std::int64_t kMissingStep = 3;
 
 bool exists(const char* file) { return access(file, F_OK) == 0; }
 
+}  // namespace
+
+/// Without libdw, only exported functions have names in a stack.
+[[gnu::noinline, gnu::visibility("default")]] std::uint64_t loop_until_it_exists(const char* file) {
+    constexpr std::uint64_t kTurns = 10'000'000;
+    std::uint64_t sum = 0;
+    while (!exists(file)) {
+        for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
+            sum = sum * 31 + turn;
+            asm volatile("" : "+r"(sum));  // keeps the loop
+        }
+    }
+    return sum;
+}
+
+namespace {
+
 void compute(std::string_view mode, std::int64_t step, const char* stop_file) {
     using std::chrono::milliseconds;
     if (mode == "straggler" && rueda::rank() == 1) {
@@ -33,6 +52,8 @@ void compute(std::string_view mode, std::int64_t step, const char* stop_file) {
         while (!exists(stop_file)) {
             std::this_thread::sleep_for(milliseconds(5));
         }
+    } else if (mode == "loop" && rueda::rank() == 1 && step == kMissingStep) {
+        std::printf("looped: %d\n", loop_until_it_exists(stop_file) != 0 ? 1 : 0);
     }
 }
 

@@ -5,6 +5,7 @@ foreach(module IN ITEMS collectives messages orders profiler training)
   rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 SECONDS 8)
 endforeach()
 rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)
+rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers SECONDS 20 TIMEOUT 480)
 
 # Tests over MPI, also between hosts. The hosts are simulated by host names. Runs with the first PyTorch that is
 # installed.

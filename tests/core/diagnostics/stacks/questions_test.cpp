@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "base/shared_memory/control_block.hpp"
+#include "base/stacks/stack_questions.hpp"
 #include "core/diagnostics/stacks/requested_stacks.hpp"
-#include "core/diagnostics/stacks/stack_questions.hpp"
 #include "core/diagnostics/stacks/stack_responder.hpp"
-#include "tests/support/child.hpp"
 #include "tests/core/diagnostics/stacks/workloads.hpp"
+#include "tests/support/child.hpp"
 
 namespace rueda::core::test {
 namespace {
@@ -27,7 +27,7 @@ constexpr std::int64_t kNow = 100 * kSecond;
 struct Host {
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
     base::HostBlocks blocks{*control};
-    StackQuestions questions{blocks, 2 * kSecond};
+    base::StackQuestions questions{blocks, 2 * kSecond};
 
     Host() {
         for (std::uint32_t member = 0; member < 3; ++member) {
@@ -52,7 +52,7 @@ TEST_CASE("a rank that does not take part in stacks is neither asked nor mention
     Host host;
     CHECK(host.questions.ask(0b111, kNow));
     CHECK(host.control->stack_of(1).asked.load() == 0);
-    CHECK(host.questions.text_of(1, kNow).empty());
+    CHECK(host.questions.text_of(1, getpid(), kNow).empty());
 }
 
 TEST_CASE("a rank is asked once per round, and its answer is taken", "[stacks]") {
@@ -62,11 +62,12 @@ TEST_CASE("a rank is asked once per round, and its answer is taken", "[stacks]")
     CHECK_FALSE(host.questions.ask(0b010, kNow));
     CHECK_FALSE(host.questions.ask(0b010, kNow + kSecond / 5));
     CHECK(host.control->stack_of(1).asked.load() == 1);
-    CHECK(
-        host.questions.text_of(1, kNow).starts_with("stack: it could not be read: the rank has not answered in time"));
+    CHECK(host.questions.text_of(1, getpid(), kNow)
+              .starts_with("stack: it could not be read: the rank has not answered in time"));
     host.answer(1, "native:\n  f\x1b");
     CHECK(host.questions.ask(0b010, kNow + kSecond / 5));
-    CHECK(host.questions.text_of(1, kNow) == "native:\n  f?");
+    CHECK(host.questions.text_of(1, getpid(), kNow) == "native:\n  f?");
+    CHECK(base::has_stack(host.questions.text_of(1, getpid(), kNow)));
     host.questions.end_round();
     CHECK_FALSE(host.questions.ask(0b010, kNow + kSecond));
     CHECK(host.control->stack_of(1).asked.load() == 2);
@@ -78,13 +79,13 @@ TEST_CASE("the answer to a later question of another rank is one, too", "[stacks
     host.control->stack_of(1).asked.store(0xFFFF'FFFE);  // the numbers wrap around
     host.control->stack_of(1).answered.store(0xFFFF'FFFE);
     CHECK_FALSE(host.questions.ask(0b010, kNow));
-    StackQuestions other(host.blocks, 2 * kSecond);
+    base::StackQuestions other(host.blocks, 2 * kSecond);
     CHECK_FALSE(other.ask(0b010, kNow));
     host.answer(1, "both");
     CHECK(host.control->stack_of(1).answered.load() == 0);
     CHECK(host.questions.ask(0b010, kNow));
-    CHECK(host.questions.text_of(1, kNow) == "both");
-    CHECK(other.text_of(1, kNow) == "both");
+    CHECK(host.questions.text_of(1, getpid(), kNow) == "both");
+    CHECK(other.text_of(1, getpid(), kNow) == "both");
 }
 
 TEST_CASE("a rank that does not answer is given up after some seconds", "[stacks]") {
@@ -99,13 +100,13 @@ TEST_CASE("a rank whose background thread does not run is described from outside
     Host host;
     tests::Child child;
     child.stop();
-    host.control->ranks[1].pid.store(child.pid());
     host.offer(1, base::StackOffer::offered);
     CHECK(host.questions.ask(0b010, kNow + 60 * kSecond));
     CHECK(host.control->stack_of(1).asked.load() == 0);
-    const std::string text = host.questions.text_of(1, kNow + 60 * kSecond);
+    const std::string text = host.questions.text_of(1, child.pid(), kNow + 60 * kSecond);
     CHECK(text.starts_with("stack: it could not be read: the rank's background thread does not run"));
     CHECK(text.find('\n') == std::string::npos);
+    CHECK_FALSE(base::has_stack(text));
 }
 
 TEST_CASE("a rank that refuses says why", "[stacks]") {
@@ -113,7 +114,7 @@ TEST_CASE("a rank that refuses says why", "[stacks]") {
     host.control->stack_of(2).text.write("stack: the program handles SIGUSR2 itself");
     host.offer(2, base::StackOffer::refused);
     CHECK(host.questions.ask(0b100, kNow));
-    CHECK(host.questions.text_of(2, kNow) == "stack: the program handles SIGUSR2 itself");
+    CHECK(host.questions.text_of(2, getpid(), kNow) == "stack: the program handles SIGUSR2 itself");
 }
 
 TEST_CASE("requested stacks of a host are one text", "[stacks]") {

@@ -53,14 +53,6 @@ TEST_CASE("frames of the Python interpreter in a row are one line", "[stacks]") 
     CHECK(native_lines({}).empty());
 }
 
-TEST_CASE("text of another process is made printable line by line", "[stacks]") {
-    CHECK(printable_lines("a\nb\n") == "a\nb");
-    CHECK(printable_lines("a\tb\n\x1b[1m") == "a?b\n?[1m");
-    CHECK(printable_lines("").empty());
-    const std::string once = printable_lines("\n\nx\n\n" + std::string(1000, 'y'));
-    CHECK(printable_lines(once) == once);
-}
-
 TEST_CASE("names of addresses, with libdw and without it", "[stacks]") {
     // The first instruction of a function does not come from an inlined one, whose line would be in another file.
     const auto inside = reinterpret_cast<std::uintptr_t>(&sleep_until) + 1;

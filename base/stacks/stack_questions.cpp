@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "core/diagnostics/stacks/stack_questions.hpp"
+#include "base/stacks/stack_questions.hpp"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,8 @@
 #include "base/files.hpp"
 #include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "core/diagnostics/stacks/stack_text.hpp"
 
-namespace rueda::core {
+namespace rueda::base {
 namespace {
 
 /// The asked rank looks every liveness interval (0.2 s), waits for its main thread for up to a second, and then finds
@@ -21,8 +20,8 @@ constexpr std::int64_t kPatienceNs = 2'500'000'000;
 
 /// The first word of a small file of /proc; "" if it cannot be read.
 std::string first_word(const std::string& path) {
-    const std::optional<std::string> text = base::read_small_file(path);
-    return text ? base::printable(std::string_view(*text).substr(0, text->find_first_of(" \n")), 80) : "";
+    const std::optional<std::string> text = read_small_file(path);
+    return text ? printable(std::string_view(*text).substr(0, text->find_first_of(" \n")), 80) : "";
 }
 
 }  // namespace
@@ -35,12 +34,14 @@ std::string describe_from_outside(std::int32_t pid) {
         text += "in the kernel function " + function;
     }
     // The first word is a number, "running", or -1 if the thread is in the kernel for another reason.
-    if (const auto call = base::parse_integer<std::int32_t>(first_word(fmt::format("/proc/{}/syscall", pid)));
+    if (const auto call = parse_integer<std::int32_t>(first_word(fmt::format("/proc/{}/syscall", pid)));
         call && *call >= 0) {
         text += fmt::format("{}in system call {}", text.empty() ? "" : ", ", *call);
     }
     return text.empty() ? "" : "its main thread is " + text;
 }
+
+bool has_stack(std::string_view text) { return !text.empty() && !text.starts_with("stack: "); }
 
 bool StackQuestions::responds(std::uint32_t member, std::int64_t now_ns) const {
     return now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_;
@@ -58,9 +59,9 @@ bool StackQuestions::ask(std::uint64_t members, std::int64_t now_ns) {
         if ((members >> member & 1) == 0) {
             continue;
         }
-        base::StackBlock& block = blocks_.stack_of(member);
-        const auto offer = static_cast<base::StackOffer>(block.offer.load(std::memory_order_acquire));
-        if (offer != base::StackOffer::offered || !responds(member, now_ns)) {
+        StackBlock& block = blocks_.stack_of(member);
+        const auto offer = static_cast<StackOffer>(block.offer.load(std::memory_order_acquire));
+        if (offer != StackOffer::offered || !responds(member, now_ns)) {
             continue;
         }
         Question& question = asked_[member];
@@ -72,21 +73,21 @@ bool StackQuestions::ask(std::uint64_t members, std::int64_t now_ns) {
     return complete;
 }
 
-std::string StackQuestions::text_of(std::uint32_t member, std::int64_t now_ns) const {
-    base::StackBlock& block = blocks_.stack_of(member);
-    const auto offer = static_cast<base::StackOffer>(block.offer.load(std::memory_order_acquire));
-    if (offer == base::StackOffer::none) {
+std::string StackQuestions::text_of(std::uint32_t member, std::int32_t pid, std::int64_t now_ns) const {
+    StackBlock& block = blocks_.stack_of(member);
+    const auto offer = static_cast<StackOffer>(block.offer.load(std::memory_order_acquire));
+    if (offer == StackOffer::none) {
         return {};
     }
     const bool was_asked = asked_[member].asked_ns != 0;
-    if (offer == base::StackOffer::refused || (was_asked && has_answered(member))) {
+    if (offer == StackOffer::refused || (was_asked && has_answered(member))) {
         return printable_lines(block.text.read());
     }
-    const std::string outside = describe_from_outside(blocks_.of(member).pid.load(std::memory_order_relaxed));
+    const std::string outside = describe_from_outside(pid);
     return fmt::format(
         "stack: it could not be read: {}{}{}",
         responds(member, now_ns) ? "the rank has not answered in time" : "the rank's background thread does not run",
         outside.empty() ? "" : "; ", outside);
 }
 
-}  // namespace rueda::core
+}  // namespace rueda::base

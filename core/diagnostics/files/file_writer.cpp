@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/files/file_writer.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "base/system/atomic_file.hpp"
+#include "base/system/thread_signals.hpp"
+
+namespace rueda::core {
+namespace {
+
+Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);  // if it fails, opening the file says why
+    Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
+    RUEDA_RETURN_IF_FAILED(replaced.status());
+    RUEDA_RETURN_IF_FAILED(replaced.value().write(std::as_bytes(std::span(file.text))));
+    return replaced.value().commit();
+}
+
+}  // namespace
+
+/// The mutex protects all members. It is never held while a file is written.
+struct FileWriter::Shared {
+    std::mutex mutex;
+    std::condition_variable has_work;  // wakes the writing thread; rung by write() and stop()
+    std::condition_variable is_done;   // wakes write() and stop(); rung by the writing thread
+    std::deque<WholeFile> files;       // to be written
+    bool is_writing = false;
+    bool is_stopping = false;
+    bool has_ended = false;
+    std::string complaint;  // about the first failure
+    bool has_complained = false;
+
+    void add(WholeFile file) {
+        const auto waiting = std::find_if(files.begin(), files.end(),
+                                          [&file](const WholeFile& other) { return other.name == file.name; });
+        if (waiting != files.end()) {
+            waiting->text = std::move(file.text);
+        } else {
+            files.push_back(std::move(file));
+        }
+    }
+
+    /// Waits for kPatience at most. With the system's clock, because ThreadSanitizer of clang 14 does not know the wait
+    /// with the monotonic clock.
+    template <class Done>
+    bool await(std::unique_lock<std::mutex>& lock, Done&& done) {
+        return is_done.wait_until(lock, std::chrono::system_clock::now() + kPatience, std::forward<Done>(done));
+    }
+
+    void run(const std::string& folder, const std::string& suffix) {
+        std::unique_lock lock(mutex);
+        for (;;) {
+            has_work.wait(lock, [this] { return is_stopping || !files.empty(); });
+            if (files.empty()) {
+                break;
+            }
+            const WholeFile file = std::move(files.front());
+            files.pop_front();
+            is_writing = true;
+            lock.unlock();
+            Status written;
+            try {
+                written = replace_file(folder, suffix, file);
+            } catch (const std::exception&) {
+                written = {};  // there is no memory; the next file may find some
+            }
+            lock.lock();
+            is_writing = false;
+            if (!written.is_ok() && complaint.empty()) {
+                complaint = "a file could not be written: " + written.message();
+            }
+            is_done.notify_all();
+        }
+        has_ended = true;
+        is_done.notify_all();
+    }
+};
+
+FileWriter::FileWriter(std::string folder, std::int32_t rank)
+    : folder_(std::move(folder)),
+      suffix_(fmt::format(".rank{}.partial", rank)),
+      shared_(is_wanted() ? std::make_shared<Shared>() : nullptr) {}
+
+std::optional<std::string> FileWriter::write(std::vector<WholeFile> files) {
+    std::unique_lock lock(shared_->mutex);
+    start();
+    if (thread_.joinable()) {
+        for (WholeFile& file : files) {
+            shared_->add(std::move(file));
+        }
+        shared_->has_work.notify_one();
+        const bool is_written = shared_->await(lock, [this] { return shared_->files.empty() && !shared_->is_writing; });
+        if (!is_written && shared_->complaint.empty()) {
+            shared_->complaint = "the files are written late or never: " + folder_ + " does not answer";
+        }
+    }
+    if (shared_->complaint.empty() || std::exchange(shared_->has_complained, true)) {
+        return std::nullopt;
+    }
+    return shared_->complaint;
+}
+
+/// Starts the thread, if there is none. The system may refuse it; the next files then try again.
+void FileWriter::start() {
+    if (thread_.joinable() || shared_->is_stopping) {
+        return;
+    }
+    // The thread handles no signals: they belong to the program's threads.
+    const sigset_t blocked = base::signals_of_the_program();
+    sigset_t saved;
+    pthread_sigmask(SIG_SETMASK, &blocked, &saved);
+    try {
+        thread_ = std::thread([shared = shared_, folder = folder_, suffix = suffix_] { shared->run(folder, suffix); });
+    } catch (const std::exception& error) {
+        shared_->complaint = std::string("no thread could be started that writes files: ") + error.what();
+    }
+    pthread_sigmask(SIG_SETMASK, &saved, nullptr);
+}
+
+void FileWriter::stop() {
+    if (!thread_.joinable()) {
+        return;
+    }
+    bool has_ended = false;
+    {
+        std::unique_lock lock(shared_->mutex);
+        shared_->is_stopping = true;
+        shared_->has_work.notify_one();
+        has_ended = shared_->await(lock, [this] { return shared_->has_ended; });
+    }
+    if (has_ended) {
+        thread_.join();
+    } else {
+        thread_.detach();
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace rueda::core {
+
+struct WholeFile {
+    std::string name;  ///< without a folder
+    std::string text;
+};
+
+/// Writes files to a folder, and makes the folder if necessary. A file appears whole or not at all (base::AtomicFile),
+/// and replaces an older one of its name.
+///
+/// A thread of this object writes, from the first file on. If the file system hangs, only this thread hangs, and the
+/// job can still go on or end.
+///
+/// Threads: any; stop() and the destructor by one thread, when no other thread is in write().
+class FileWriter {
+public:
+    /// How long write() waits for the files, so that they are there when the program learns that the job ends; and how
+    /// long stop() waits.
+    static constexpr std::chrono::milliseconds kPatience{1000};
+
+    /// If `folder` is empty, no files are wanted. Several ranks may write files of the same name at the same time;
+    /// `rank` tells their unfinished files apart.
+    FileWriter(std::string folder, std::int32_t rank);
+    ~FileWriter() { stop(); }
+    FileWriter(const FileWriter&) = delete;
+    FileWriter& operator=(const FileWriter&) = delete;
+
+    [[nodiscard]] bool is_wanted() const { return !folder_.empty(); }
+    /// Only if files are wanted. A file that still waits to be written is replaced by a new one of its name. Returns
+    /// what goes wrong, the first time that this is known.
+    [[nodiscard]] std::optional<std::string> write(std::vector<WholeFile> files);
+    /// Ends the thread once it has written what it was given. A thread that hangs is left behind. Later files are not
+    /// written.
+    void stop();
+
+private:
+    struct Shared;
+
+    void start();
+
+    std::string folder_;
+    std::string suffix_;              // of unfinished files
+    std::shared_ptr<Shared> shared_;  // the thread shares it, because it may outlive this object
+    std::thread thread_;              // the mutex of `shared_` protects it
+};
+
+}  // namespace rueda::core
