@@ -22,7 +22,7 @@ install(
   PATTERN "*.hpp")
 
 # The plugins are in the folder of librueda.so, because librueda.so loads them from its own folder.
-foreach(plugin IN ITEMS rueda_mpi rueda_mpich)
+foreach(plugin IN ITEMS rueda_mpi rueda_mpich rueda_prometheus)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
   endif()

@@ -94,33 +94,45 @@ struct alignas(kCacheLine) SetRecord {
 };
 static_assert(sizeof(SetRecord) == 2 * kCacheLine);
 
+/// Sums over the operations of one kind that ended with success.
+struct alignas(32) KindCounters {
+    std::atomic<std::uint64_t> ended;           ///< how many operations ended
+    std::atomic<std::uint64_t> bytes;           ///< of those operations, on this rank
+    std::atomic<std::uint64_t> waited_ticks;    ///< from announced to started, summed over operations
+    std::atomic<std::uint64_t> executed_ticks;  ///< from started to ended, summed over operations
+};
+static_assert(sizeof(KindCounters) == kCacheLine / 2);
+
 /// Sums over the life of the rank, for `rueda top` and for metrics. All stores are relaxed: a reader looks at one
 /// number at a time, and at differences over seconds.
 struct RankCounters {
-    /// The number of operations that were announced; the number of the next one.
+    /// A power of two above the RecordKinds of operations, so that no kind leads out of the array.
+    static constexpr std::size_t kKinds = 16;
+
+    /// The number of operations and steps that were announced; the number of the next one.
     alignas(kCacheLine) std::atomic<std::uint64_t> announced;
 
     // Written by the thread that drives progress, only.
-    alignas(kCacheLine) std::atomic<std::uint64_t> ended;  ///< operations that ended with success
-    std::atomic<std::uint64_t> bytes;                      ///< of those operations, on this rank
-    std::atomic<std::uint64_t> batches;                    ///< that the log called
-    std::atomic<std::uint64_t> waited_ticks;               ///< from announced to started, summed over operations
-    std::atomic<std::uint64_t> executed_ticks;             ///< from started to ended, summed over operations
+    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< by RecordKind
+    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
+    std::atomic<std::uint64_t> batched;                      ///< operations in those batches
 
     // Written by any thread, rarely.
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< operations that ended with an error
     std::atomic<std::uint64_t> steps;                       ///< steps that the program has begun
     std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
     std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before it took; 0: unknown
+    std::atomic<std::uint64_t> stall_reports;               ///< reports about stalls that this rank made
+    std::atomic<std::uint64_t> resident_bytes;              ///< resident memory that the program has allocated
 };
-static_assert(sizeof(RankCounters) == 3 * kCacheLine);
+static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
 
 /// The flight recorder of one rank, in the arena of the job. It begins as zeros. It stays readable when the rank was
 /// killed. Only pages that are written take memory.
 struct alignas(4096) RankRecorder {
     static constexpr std::uint64_t kOperations = RecordState::kCapacity;
     static constexpr std::uint64_t kNames = 2048;
-    static constexpr std::uint64_t kSets = 30;
+    static constexpr std::uint64_t kSets = 26;  ///< as many as fit into the first page
 
     // Written once by the rank, before `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record

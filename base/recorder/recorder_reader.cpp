@@ -135,12 +135,18 @@ RecordedCounters RecorderReader::counters() const {
     const auto read = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
     RecordedCounters counters;
     counters.announced = read(from.announced);
-    counters.ended = read(from.ended);
+    std::uint64_t waited_ticks = 0;
+    std::uint64_t executed_ticks = 0;
+    for (const KindCounters& kind : from.of_kind) {
+        counters.ended += read(kind.ended);
+        counters.bytes += read(kind.bytes);
+        waited_ticks += read(kind.waited_ticks);
+        executed_ticks += read(kind.executed_ticks);
+    }
+    counters.waited_ns = span_ns(waited_ticks);
+    counters.executed_ns = span_ns(executed_ticks);
     counters.failed = read(from.failed);
-    counters.bytes = read(from.bytes);
     counters.batches = read(from.batches);
-    counters.waited_ns = span_ns(read(from.waited_ticks));
-    counters.executed_ns = span_ns(read(from.executed_ticks));
     counters.steps = read(from.steps);
     if (const std::uint64_t began = read(from.step_began_ticks); began != 0) {
         counters.step_began_ns = ns_of(began);
@@ -149,6 +155,44 @@ RecordedCounters RecorderReader::counters() const {
         counters.step_ns = span_ns(took);
     }
     return counters;
+}
+
+RecordedExtras RecorderReader::extras() const {
+    const RankCounters& from = recorder_.counters;
+    RecordedExtras extras;
+    for (std::size_t kind = 0; kind < extras.kinds.size(); ++kind) {
+        const KindCounters& sums = from.of_kind[kind];
+        extras.kinds[kind] = {.ended = sums.ended.load(std::memory_order_relaxed),
+                              .bytes = sums.bytes.load(std::memory_order_relaxed),
+                              .waited_ns = span_ns(sums.waited_ticks.load(std::memory_order_relaxed)),
+                              .executed_ns = span_ns(sums.executed_ticks.load(std::memory_order_relaxed))};
+    }
+    extras.batched = from.batched.load(std::memory_order_relaxed);
+    extras.stall_reports = from.stall_reports.load(std::memory_order_relaxed);
+    extras.resident_bytes = from.resident_bytes.load(std::memory_order_relaxed);
+    return extras;
+}
+
+PendingOperations RecorderReader::pending() const {
+    PendingOperations pending;
+    const std::uint64_t end = recorder_.counters.announced.load(std::memory_order_acquire);
+    for (std::uint64_t number = end - std::min(end, RankRecorder::kOperations); number < end; ++number) {
+        const OperationRecord& record = recorder_.operations[number % RankRecorder::kOperations];
+        if (record.sequence.load(std::memory_order_acquire) != number + 1) {
+            continue;
+        }
+        const std::uint64_t state = record.state.load(std::memory_order_acquire);
+        const std::uint64_t announced = record.announced.load(std::memory_order_acquire);
+        const bool is_whole =
+            record.sequence.load(std::memory_order_relaxed) == number + 1 && RecordState::belongs(state, number);
+        if (!is_whole || (state & RecordState::kEnded) != 0 || (state & 0xffU) == RecordKind::kStep) {
+            continue;
+        }
+        ++pending.count;
+        const std::int64_t announced_ns = ns_of(announced);
+        pending.oldest_announced_ns = std::min(pending.oldest_announced_ns.value_or(announced_ns), announced_ns);
+    }
+    return pending;
 }
 
 std::string_view name_of_record_kind(std::uint8_t kind) {

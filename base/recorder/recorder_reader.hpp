@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -60,6 +61,28 @@ struct RecordedCounters {
     [[nodiscard]] bool operator==(const RecordedCounters&) const = default;
 };
 
+/// Sums over the operations of one kind that ended with success.
+struct RecordedKind {
+    std::uint64_t ended = 0;
+    std::uint64_t bytes = 0;
+    std::int64_t waited_ns = 0;
+    std::int64_t executed_ns = 0;
+};
+
+/// What is counted for metrics only, and is not in files.
+struct RecordedExtras {
+    std::array<RecordedKind, RecordKind::kReduce + 1> kinds;  ///< by RecordKind
+    std::uint64_t batched = 0;                                ///< operations in batches
+    std::uint64_t stall_reports = 0;
+    std::uint64_t resident_bytes = 0;
+};
+
+/// The operations that the ring has and that have not ended.
+struct PendingOperations {
+    std::uint64_t count = 0;
+    std::optional<std::int64_t> oldest_announced_ns;
+};
+
 /// Reads the flight recorder of a rank, which may go on recording, or be dead. It believes nothing that it reads:
 /// damaged memory gives wrong numbers, and nothing worse.
 ///
@@ -82,6 +105,9 @@ public:
     [[nodiscard]] std::vector<RecordedOperation> operations(std::size_t most = RankRecorder::kOperations) const;
     [[nodiscard]] std::vector<RecordedSet> sets() const;
     [[nodiscard]] RecordedCounters counters() const;
+    [[nodiscard]] RecordedExtras extras() const;
+    /// Costs a look at each place of the ring, and allocates nothing.
+    [[nodiscard]] PendingOperations pending() const;
 
 private:
     struct Name {

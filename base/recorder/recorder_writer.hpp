@@ -25,7 +25,8 @@ public:
 
     /// Writes the clocks. The rank calls it once, before anything is recorded.
     void begin() const;
-    /// Notes a process set of which the rank is a member. The newest 30 are kept. Threads: one at a time.
+    /// Notes a process set of which the rank is a member. The newest RankRecorder::kSets are kept. Threads: one at a
+    /// time.
     void note_set(std::int32_t id, std::string_view ranks) const;
     /// Counts a step that the program begins, and records it. Threads: one at a time.
     void begin_step(std::int64_t step) const;
@@ -69,10 +70,11 @@ public:
         record.sequence.store(number + 1, std::memory_order_release);
         return number;
     }
-    /// Records that the log has called a batch.
-    void note_batch() const {
+    /// Records that the log has called a batch of so many operations.
+    void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
             add(recorder_->counters.batches, 1);
+            add(recorder_->counters.batched, operations);
         }
     }
     /// Records that the operation is executed from now on.
@@ -97,11 +99,23 @@ public:
             return;
         }
         const std::uint64_t started = record->started.load(std::memory_order_relaxed);
-        RankCounters& counters = recorder_->counters;
+        KindCounters& counters = recorder_->counters.of_kind[state & (RankCounters::kKinds - 1)];
         add(counters.ended, 1);
         add(counters.bytes, record->size.load(std::memory_order_relaxed) & kBytesMask);
         add(counters.waited_ticks, started - record->announced.load(std::memory_order_relaxed));
         add(counters.executed_ticks, ticks - started);
+    }
+    /// Counts a report about a stall that this rank made. Threads: any.
+    void note_stall_report() const {
+        if (recorder_ != nullptr) {
+            recorder_->counters.stall_reports.fetch_add(1, std::memory_order_relaxed);
+        }
+    }
+    /// Notes how much resident memory the program has allocated. Threads: one at a time.
+    void note_resident_bytes(std::uint64_t bytes) const {
+        if (recorder_ != nullptr) {
+            recorder_->counters.resident_bytes.store(bytes, std::memory_order_relaxed);
+        }
     }
 
 private:

@@ -78,6 +78,10 @@ struct Config {
     /// cannot change this value. Tests set it to an hour, so that a lost wake-up makes them fail.
     double look_again_seconds = 0.1;
 
+    // Metrics.
+    std::string metrics_address = "127.0.0.1";
+    std::uint32_t metrics_port = 0;  ///< 0: no endpoint
+
     // Messages.
     LogLevel log_level = LogLevel::warning;
     bool log_hide_time = false;

@@ -51,6 +51,7 @@ constexpr std::array<GroupText, kSettingGroupCount> kGroups = {{{SettingGroup::i
                                                                 {SettingGroup::speed, "Speed"},
                                                                 {SettingGroup::memory, "Memory"},
                                                                 {SettingGroup::failures, "Failures and stalls"},
+                                                                {SettingGroup::metrics, "Metrics"},
                                                                 {SettingGroup::messages, "Messages"}}};
 
 std::string code(std::string_view text) { return text.empty() ? std::string() : fmt::format("`{}`", text); }

@@ -2,8 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "base/settings/settings.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <array>
+#include <string>
 
 namespace rueda::base {
 
@@ -40,10 +44,18 @@ bool is_host_name(std::string_view text) {
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
+bool is_ip_address(std::string_view text) {
+    std::array<unsigned char, sizeof(in6_addr)> address{};
+    const std::string copy(text);  // inet_pton() needs a zero at the end
+    return inet_pton(AF_INET, copy.c_str(), address.data()) == 1 ||
+           inet_pton(AF_INET6, copy.c_str(), address.data()) == 1;
+}
+
 bool is_any_text(std::string_view /*text*/) { return true; }
 
 constexpr Range<std::int32_t> kRankRange = {0, kMostRanks - 1};
 constexpr Range<std::int32_t> kSizeRange = {1, kMostRanks};
+constexpr Range<std::uint32_t> kPortRange = {0, 65535};
 constexpr Range<std::uint32_t> kSlotRange = {16, 65536};
 
 // The default values are the initialisers of Config.
@@ -150,6 +162,15 @@ constexpr auto kSettings = std::to_array<Setting>({
      "The signal with which a rank takes the stack of its main thread for stall reports. If a person sends it to a "
      "rank, that rank prints the stacks of all ranks of its host. If the program handles this signal itself, Rueda "
      "leaves it alone and shows no stack of the rank. `none`: no stacks."},
+
+    {"RUEDA_METRICS_PORT", "", SettingGroup::metrics, SettingScope::own,
+     CountSetting{&Config::metrics_port, kPortRange},
+     "The port on which the lowest rank of each host answers `GET /metrics` for Prometheus, with the metrics of all "
+     "ranks of the host ([metrics.md](metrics.md)). 0: no rank listens."},
+    {"RUEDA_METRICS_ADDRESS", "", SettingGroup::metrics, SettingScope::own,
+     TextSetting{&Config::metrics_address, is_ip_address, "an IP address in numbers, such as 127.0.0.1 or 0.0.0.0"},
+     "The address on which it listens. The default is reachable only from the host itself. 0.0.0.0: everybody who "
+     "reaches the host can read the metrics."},
 
     {"RUEDA_LOG_LEVEL", "HOROVOD_LOG_LEVEL", SettingGroup::messages, SettingScope::own,
      ChoiceSetting{kLogLevelWords,

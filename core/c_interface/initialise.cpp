@@ -262,6 +262,7 @@ Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
         const auto own = static_cast<std::uint32_t>(started.group().local_rank);
         watch_termination(started.control(), members, own, started.logger());
         started.offer_stacks();
+        started.serve_metrics();
         if (started.verifies() || kIsDebugBuild) {
             watch_memory(started.control(), members, own, started.logger());
         }

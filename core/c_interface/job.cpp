@@ -3,6 +3,7 @@
 // The job of this process: how it begins and ends, and the number of this rank.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -230,6 +231,25 @@ int rueda_busy_end(void) {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
         return runtime.value()->end_busy();
+    });
+}
+
+int rueda_metrics(char* text, size_t capacity, size_t* bytes) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(bytes, "number of bytes"));
+        if (capacity != 0) {
+            RUEDA_RETURN_IF_FAILED(check_place(text, "text"));
+        }
+        const Result<std::string> metrics = runtime.value()->metrics();
+        RUEDA_RETURN_IF_FAILED(metrics.status());
+        *bytes = metrics.value().size() + 1;
+        if (capacity != 0) {
+            const bool fits = *bytes <= capacity;
+            std::memcpy(text, fits ? metrics.value().c_str() : "", fits ? *bytes : 1);
+        }
+        return {};
     });
 }
 

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/floating_point.hpp"
+#include "base/recorder/recorder_writer.hpp"
 #include "base/system/clock.hpp"
 #include "base/system/thread_signals.hpp"
 #include "core/diagnostics/stacks/stack_signal.hpp"
@@ -770,6 +771,9 @@ void Engine::tell(const SetList::Finding& finding) noexcept {
     try {
         if (!finding.text.empty()) {
             logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
+        }
+        if (finding.report != nullptr && !finding.text.empty()) {
+            base::RecorderWriter(arena_->recorder(arena_->rank())).note_stall_report();
         }
         if (finding.report != nullptr && files_.is_wanted()) {
             write_file(finding);

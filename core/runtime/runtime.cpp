@@ -18,6 +18,8 @@
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/stacks/stack_signal.hpp"
 #include "core/engine/deadline.hpp"
+#include "core/metrics/metric_families.hpp"
+#include "core/metrics/metrics_endpoint.hpp"
 #include "core/setup/host_cores.hpp"
 #include "core/setup/set_up_group.hpp"
 #include "core/setup/shared_settings.hpp"
@@ -262,6 +264,49 @@ void Runtime::offer_stacks() {
     engine_.refuse_stacks("stack: it could not be taken: " + reason);
 }
 
+void Runtime::serve_metrics() {
+    if (config_.metrics_port == 0 || group_.local_rank != 0) {
+        return;
+    }
+    const auto collect = [this] {
+        const std::lock_guard lock(metrics_mutex_);
+        return families_of(has_metrics_ ? read_host_metrics(*arena_, group_.size) : HostMetrics{});
+    };
+    Result<std::unique_ptr<MetricsEndpoint>> endpoint =
+        open_metrics_endpoint({config_.metrics_address, config_.metrics_port}, collect);
+    if (!endpoint.is_ok()) {
+        logger_.warning("RUEDA_METRICS_PORT: this host has no endpoint for Prometheus: {}; the job goes on without it",
+                        endpoint.status().message());
+        return;
+    }
+    metrics_endpoint_ = std::move(endpoint).value();
+}
+
+Result<std::string> Runtime::metrics() {
+    const std::lock_guard lock(metrics_mutex_);
+    if (!has_metrics_) {
+        return failure(ErrorCode::not_initialized, "metrics: this rank has left the job");
+    }
+    return json_of({group_.size, aborted(), {read_rank_metrics(*arena_, arena_->rank())}});
+}
+
+Result<void*> Runtime::allocate(std::uint64_t bytes) {
+    Result<void*> memory = heap_.allocate(bytes);
+    note_resident_memory();
+    return memory;
+}
+
+Status Runtime::deallocate(void* memory) {
+    Status status = heap_.deallocate(memory);
+    note_resident_memory();
+    return status;
+}
+
+void Runtime::note_resident_memory() {
+    const std::lock_guard lock(recorder_mutex_);
+    recorder_.note_resident_bytes(heap_.used_bytes());
+}
+
 void Runtime::begin_step(std::int64_t step) {
     control().ranks[arena_->rank()].step.store(step, std::memory_order_relaxed);
     const std::lock_guard lock(recorder_mutex_);
@@ -388,6 +433,11 @@ Status Runtime::leave_job() {
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
     heap_.end();
     control_plane_->close(after_failure);
+    metrics_endpoint_.reset();
+    {
+        const std::lock_guard lock(metrics_mutex_);
+        has_metrics_ = false;
+    }
     if (!after_failure) {
         // After an abort, another rank may be in the middle of a batch and may still use this rank's memory.
         engine_.release_memory();

@@ -19,6 +19,7 @@
 #include "collectives/host/arena/resident_heap.hpp"
 #include "collectives/local_group.hpp"
 #include "core/engine/engine.hpp"
+#include "core/metrics/plugin_interface.hpp"
 #include "core/pending/callback_thread.hpp"
 #include "core/process_set/process_set.hpp"
 #include "core/process_sets/process_sets.hpp"
@@ -100,16 +101,22 @@ public:
     /// Whether `completion` is done. If no other thread drives progress, this function first takes one turn.
     [[nodiscard]] bool poll(const Completion& completion);
 
-    Result<void*> allocate(std::uint64_t bytes) { return heap_.allocate(bytes); }
+    Result<void*> allocate(std::uint64_t bytes);
     /// Returns false if the memory does not belong to this Runtime.
     [[nodiscard]] bool owns(const void* memory) const { return heap_.owns(memory); }
     /// The size of a block that allocate() has returned; 0 for any other address.
     [[nodiscard]] std::uint64_t block_bytes(const void* memory) const { return heap_.block_bytes(memory); }
-    Status deallocate(void* memory) { return heap_.deallocate(memory); }
+    Status deallocate(void* memory);
 
     /// Installs the handler of the stack signal (RUEDA_STACK_SIGNAL), and offers the other ranks the stack of this
     /// process's main thread. For the one Runtime of the process that is in a job.
     void offer_stacks();
+
+    /// Opens the endpoint for Prometheus if RUEDA_METRICS_PORT is set and this is the lowest rank of its host. If that
+    /// fails, it prints a warning. For the one Runtime of the process that is in a job.
+    void serve_metrics();
+    /// The metrics of this rank, as JSON (core/metrics). Fails with NotInitialized if this rank has left the job.
+    [[nodiscard]] Result<std::string> metrics();
 
     void begin_busy(std::string_view what);
     Status end_busy();
@@ -152,6 +159,7 @@ private:
     Status leave_job();
     void say_if_bound_to_one_core() const;
     void publish_busy();
+    void note_resident_memory();
 
     struct BusyScope {
         std::string what;
@@ -176,7 +184,12 @@ private:
     ProcessSets process_sets_;
     int pid_;
 
-    std::mutex recorder_mutex_;  // nothing is locked while holding it
+    std::mutex recorder_mutex_;  // only the mutex of the heap is locked while holding it
+    /// Held while the metrics are read from the arena, and when the arena is about to be released. Nothing is locked
+    /// while holding it.
+    std::mutex metrics_mutex_;
+    bool has_metrics_ = true;                            // under metrics_mutex_
+    std::unique_ptr<MetricsEndpoint> metrics_endpoint_;  // its threads use this object, so leave_job() destroys it
     std::mutex busy_mutex_;
     std::vector<BusyScope> busy_;
     std::mutex shutdown_mutex_;

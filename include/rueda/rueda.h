@@ -603,6 +603,16 @@ RUEDA_API int rueda_busy_begin(const char* what);
 RUEDA_API int rueda_busy_end(void);
 
 /**
+ * Writes what this rank has done so far as a JSON object, for example
+ * {"rank":0,…,"rueda_batches_total":12,"rueda_operations_total":{"allreduce":24,…}}. docs/metrics.md explains the
+ * members. Writes the size of the text, with the zero byte at its end, to `bytes`. If `capacity` is smaller, the text
+ * is empty. If `capacity` is 0, `text` may be NULL. The numbers may have one more digit at the next call, so repeat the
+ * call until the text fits. Does not communicate and does not wait; takes tens of microseconds. Works after an abort
+ * too. Returns RUEDA_NOT_INITIALIZED before rueda_init and after rueda_shutdown.
+ */
+RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
+
+/**
  * The signal with which Rueda takes the stack of this process's main thread for stall reports (RUEDA_STACK_SIGNAL).
  * 0: stacks are switched off, the program handles that signal itself, or this process is not in a job. Does not wait.
  */

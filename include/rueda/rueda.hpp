@@ -1054,6 +1054,19 @@ inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.
 /// Says that this rank begins training step `step`, counted from 0 through all restarts. See rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 
+/// Returns what this rank has done so far as a JSON object. See rueda_metrics.
+inline std::string metrics() {
+    std::string text;
+    for (std::size_t bytes = 4096;;) {
+        text.resize(bytes);
+        detail::check(rueda_metrics(text.data(), text.size(), &bytes));
+        if (bytes <= text.size()) {
+            text.resize(bytes - 1);  // without the zero byte
+            return text;
+        }
+    }
+}
+
 /// Says what this rank is doing while it runs no collectives. Stall reports show the text as long as the object lives.
 class Busy {
 public:

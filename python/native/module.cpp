@@ -179,6 +179,21 @@ PyObject* begin_step(PyObject* /*module*/, PyObject* step) {
     return number == -1 && PyErr_Occurred() != nullptr ? nullptr : none_or_error(rueda_begin_step(number));
 }
 
+/// The text of rueda_metrics(), which the Python function parses.
+PyObject* metrics(PyObject* /*module*/, PyObject* /*unused*/) {
+    std::vector<char> text;
+    for (std::size_t bytes = 4096;;) {
+        text.resize(bytes);
+        if (const int status = rueda_metrics(text.data(), text.size(), &bytes); status != RUEDA_OK) {
+            raise_last(status);
+            return nullptr;
+        }
+        if (bytes <= text.size()) {
+            return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(bytes - 1));
+        }
+    }
+}
+
 PyObject* is_homogeneous(PyObject* /*module*/, PyObject* /*unused*/) {
     int value = 0;
     if (const int status = rueda_is_homogeneous(&value); status != RUEDA_OK) {
@@ -335,6 +350,7 @@ PyMethodDef functions[] = {
     {"begin_step", begin_step, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},
+    {"metrics", metrics, METH_NOARGS, nullptr},
     {"stack_signal", stack_signal, METH_NOARGS, nullptr},
     {"adopt_traceback_handler", adopt_traceback_handler, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};

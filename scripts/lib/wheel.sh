@@ -161,7 +161,8 @@ build_plain_wheel() {
     rm -rf "$kWheel/linux" "$kWheel"/rueda-*.whl
     with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \
         --no-build-isolation --no-index --wheel-dir "$kWheel/linux" -C build-dir="$kWheel/objects" \
-        -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
+        -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_WITH_PROMETHEUS=OFF \
+        -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 
 # Adds the licences of the libraries that are linked into the wheel. On Debian and Ubuntu, MPICH's library has the name

@@ -118,5 +118,6 @@ int rueda_abort(const char* reason);
 int rueda_begin_step(int64_t step);
 int rueda_busy_begin(const char* what);
 int rueda_busy_end(void);
+int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 int rueda_stack_signal(int32_t* number);
 int rueda_adopt_traceback_handler(int32_t descriptor);

@@ -95,6 +95,8 @@ TEST_CASE("every variable reaches its field", "[config]") {
                                 {"RUEDA_DIAGNOSTICS_DIR", "/var/log/job 7"},
                                 {"RUEDA_VERIFY", "100"},
                                 {"RUEDA_CHECK_NAN", "on"},
+                                {"RUEDA_METRICS_PORT", "9400"},
+                                {"RUEDA_METRICS_ADDRESS", "::1"},
                                 {"RUEDA_LOG_LEVEL", "trace"},
                                 {"RUEDA_LOG_HIDE_TIME", "yes"}});
     CHECK(config.rank == 3);
@@ -121,6 +123,8 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK(config.call_sites);
     CHECK(config.verify == 100);
     CHECK(config.check_nan);
+    CHECK(config.metrics_port == 9400);
+    CHECK(config.metrics_address == "::1");
     CHECK(config.log_level == LogLevel::trace);
     CHECK(config.log_hide_time);
     CHECK(config.notes.empty());
@@ -230,6 +234,16 @@ TEST_CASE("the signal for stacks is one of a few, or none", "[config]") {
     CHECK(read({{"RUEDA_STACK_SIGNAL", "USR1"}}).stack_signal == StackSignal::usr1);
     CHECK(read({{"RUEDA_STACK_SIGNAL", "RTMIN"}}).stack_signal == StackSignal::rtmin);
     CHECK(refused({{"RUEDA_STACK_SIGNAL", "KILL"}}).find("USR2") != std::string::npos);
+}
+
+TEST_CASE("metrics are off by default, and on loopback", "[config]") {
+    CHECK(read({}).metrics_port == 0);
+    CHECK(read({}).metrics_address == "127.0.0.1");
+    CHECK(read({{"RUEDA_METRICS_ADDRESS", "0.0.0.0"}}).metrics_address == "0.0.0.0");
+    for (const char* const address : {"localhost", "127.0.0.1:80", "127.0.0.1,80", "[::1]", "*"}) {
+        CHECK(refused({{"RUEDA_METRICS_ADDRESS", address}}).find("an IP address in numbers") != std::string::npos);
+    }
+    CHECK(refused({{"RUEDA_METRICS_PORT", "65536"}}).find("65535") != std::string::npos);
 }
 
 TEST_CASE("a stall shutdown before the warning is ignored, with a note", "[config]") {

@@ -89,12 +89,13 @@ TEST_CASE("counters add up what has ended", "[recorder]") {
     }
     const std::uint64_t failed = recorder.writer.announce({.bytes = 5});
     recorder.writer.end(failed, ticks_now(), ErrorCode::mismatch);
-    recorder.writer.note_batch();
+    recorder.writer.note_batch(3);
     recorder.writer.begin_step(10);
     recorder.writer.begin_step(11);
 
-    CHECK(recorder.memory->counters.waited_ticks.load() == 3000);
-    CHECK(recorder.memory->counters.executed_ticks.load() == 6000);
+    const KindCounters& allreduces = recorder.memory->counters.of_kind[RecordKind::kAllreduce];
+    CHECK(allreduces.waited_ticks.load() == 3000);
+    CHECK(allreduces.executed_ticks.load() == 6000);
     const RecordedCounters counters = RecorderReader(*recorder.memory).counters();
     CHECK(counters.announced == 6);
     CHECK(counters.ended == 3);
@@ -252,6 +253,74 @@ TEST_CASE("damaged memory gives no more records than there is room for", "[recor
     CHECK(reader.operations().size() <= RankRecorder::kOperations);
     CHECK(reader.sets().size() <= RankRecorder::kSets);
     static_cast<void>(reader.counters());
+    static_cast<void>(reader.extras());
+    CHECK(reader.pending().count <= RankRecorder::kOperations);
+}
+
+TEST_CASE("operations are counted by kind", "[recorder]") {
+    const Recorder recorder;
+    const auto run = [&](std::uint8_t kind, std::uint64_t bytes, std::uint64_t waits, std::uint64_t executes) {
+        const std::uint64_t number = recorder.writer.announce({.kind = kind, .bytes = bytes});
+        const std::uint64_t announced = recorder.memory->operations[number].announced.load();
+        recorder.writer.start(number, announced + waits);
+        recorder.writer.end(number, announced + waits + executes, ErrorCode::ok);
+    };
+    run(RecordKind::kAllreduce, 8, 100, 10);
+    run(RecordKind::kReduce, 1000, 3, 4);
+    run(RecordKind::kAllreduce, 16, 200, 20);
+    run(RecordKind::kBarrier, 0, 5, 0);
+    recorder.writer.note_batch(2);
+    recorder.writer.note_batch(1);
+    recorder.writer.note_stall_report();
+    recorder.writer.note_resident_bytes(4096);
+    recorder.writer.note_resident_bytes(1024);
+
+    const RecorderReader reader(*recorder.memory);
+    const RecordedExtras extras = reader.extras();
+    CHECK(extras.kinds[RecordKind::kAllreduce].ended == 2);
+    CHECK(extras.kinds[RecordKind::kAllreduce].bytes == 24);
+    CHECK(extras.kinds[RecordKind::kAllreduce].waited_ns == reader.span_ns(300));
+    CHECK(extras.kinds[RecordKind::kAllreduce].executed_ns == reader.span_ns(30));
+    CHECK(extras.kinds[RecordKind::kReduce].ended == 1);
+    CHECK(extras.kinds[RecordKind::kReduce].bytes == 1000);
+    CHECK(extras.kinds[RecordKind::kBarrier].ended == 1);
+    CHECK(extras.kinds[RecordKind::kBroadcast].ended == 0);
+    CHECK(extras.batched == 3);
+    CHECK(extras.stall_reports == 1);
+    CHECK(extras.resident_bytes == 1024);
+    CHECK(reader.counters().ended == 4);
+    CHECK(reader.counters().bytes == 1024);
+    CHECK(reader.counters().waited_ns == reader.span_ns(308));
+    CHECK(reader.counters().executed_ns == reader.span_ns(34));
+    CHECK(reader.counters().batches == 2);
+}
+
+TEST_CASE("pending operations are found in the ring, and steps are none", "[recorder]") {
+    const Recorder recorder;
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);
+    const std::uint64_t first = recorder.writer.announce({});
+    recorder.writer.begin_step(1);
+    const std::uint64_t second = recorder.writer.announce({.kind = RecordKind::kJoin});
+    static_cast<void>(recorder.writer.announce({}));
+    {
+        const RecorderReader reader(*recorder.memory);
+        CHECK(reader.pending().count == 3);
+        CHECK(reader.pending().oldest_announced_ns ==
+              reader.ns_of(recorder.memory->operations[first].announced.load()));
+    }
+    recorder.writer.end(first, ticks_now(), ErrorCode::aborted);
+    {
+        const RecorderReader reader(*recorder.memory);
+        CHECK(reader.pending().count == 2);
+        CHECK(reader.pending().oldest_announced_ns ==
+              reader.ns_of(recorder.memory->operations[second].announced.load()));
+    }
+    for (std::uint64_t i = 0; i < RankRecorder::kOperations; ++i) {  // they take the places of all others
+        const std::uint64_t number = recorder.writer.announce({});
+        recorder.writer.start(number, ticks_now());
+        recorder.writer.end(number, ticks_now(), ErrorCode::ok);
+    }
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);
 }
 
 // ---- files ----------------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ LAYERS = {
         "diagnostics",
         "diagnostics/files",
         "recording",
+        "metrics",
+        "metrics/prometheus",
         "hosts",
         "termination",
         "process_set/common",

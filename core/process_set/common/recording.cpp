@@ -53,7 +53,7 @@ void Recording::submitted(TensorEntry& entry, bool is_blocking) {
 
 std::uint64_t Recording::started_batch(std::span<TensorEntry* const> entries, std::uint64_t position) const {
     const std::uint64_t now = base::ticks_now();
-    writer_.note_batch();
+    writer_.note_batch(entries.size());
     for (const TensorEntry* entry : entries) {
         writer_.start(entry->recorded, now, position);
     }

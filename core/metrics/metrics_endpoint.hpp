@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/metrics/plugin_interface.hpp"
+
+namespace rueda::core {
+
+/// Opens an endpoint for Prometheus. For this it loads the plugin librueda_prometheus.so, which lies in the folder of
+/// the file that contains this code, or in its subfolder "rueda". Fails with Unsupported if the plugin is not there, or
+/// if the endpoint cannot listen; the message says what to do.
+[[nodiscard]] Result<std::unique_ptr<MetricsEndpoint>> open_metrics_endpoint(const MetricsAddress& address,
+                                                                             CollectMetrics collect);
+
+}  // namespace rueda::core
