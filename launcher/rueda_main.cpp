@@ -15,6 +15,7 @@
 #include "launcher/jobs/ps_command.hpp"
 #include "launcher/options/command_app.hpp"
 #include "launcher/options/options.hpp"
+#include "launcher/timeline/timeline_command.hpp"
 #include "launcher/top/top_command.hpp"
 #include "rueda/version.h"
 
@@ -32,6 +33,7 @@ constexpr const char* kHelp =
     "  ps       list the jobs of this user on this host\n"
     "  top      show what the ranks of a job are doing, and which of them is slow\n"
     "  analyze  say where the ranks of a job diverged, and what they waited for\n"
+    "  timeline merge the parts of a timeline, or make one of the flight recorder\n"
     "\n"
     "Examples:\n"
     "  rueda doctor\n"
@@ -103,7 +105,10 @@ int run(const std::vector<std::string>& arguments) {
     if (arguments.front() == "analyze") {
         return rueda::launcher::run_analyze({arguments.begin() + 1, arguments.end()});
     }
-    return refuse(fmt::format("there is no command {}; expected doctor, ps, top or analyze",
+    if (arguments.front() == "timeline") {
+        return rueda::launcher::run_timeline({arguments.begin() + 1, arguments.end()});
+    }
+    return refuse(fmt::format("there is no command {}; expected doctor, ps, top, analyze or timeline",
                               rueda::base::quote(arguments.front())));
 }
 

@@ -142,6 +142,7 @@ RecordedCounters RecorderReader::counters() const {
     counters.waited_ns = span_ns(read(from.waited_ticks));
     counters.executed_ns = span_ns(read(from.executed_ticks));
     counters.steps = read(from.steps);
+    counters.scopes = read(from.scopes);
     if (const std::uint64_t began = read(from.step_began_ticks); began != 0) {
         counters.step_began_ns = ns_of(began);
     }
@@ -157,6 +158,9 @@ std::string_view name_of_record_kind(std::uint8_t kind) {
         "reducescatter", "group",     "gather",    "scatter", "reduce"};
     if (kind == RecordKind::kStep) {
         return "step";
+    }
+    if (kind == RecordKind::kScope) {
+        return "scope";
     }
     return kind < kNames.size() ? kNames[kind] : "unknown";
 }

@@ -22,7 +22,7 @@ ROOMS = {
 # The folders of each room, from the bottom to the top. A folder may include the folders that are listed before it. ""
 # stands for the files in the room's own folder.
 LAYERS = {
-    "base": ["", "settings", "shared_memory", "system", "recorder"],
+    "base": ["", "settings", "shared_memory", "system", "recorder", "timeline"],
     "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
     "core": [
         "negotiation",
@@ -34,6 +34,7 @@ LAYERS = {
         "diagnostics",
         "diagnostics/files",
         "recording",
+        "timeline",
         "hosts",
         "termination",
         "process_set/common",
@@ -58,6 +59,7 @@ LAYERS = {
         "supervisor",
         "doctor",
         "analyze",
+        "timeline",
         "start",
         "",
     ],
