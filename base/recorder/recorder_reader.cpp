@@ -26,8 +26,8 @@ constexpr std::int64_t kMostTicks = std::int64_t{1} << 53;
 
 }  // namespace
 
-RecorderReader::RecorderReader(const RankRecorder& recorder)
-    : recorder_(recorder), now_(ClockPair::now()), clock_(beginning(recorder, now_), now_) {}
+RecorderReader::RecorderReader(const RankRecorder& recorder, const RankRecorder& clock, ClockPair now)
+    : recorder_(recorder), now_(now), clock_(beginning(clock, now_), now_) {}
 
 std::int64_t RecorderReader::ns_of(std::uint64_t ticks) const {
     const auto away = std::clamp(static_cast<std::int64_t>(ticks - now_.ticks), -kMostTicks, kMostTicks);

@@ -45,6 +45,14 @@ void OperationGroups::release_all(std::vector<OperationGroup>& ready) {
     }
 }
 
+bool OperationGroups::may_await(const RecordedOperation& record) const {
+    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+        const RecordedOperation& held = entry.group.front().record;
+        return held.set_id == record.set_id && held.kind == record.kind && held.name_hash == record.name_hash &&
+               (!record.name.empty() || held.generation == record.generation);
+    });
+}
+
 void OperationGroups::release(Entries::iterator entry, std::vector<OperationGroup>& ready) {
     held_ -= entry->group.size();
     by_key_.erase(entry->key);

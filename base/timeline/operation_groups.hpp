@@ -27,6 +27,8 @@ public:
     /// Releases the groups whose first operation was added before `ns`.
     void release_older(std::int64_t ns, std::vector<OperationGroup>& ready);
     void release_all(std::vector<OperationGroup>& ready);
+    /// Whether a group may be waiting for this operation. The record may not say yet in which batch it is.
+    [[nodiscard]] bool may_await(const RecordedOperation& record) const;
     [[nodiscard]] std::size_t size() const { return held_; }
 
 private:

@@ -76,13 +76,12 @@ std::size_t RingDrain::advance(const base::RecorderReader& reader, std::size_t m
     return looked;
 }
 
-void RingDrain::take_open(const base::RecorderReader& reader, std::vector<base::TimelineOperation>& open) {
+void RingDrain::append_open(const base::RecorderReader& reader, std::vector<base::TimelineOperation>& open) const {
     for (const std::uint64_t number : open_) {
         if (std::optional<base::RecordedOperation> record = reader.operation(number)) {
             add(*std::move(record), open);
         }
     }
-    open_.clear();
 }
 
 std::uint64_t RingDrain::take_lost() { return std::exchange(lost_, 0); }

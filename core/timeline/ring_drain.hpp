@@ -26,7 +26,7 @@ public:
     std::size_t advance(const base::RecorderReader& reader, std::size_t most,
                         std::vector<base::TimelineOperation>& ended);
     /// Appends the operations that have not ended, as far as the ring has them.
-    void take_open(const base::RecorderReader& reader, std::vector<base::TimelineOperation>& open);
+    void append_open(const base::RecorderReader& reader, std::vector<base::TimelineOperation>& open) const;
 
     [[nodiscard]] std::int32_t rank() const { return rank_; }
     /// The number of records that were overwritten before they were read, since the last call.

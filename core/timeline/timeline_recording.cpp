@@ -43,7 +43,8 @@ Status TimelineRecording::begin(const std::string& path, From from) {
     text_ = base::format_header(header_);
     for (std::uint32_t member = 0; member < arena_->plan().members; ++member) {
         const std::int32_t rank = arena_->control().ranks[member].global_rank.load(std::memory_order_relaxed);
-        const std::uint64_t first = from == From::beginning ? 0 : reader_of(member).next_number();
+        const std::uint64_t first =
+            from == From::beginning ? 0 : reader_of(member, base::ClockPair::now()).next_number();
         drains_.emplace_back(rank, header_.clock_offset_ns, first);
         events_.add_rank(rank, header_.host, text_);
     }
@@ -90,15 +91,16 @@ Status TimelineRecording::record() {
         pause = std::clamp(pause, kShortestPause, kLongestPause);
         pause = std::max<nanoseconds>(pause, kPauseForWork * (steady_clock::now() - began));
     }
-    return finish();
+    return finish(now_ns());
 }
 
 Result<double> TimelineRecording::round() {
     std::vector<base::TimelineOperation> ended;
     std::vector<base::RecorderReader> readers;
     std::uint64_t most = 0;
+    const base::ClockPair now = base::ClockPair::now();
     for (std::size_t member = 0; member < drains_.size(); ++member) {
-        readers.push_back(reader_of(member));
+        readers.push_back(reader_of(member, now));
         drains_[member].revisit(readers.back(), ended);
     }
     // It stops at the records that are there now: a rank may be faster than this thread.
@@ -181,38 +183,48 @@ std::size_t TimelineRecording::members_of(std::int32_t set_id) {
     }
     std::size_t count = 0;
     for (std::size_t member = 0; member < drains_.size(); ++member) {
-        const std::vector<base::RecordedSet> sets = reader_of(member).sets();
+        const std::vector<base::RecordedSet> sets = reader_of(member, {}).sets();
         count += std::any_of(sets.begin(), sets.end(), [&](const auto& set) { return set.id == set_id; }) ? 1U : 0U;
     }
     members_.emplace(set_id, count);
     return count;
 }
 
+std::vector<base::TimelineOperation> TimelineRecording::open_operations() const {
+    std::vector<base::TimelineOperation> open;
+    const base::ClockPair now = base::ClockPair::now();
+    for (std::size_t member = 0; member < drains_.size(); ++member) {
+        drains_[member].append_open(reader_of(member, now), open);
+    }
+    return open;
+}
+
 /// An operation that one rank has ended ends on the others too, a moment later.
 void TimelineRecording::await_last_ends() {
+    const auto is_awaited = [this](const base::TimelineOperation& open) { return groups_.may_await(open.record); };
     const auto deadline = steady_clock::now() + kPatienceForLastEnds;
-    while (groups_.size() != 0 && !arena_->control().abort.raised() && steady_clock::now() < deadline) {
-        const Result<double> read = round();
-        if (!read.is_ok()) {
+    while (!arena_->control().abort.raised() && steady_clock::now() < deadline) {
+        const std::vector<base::TimelineOperation> open = open_operations();
+        if (std::none_of(open.begin(), open.end(), is_awaited)) {
             return;
         }
         std::this_thread::sleep_for(kShortestPause);
+        if (!round().is_ok()) {
+            return;
+        }
     }
 }
 
-Status TimelineRecording::finish() {
+Status TimelineRecording::finish(std::int64_t stopped_ns) {
     RUEDA_RETURN_IF_FAILED(round().status());
     await_last_ends();
-    std::vector<base::TimelineOperation> open;
-    for (std::size_t member = 0; member < drains_.size(); ++member) {
-        drains_[member].take_open(reader_of(member), open);
-    }
+    std::vector<base::TimelineOperation> open = open_operations();
     RUEDA_RETURN_IF_FAILED(take(open));
     std::vector<base::OperationGroup> rest;
     groups_.release_all(rest);
     RUEDA_RETURN_IF_FAILED(write_ready(rest));
     RUEDA_RETURN_IF_FAILED(note_losses());
-    events_.finish(now_ns(), text_);
+    events_.finish(stopped_ns, text_);
     text_ += base::format_end(end_) + ",\n";
     return write_text();
 }

@@ -59,15 +59,17 @@ private:
     Status record();
     /// One look at all rings. Returns the largest part of a ring that was new.
     Result<double> round();
-    Status finish();
+    Status finish(std::int64_t stopped_ns);
     void await_last_ends();
+    [[nodiscard]] std::vector<base::TimelineOperation> open_operations() const;
     Status take(std::vector<base::TimelineOperation>& ended);
     Status write_ready(std::vector<base::OperationGroup>& ready);
     Status write_text();
     Status note_losses();
     [[nodiscard]] std::size_t members_of(std::int32_t set_id);
-    [[nodiscard]] base::RecorderReader reader_of(std::size_t member) const {
-        return base::RecorderReader(*arena_->recorder(static_cast<std::uint32_t>(member)));
+    /// All ranks' times are converted by the clock of the lowest rank, so that they can be compared.
+    [[nodiscard]] base::RecorderReader reader_of(std::size_t member, base::ClockPair now) const {
+        return {*arena_->recorder(static_cast<std::uint32_t>(member)), *arena_->recorder(0), now};
     }
     [[nodiscard]] std::int64_t now_ns() const;
     /// Waits until stop() or for this time. Returns whether stop() was called. stop() notifies.

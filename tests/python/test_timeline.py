@@ -54,7 +54,8 @@ class Timeline(unittest.TestCase):
         for rank, one in enumerate(said):
             mine = [event for event in events if event["pid"] == rank]
             negotiations = sorted(
-                (event for event in mine if event.get("cat") == "negotiation"), key=lambda event: event["args"]["number"]
+                (event for event in mine if event.get("cat") == "negotiation"),
+                key=lambda event: event["args"]["number"],
             )
             self.assertEqual([event["args"]["name"] for event in negotiations], one["operations"])
             self.check_times(mine, negotiations)

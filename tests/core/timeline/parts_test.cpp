@@ -82,7 +82,7 @@ TEST_CASE("each record is given out once, when it has ended", "[unit]") {
     const std::uint64_t last = recorder.announce();
     CHECK(read().empty());
     std::vector<TimelineOperation> open;
-    drain.take_open(recorder.reader(), open);
+    drain.append_open(recorder.reader(), open);
     CHECK(numbers_of(open) == std::vector<std::uint64_t>{last});
     CHECK(drain.take_lost() == 0);
 }

@@ -105,10 +105,10 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
         if (context.rank() != kLate) {
             rank.start("loss", completion);
         }
-        context.phase("started");
+        context.phase("announced");
         for (int other = 0; other < kRanks; ++other) {
             if (other != kLate) {
-                context.wait_for_phase(other, "started");
+                context.wait_for_phase(other, "announced");
             }
         }
         if (context.rank() == kLate) {

@@ -98,7 +98,14 @@ class Timeline(unittest.TestCase):
         for rank in range(hvd.size()):
             mine = [event for event in events if event["pid"] == rank]
             found = {event["name"] for event in mine}
-            for name in ("NEGOTIATE_ALLREDUCE", "ALLREDUCE", "NEGOTIATE_ALLGATHER", "ALLGATHER", "QUEUE", "CYCLE_START"):
+            for name in (
+                "NEGOTIATE_ALLREDUCE",
+                "ALLREDUCE",
+                "NEGOTIATE_ALLGATHER",
+                "ALLGATHER",
+                "QUEUE",
+                "CYCLE_START",
+            ):
                 self.assertIn(name, found)
             names = self.names(rank)
             for name, count in (("allreduce.0.weight", reduced), ("allreduce.1.bias", reduced), ("allgather.rows", 1)):
