@@ -16,6 +16,7 @@
 #include "launcher/options/command_app.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/stacks/stacks_command.hpp"
+#include "launcher/timeline/timeline_command.hpp"
 #include "launcher/top/top_command.hpp"
 #include "rueda/version.h"
 
@@ -34,6 +35,7 @@ constexpr const char* kHelp =
     "  top      show what the ranks of a job are doing, and which of them is slow\n"
     "  stacks   print where the main threads of all ranks of a job are\n"
     "  analyze  say where the ranks of a job diverged, and what they waited for\n"
+    "  timeline merge the parts of a timeline, or make one of the flight recorder\n"
     "\n"
     "Examples:\n"
     "  rueda doctor\n"
@@ -109,7 +111,10 @@ int run(const std::vector<std::string>& arguments) {
     if (arguments.front() == "analyze") {
         return rueda::launcher::run_analyze({arguments.begin() + 1, arguments.end()});
     }
-    return refuse(fmt::format("there is no command {}; expected doctor, ps, top, stacks or analyze",
+    if (arguments.front() == "timeline") {
+        return rueda::launcher::run_timeline({arguments.begin() + 1, arguments.end()});
+    }
+    return refuse(fmt::format("there is no command {}; expected doctor, ps, top, stacks, analyze or timeline",
                               rueda::base::quote(arguments.front())));
 }
 

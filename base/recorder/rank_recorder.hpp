@@ -13,7 +13,7 @@
 
 namespace rueda::base {
 
-/// What a record of the flight recorder is about. The numbers below `step` are those of collectives::Operation.
+/// What a record of the flight recorder is about. The numbers below `kStep` are those of collectives::Operation.
 struct RecordKind {
     static constexpr std::uint8_t kAllreduce = 0;
     static constexpr std::uint8_t kBroadcast = 1;
@@ -26,7 +26,8 @@ struct RecordKind {
     static constexpr std::uint8_t kGather = 8;
     static constexpr std::uint8_t kScatter = 9;
     static constexpr std::uint8_t kReduce = 10;
-    static constexpr std::uint8_t kStep = 64;  ///< the program began a training step; `ordinal` is its number
+    static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is its number
+    static constexpr std::uint8_t kScope = 65;  ///< a scope of the program, from `announced` to `ended`; has a name
 };
 
 /// The last word of a record. It changes as the operation goes on, and says how far the operation is.
@@ -124,6 +125,7 @@ struct RankCounters {
     std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before it took; 0: unknown
     std::atomic<std::uint64_t> stall_reports;               ///< reports about stalls that this rank made
     std::atomic<std::uint64_t> resident_bytes;              ///< resident memory that the program has allocated
+    std::atomic<std::uint64_t> scopes;                      ///< scopes that were recorded; see RecordKind::kScope
 };
 static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
 

@@ -26,8 +26,8 @@ constexpr std::int64_t kMostTicks = std::int64_t{1} << 53;
 
 }  // namespace
 
-RecorderReader::RecorderReader(const RankRecorder& recorder)
-    : recorder_(recorder), now_(ClockPair::now()), clock_(beginning(recorder, now_), now_) {}
+RecorderReader::RecorderReader(const RankRecorder& recorder, const RankRecorder& clock, ClockPair now)
+    : recorder_(recorder), now_(now), clock_(beginning(clock, now_), now_) {}
 
 std::int64_t RecorderReader::ns_of(std::uint64_t ticks) const {
     const auto away = std::clamp(static_cast<std::int64_t>(ticks - now_.ticks), -kMostTicks, kMostTicks);
@@ -148,6 +148,7 @@ RecordedCounters RecorderReader::counters() const {
     counters.failed = read(from.failed);
     counters.batches = read(from.batches);
     counters.steps = read(from.steps);
+    counters.scopes = read(from.scopes);
     if (const std::uint64_t began = read(from.step_began_ticks); began != 0) {
         counters.step_began_ns = ns_of(began);
     }
@@ -201,6 +202,9 @@ std::string_view name_of_record_kind(std::uint8_t kind) {
         "reducescatter", "group",     "gather",    "scatter", "reduce"};
     if (kind == RecordKind::kStep) {
         return "step";
+    }
+    if (kind == RecordKind::kScope) {
+        return "scope";
     }
     return kind < kNames.size() ? kNames[kind] : "unknown";
 }

@@ -14,7 +14,8 @@
 
 namespace rueda::base {
 
-/// An operation, or a step of the program, as the flight recorder has it. Times are nanoseconds of CLOCK_MONOTONIC.
+/// An operation, or a step or a scope of the program, as the flight recorder has it. Times are nanoseconds of
+/// CLOCK_MONOTONIC.
 struct RecordedOperation {
     std::uint64_t number = 0;  ///< among all of this rank
     std::uint8_t kind = 0;     ///< RecordKind
@@ -56,6 +57,7 @@ struct RecordedCounters {
     std::int64_t waited_ns = 0;
     std::int64_t executed_ns = 0;
     std::uint64_t steps = 0;
+    std::uint64_t scopes = 0;
     std::optional<std::int64_t> step_began_ns;
     std::optional<std::int64_t> step_ns;  ///< how long the step before the last one took
     [[nodiscard]] bool operator==(const RecordedCounters&) const = default;
@@ -90,7 +92,11 @@ struct PendingOperations {
 class RecorderReader {
 public:
     /// `recorder` may lie in memory that is mapped for reading only.
-    explicit RecorderReader(const RankRecorder& recorder);
+    explicit RecorderReader(const RankRecorder& recorder) : RecorderReader(recorder, recorder, ClockPair::now()) {}
+    /// Converts times by the clock of another rank of the same host, at this moment. Readers that are made with the
+    /// same clock and moment give the same time for the same tick, so that times of several ranks can be compared
+    /// exactly.
+    RecorderReader(const RankRecorder& recorder, const RankRecorder& clock, ClockPair now);
 
     /// Whether the rank has begun to record. Before that, there is nothing to read.
     [[nodiscard]] bool is_ready() const { return recorder_.ready.load(std::memory_order_acquire) == 1; }
@@ -103,6 +109,12 @@ public:
     /// The newest operations that the ring has, at most `most`, in the order of their numbers. Records that are being
     /// written are left out.
     [[nodiscard]] std::vector<RecordedOperation> operations(std::size_t most = RankRecorder::kOperations) const;
+    /// The number of the next operation that the rank will announce.
+    [[nodiscard]] std::uint64_t next_number() const {
+        return recorder_.counters.announced.load(std::memory_order_acquire);
+    }
+    /// The operation with this number. Returns nothing if it is being written, or is not in the ring any more.
+    [[nodiscard]] std::optional<RecordedOperation> operation(std::uint64_t number) const { return read(number); }
     [[nodiscard]] std::vector<RecordedSet> sets() const;
     [[nodiscard]] RecordedCounters counters() const;
     [[nodiscard]] RecordedExtras extras() const;

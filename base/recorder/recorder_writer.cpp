@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "base/recorder/recorder_writer.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <functional>
 
@@ -45,6 +46,28 @@ void RecorderWriter::begin_step(std::int64_t step) const {
     counters.step_ticks.store(before != 0 ? now - before : 0, std::memory_order_relaxed);
     counters.step_began_ticks.store(now, std::memory_order_relaxed);
     add(counters.steps, 1);
+}
+
+void RecorderWriter::note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const {
+    if (recorder_ == nullptr) {
+        return;
+    }
+    const ClockPair now = ClockPair::now();
+    const ClockPair begin{recorder_->begin_ticks.load(std::memory_order_relaxed),
+                          recorder_->begin_ns.load(std::memory_order_relaxed)};
+    const double ticks_per_ns =
+        now.ns > begin.ns ? static_cast<double>(now.ticks - begin.ticks) / static_cast<double>(now.ns - begin.ns) : 1.0;
+    const auto ticks_at = [&](std::int64_t ns) {
+        const std::int64_t before = now.ns - std::clamp(ns, begin.ns, std::max(begin.ns, now.ns));
+        return now.ticks - static_cast<std::uint64_t>(static_cast<double>(before) * ticks_per_ns);
+    };
+    const std::uint64_t number = announce({.kind = RecordKind::kScope, .name = name}, ticks_at(began_ns));
+    if (OperationRecord* const record = find(number)) {
+        record->ended.store(ticks_at(ended_ns), std::memory_order_release);
+        record->state.store(record->state.load(std::memory_order_relaxed) | RecordState::kEnded,
+                            std::memory_order_release);
+    }
+    add(recorder_->counters.scopes, 1);
 }
 
 std::uint64_t RecorderWriter::note_name(std::int32_t set_id, std::string_view name) const {

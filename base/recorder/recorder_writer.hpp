@@ -30,6 +30,9 @@ public:
     void note_set(std::int32_t id, std::string_view ranks) const;
     /// Counts a step that the program begins, and records it. Threads: one at a time.
     void begin_step(std::int64_t step) const;
+    /// Records a scope of the program, which began and ended at these times of CLOCK_MONOTONIC. `name` is from
+    /// note_name(). A beginning before begin() counts as that moment. Threads: one at a time.
+    void note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const;
 
     /// Whether the name that got this number from note_name() is still there.
     [[nodiscard]] bool knows(std::uint64_t name) const {
@@ -50,26 +53,7 @@ public:
         std::uint64_t bytes = 0;
     };
     /// Records that an operation was submitted. Returns its number.
-    std::uint64_t announce(const Announced& what) const {
-        if (recorder_ == nullptr) {
-            return kNone;
-        }
-        const std::uint64_t number = recorder_->counters.announced.fetch_add(1, std::memory_order_relaxed);
-        OperationRecord& record = place_of(number);
-        // Partner of all of these: RecorderReader.
-        record.sequence.store(0, std::memory_order_relaxed);
-        record.announced.store(ticks_now(), std::memory_order_release);
-        record.ordinal.store(what.ordinal, std::memory_order_release);
-        record.name.store((what.name & 0xffff'ffffU) | what.generation << 32U, std::memory_order_release);
-        record.size.store(
-            (what.bytes & kBytesMask) | std::uint64_t{what.dtype} << 48U | std::uint64_t{what.reduce_op} << 56U,
-            std::memory_order_release);
-        record.state.store(
-            RecordState::begin(what.kind, number) | (what.is_blocking ? RecordState::kBlocking : std::uint64_t{0}),
-            std::memory_order_release);
-        record.sequence.store(number + 1, std::memory_order_release);
-        return number;
-    }
+    std::uint64_t announce(const Announced& what) const { return announce(what, ticks_now()); }
     /// Records that the log has called a batch of so many operations.
     void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
@@ -120,6 +104,27 @@ public:
 
 private:
     static constexpr std::uint64_t kBytesMask = (std::uint64_t{1} << 48U) - 1;
+
+    std::uint64_t announce(const Announced& what, std::uint64_t ticks) const {
+        if (recorder_ == nullptr) {
+            return kNone;
+        }
+        const std::uint64_t number = recorder_->counters.announced.fetch_add(1, std::memory_order_relaxed);
+        OperationRecord& record = place_of(number);
+        // Partner of all of these: RecorderReader.
+        record.sequence.store(0, std::memory_order_relaxed);
+        record.announced.store(ticks, std::memory_order_release);
+        record.ordinal.store(what.ordinal, std::memory_order_release);
+        record.name.store((what.name & 0xffff'ffffU) | what.generation << 32U, std::memory_order_release);
+        record.size.store(
+            (what.bytes & kBytesMask) | std::uint64_t{what.dtype} << 48U | std::uint64_t{what.reduce_op} << 56U,
+            std::memory_order_release);
+        record.state.store(
+            RecordState::begin(what.kind, number) | (what.is_blocking ? RecordState::kBlocking : std::uint64_t{0}),
+            std::memory_order_release);
+        record.sequence.store(number + 1, std::memory_order_release);
+        return number;
+    }
 
     [[nodiscard]] OperationRecord& place_of(std::uint64_t number) const {
         return recorder_->operations[number % RankRecorder::kOperations];

@@ -33,6 +33,11 @@ Json json_of(const RecordedOperation& operation) {
     if (operation.kind == RecordKind::kStep) {
         return json;
     }
+    if (operation.kind == RecordKind::kScope) {
+        json["name"] = operation.name;
+        json["ended_ns"] = operation.ended_ns.value_or(operation.announced_ns);
+        return json;
+    }
     if (operation.has_name_record) {
         json["set"] = operation.set_id;
         json["name"] = operation.name;
@@ -57,10 +62,15 @@ Json json_of(const RecordedOperation& operation) {
 }
 
 Json json_of(const RecordedCounters& counters) {
-    Json json{{"announced", counters.announced},     {"ended", counters.ended},
-              {"failed", counters.failed},           {"bytes", counters.bytes},
-              {"batches", counters.batches},         {"waited_ns", counters.waited_ns},
-              {"executed_ns", counters.executed_ns}, {"steps", counters.steps}};
+    Json json{{"announced", counters.announced},
+              {"ended", counters.ended},
+              {"failed", counters.failed},
+              {"bytes", counters.bytes},
+              {"batches", counters.batches},
+              {"waited_ns", counters.waited_ns},
+              {"executed_ns", counters.executed_ns},
+              {"steps", counters.steps},
+              {"scopes", counters.scopes}};
     if (counters.step_began_ns) {
         json["step_began_ns"] = *counters.step_began_ns;
     }
@@ -153,7 +163,7 @@ const Json& array_of(const Json& object, const char* key) {
 }
 
 std::uint8_t kind_of(const std::string& name) {
-    for (unsigned kind = 0; kind <= RecordKind::kStep; ++kind) {
+    for (unsigned kind = 0; kind <= RecordKind::kScope; ++kind) {
         if (name_of_record_kind(static_cast<std::uint8_t>(kind)) == name) {
             return static_cast<std::uint8_t>(kind);
         }
@@ -173,6 +183,12 @@ RecordedOperation operation_of(const Json& json) {
     read(json, "ordinal", operation.ordinal);
     read_ns(json, "announced_ns", operation.announced_ns);
     if (operation.kind == RecordKind::kStep) {
+        return operation;
+    }
+    if (operation.kind == RecordKind::kScope) {
+        read(json, "name", operation.name);
+        read_ns(json, "ended_ns", operation.ended_ns.emplace());
+        operation.has_name_record = true;
         return operation;
     }
     operation.has_name_record = find(json, "name") != nullptr;
@@ -205,6 +221,9 @@ RecordedCounters counters_of(const Json& json) {
     read_ns(json, "waited_ns", counters.waited_ns);
     read_ns(json, "executed_ns", counters.executed_ns);
     read(json, "steps", counters.steps);
+    if (find(json, "scopes") != nullptr) {  // an older file has none
+        read(json, "scopes", counters.scopes);
+    }
     read_ns(json, "step_began_ns", counters.step_began_ns);
     read_ns(json, "step_ns", counters.step_ns);
     return counters;

@@ -86,6 +86,10 @@ struct Config {
     LogLevel log_level = LogLevel::warning;
     bool log_hide_time = false;
 
+    // The timeline.
+    std::string timeline;  ///< the path of its file; empty or "DYNAMIC": init starts none
+    bool timeline_mark_cycles = false;
+
     // No variable sets the following fields. Tests may change them, to the same values on all ranks.
     std::uint64_t chunk_bytes = 0;     ///< how many bytes of a tensor are staged at a time; 0: computed from the size
                                        ///< of the L2 cache

@@ -179,6 +179,15 @@ constexpr auto kSettings = std::to_array<Setting>({
      "The lowest level of messages that are printed to the standard error."},
     {"RUEDA_LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", SettingGroup::messages, SettingScope::own,
      SwitchSetting{&Config::log_hide_time}, "Whether messages are printed without date and time."},
+
+    {"RUEDA_TIMELINE", "HOROVOD_TIMELINE", SettingGroup::messages, SettingScope::rank_zero,
+     TextSetting{&Config::timeline, is_any_text, "the path of a file"},
+     "The file of a timeline that `init` starts ([timeline.md](timeline.md)). `DYNAMIC`: `init` starts none; the "
+     "program can start one later. `ruedarun --timeline-filename` sets this variable."},
+    {"RUEDA_TIMELINE_MARK_CYCLES", "HOROVOD_TIMELINE_MARK_CYCLES", SettingGroup::messages, SettingScope::rank_zero,
+     SwitchSetting{&Config::timeline_mark_cycles},
+     "Whether the timeline has an event `CYCLE_START` where a batch begins. Rueda has no cycles; the events are for "
+     "tools that look for them."},
 });
 
 // Variables that are read by ruedarun, the Python package, scripts or tests. Rueda warns about misspelt variables and
@@ -186,9 +195,6 @@ constexpr auto kSettings = std::to_array<Setting>({
 constexpr auto kOthers = std::to_array<OtherVariable>({
     {"HOROVOD_ELASTIC", "rueda.torch",
      "1: DistributedOptimizer also reduces in a job of one rank, as in a job that may grow."},
-    {"HOROVOD_TIMELINE", "rueda.torch",
-     "The file of a timeline that `init()` begins (pytorch.md). `DYNAMIC`: `init()` begins none; `start_timeline()` "
-     "can begin one later. `ruedarun --timeline-filename` sets this variable."},
     {"RUEDA_AS_HOROVOD", "Python",
      "1: `import horovod.torch` imports rueda.torch, in every script (migrating-from-horovod.md)."},
     {"RUEDA_ELASTIC_DIR", "rueda.torch.elastic",
@@ -230,7 +236,6 @@ constexpr auto kHorovodOnly = std::to_array<HorovodOnlyVariable>({
     {"HOROVOD_MPI_THREADS_DISABLE", "Rueda takes the thread level that MPI gives"},
     {"HOROVOD_NUM_NCCL_STREAMS", kNoGpu},
     {"HOROVOD_THREAD_AFFINITY", kNotYet},
-    {"HOROVOD_TIMELINE_MARK_CYCLES", kNoCycle},
     {"HOROVOD_TORUS_ALLREDUCE", kOwnLayout},
 });
 

@@ -58,15 +58,15 @@ def rank_of(events: list[dict], rank: int, place, y: float) -> tuple[list[str], 
     mine = [event for event in events if event["pid"] == rank]
     shapes = [label(8, y + 12, f"rank {rank}: trainer")]
     for event in mine:
-        if event["ph"] == "X":
+        if event.get("cat") == "scope":
             begin, end = place(event["ts"]), place(event["ts"] + event["dur"])
             shapes.append(bar(begin, y, end - begin, 16, COLOURS[event["name"]]))
     y += 22
     shapes.append(label(8, y + 12, "gradients under way"))
-    ends = {event["id"]: event["ts"] for event in mine if event["ph"] == "e"}
-    for begin in sorted((event for event in mine if event["ph"] == "b"), key=lambda event: event["ts"]):
-        x = place(begin["ts"])
-        shapes.append(bar(x, y, place(ends[begin["id"]]) - x, LANE, "#4a6f94"))
+    for event in sorted((event for event in mine if event.get("cat") == "negotiation"), key=lambda event: event["ts"]):
+        announced, _, ended = event["args"]["ns"]
+        x = place(event["ts"])
+        shapes.append(bar(x, y, place(event["ts"] + (ended - announced) / 1000) - x, LANE, "#4a6f94"))
         y += LANE
     return shapes, y + 14
 
@@ -75,6 +75,7 @@ def picture(events: list[dict], ranks: int) -> str:
     # Calls before the backward pass do not belong to the step.
     first = min(event["ts"] for event in events if event["name"] == "backward pass")
     events = [event for event in events if event.get("ts", 0) >= first]
+    events = [event for event in events if event.get("cat") in ("scope", "negotiation")]
     last = max(event["ts"] + event.get("dur", 0) for event in events)
 
     def place(ts: float) -> float:

@@ -48,6 +48,16 @@ Status check_reach(const collectives::ControlPlane& control_plane, const collect
         group.size, group.host_count, names, control_plane.description());
 }
 
+base::TimelineHeader timeline_header(const collectives::LocalGroup& group, const HostClock& clock) {
+    return {.host = group.host_names[static_cast<std::size_t>(group.host_index)],
+            .host_index = group.host_index,
+            .host_count = group.host_count,
+            .size = group.size,
+            .began_realtime_ns = clock.began_realtime_ns,
+            .clock_offset_ns = clock.offset_ns,
+            .clock_uncertainty_ns = clock.uncertainty_ns};
+}
+
 void fill_rank_block(collectives::Arena& arena, int global_rank) {
     base::RankBlock& block = arena.control().ranks[arena.rank()];
     block.pid.store(getpid(), std::memory_order_relaxed);
@@ -60,7 +70,7 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
 }  // namespace
 
 Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-                 double cores, LauncherLine* launcher, std::int32_t first_set_id)
+                 double cores, const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id)
     : config_(config),
       control_plane_(std::move(control_plane)),
       group_(std::move(ranks.group)),
@@ -74,6 +84,8 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       engine_(config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_), launcher,
               [this] { heap_.quarantine(); }),
       process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_, first_set_id}),
+      timeline_(arena_, timeline_header(group_, clock), logger_),
+      scopes_(recorder_),
       pid_(getpid()) {}
 
 Runtime::~Runtime() { static_cast<void>(shutdown()); }
@@ -99,6 +111,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
         return status;
     }
     runtime.value()->say_if_bound_to_one_core();
+    runtime.value()->begin_timeline();
     return runtime;
 }
 
@@ -140,8 +153,12 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!cores.is_ok()) {
         return refuse(cores.status());
     }
+    const Result<HostClock> clock = measure_host_clock(*control_plane, ranks.value().group);
+    if (!clock.is_ok()) {
+        return refuse(clock.status());
+    }
     std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(ranks).value(),
-                                                 cores.value(), launcher, first_set_id.value()));
+                                                 cores.value(), clock.value(), launcher, first_set_id.value()));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
     runtime->recorder_.begin();
     runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
@@ -163,6 +180,19 @@ void Runtime::say_if_bound_to_one_core() const {
             "for {}: start with mpirun --bind-to none, or with ruedarun",
             sysconf(_SC_NPROCESSORS_ONLN),
             group_.local_size == 1 ? "1 rank" : fmt::format("{} ranks", group_.local_size));
+    }
+}
+
+/// Horovod reads the word DYNAMIC as: the program will start a timeline later. A timeline that cannot be written is no
+/// reason to end the job.
+void Runtime::begin_timeline() {
+    if (config_.timeline.empty() || config_.timeline == "DYNAMIC") {
+        return;
+    }
+    if (const Status started =
+            timeline_.start(config_.timeline, config_.timeline_mark_cycles, TimelineRecording::From::beginning);
+        !started.is_ok()) {
+        logger_.warning("there will be no timeline (RUEDA_TIMELINE): {}", started.message());
     }
 }
 
@@ -332,6 +362,7 @@ Status Runtime::end_busy() {
     if (busy_.empty()) {
         return failure(ErrorCode::invalid_argument, "rueda_busy_end was called without a rueda_busy_begin before it");
     }
+    add_timeline_scope(busy_.back().what, busy_.back().since_ns);
     busy_.pop_back();
     publish_busy();
     return {};
@@ -430,6 +461,7 @@ Status Runtime::leave_job() {
         engine_.end_for_good(reason);
         process_sets_.end();
     }
+    timeline_.stop();
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
     heap_.end();
     control_plane_->close(after_failure);
@@ -445,6 +477,7 @@ Status Runtime::leave_job() {
             const std::lock_guard lock(recorder_mutex_);
             recorder_ = base::RecorderWriter();  // the recorder goes away with the arena
         }
+        scopes_.end();
         heap_.release();
     }
     // This is the last step, because a callback may take long, and the other ranks need not wait for it.

@@ -24,7 +24,10 @@
 #include "core/process_set/process_set.hpp"
 #include "core/process_sets/process_sets.hpp"
 #include "core/setup/first_sets.hpp"
+#include "core/setup/host_clock.hpp"
 #include "core/setup/set_up_group.hpp"
+#include "core/timeline/host_timeline.hpp"
+#include "core/timeline/program_scopes.hpp"
 
 namespace rueda::core {
 
@@ -123,6 +126,18 @@ public:
     /// Records the training step, which stall reports give for this rank. Any thread.
     void begin_step(std::int64_t step);
 
+    /// Starts and ends a timeline: see HostTimeline. It has the operations that are announced from now on.
+    Status start_timeline(const std::string& path, bool marks_cycles) {
+        return timeline_.start(path, marks_cycles, TimelineRecording::From::now);
+    }
+    void stop_timeline() { timeline_.stop(); }
+    /// Adds a scope of the program, from this time of CLOCK_MONOTONIC until now. Without a timeline, does nothing.
+    void add_timeline_scope(std::string_view name, std::int64_t began_ns) {
+        if (timeline_.is_on()) {
+            scopes_.add(name, began_ns);
+        }
+    }
+
     /// Leaves the job: waits until all ranks leave it, and then until the callbacks have run. May be called repeatedly
     /// and by several threads; one thread does the work, and the others wait for it. If it fails, the job was aborted
     /// before all ranks had left it, and the failure is the reason of the abort; this rank has left nevertheless. Only
@@ -158,6 +173,7 @@ private:
     Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);
     Status leave_job();
     void say_if_bound_to_one_core() const;
+    void begin_timeline();
     void publish_busy();
     void note_resident_memory();
 
@@ -167,7 +183,7 @@ private:
     };
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-            double cores, LauncherLine* launcher, std::int32_t first_set_id);
+            double cores, const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;
@@ -182,6 +198,8 @@ private:
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;
+    HostTimeline timeline_;
+    ProgramScopes scopes_;
     int pid_;
 
     std::mutex recorder_mutex_;  // only the mutex of the heap is locked while holding it

@@ -613,6 +613,29 @@ RUEDA_API int rueda_busy_end(void);
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 
 /**
+ * Starts to write a timeline of the operations of all ranks to the file `path`, for Perfetto and chrome://tracing
+ * (docs/timeline.md). The lowest rank of each host writes; every rank should make this call, with the same arguments.
+ * The timeline has the operations that are announced from now on. With several hosts, each host writes a part, and
+ * `rueda timeline` merges them. If a timeline is on with this path, the call does nothing; one with another path ends.
+ *
+ * mark_cycles: if it is not 0, the timeline has an event CYCLE_START where a batch begins, for tools of Horovod.
+ *
+ * The call does not wait for other ranks. Returns RUEDA_INVALID_ARGUMENT if the file cannot be written; the job goes on
+ * without a timeline. The setting RUEDA_TIMELINE starts a timeline in rueda_init.
+ */
+RUEDA_API int rueda_timeline_start(const char* path, int mark_cycles);
+/**
+ * Ends the timeline, and waits until the file is complete, two seconds at most. Does nothing if there is no timeline.
+ * rueda_shutdown also ends it.
+ */
+RUEDA_API int rueda_timeline_stop(void);
+/**
+ * Adds a span to the timeline of this rank, from `began_ns`, a time of CLOCK_MONOTONIC in nanoseconds, until now. If
+ * this rank has started no timeline, the call does nothing. At most 103 bytes of the name are kept.
+ */
+RUEDA_API int rueda_timeline_scope(const char* name, int64_t began_ns);
+
+/**
  * The signal with which Rueda takes the stack of this process's main thread for stall reports (RUEDA_STACK_SIGNAL).
  * 0: stacks are switched off, the program handles that signal itself, or this process is not in a job. Does not wait.
  */

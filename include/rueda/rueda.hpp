@@ -1076,4 +1076,27 @@ public:
     ~Busy() { rueda_busy_end(); }
 };
 
+/// Starts to write a timeline of the operations of all ranks to a file. See rueda_timeline_start.
+inline void start_timeline(const std::string& path, bool mark_cycles = false) {
+    detail::check(rueda_timeline_start(path.c_str(), mark_cycles ? 1 : 0));
+}
+/// Ends the timeline. See rueda_timeline_stop.
+inline void stop_timeline() { detail::check(rueda_timeline_stop()); }
+
+/// A span of the timeline of this rank, which lasts as long as the object lives. See rueda_timeline_scope.
+class TimelineScope {
+public:
+    explicit TimelineScope(std::string name) : name_(std::move(name)) {}
+    TimelineScope(const TimelineScope&) = delete;
+    TimelineScope& operator=(const TimelineScope&) = delete;
+    ~TimelineScope() {
+        rueda_timeline_scope(name_.c_str(),
+                             std::chrono::duration_cast<std::chrono::nanoseconds>(began_.time_since_epoch()).count());
+    }
+
+private:
+    std::string name_;
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace rueda

@@ -36,7 +36,7 @@ OperationText text_of(const RecordedOperation& operation) {
 }
 
 bool is_operation(const RecordedOperation& operation) {
-    return operation.kind != base::RecordKind::kStep && operation.has_name_record;
+    return operation.kind < base::RecordKind::kStep && operation.has_name_record;
 }
 
 /// Whether the operation was pending when its rank ended, or when the file was written.
@@ -108,7 +108,7 @@ private:
                 last.since_ns = recording.written_ns - latest;
             }
         }
-        last.operations = recording.counters.announced - recording.counters.steps;
+        last.operations = recording.counters.announced - recording.counters.steps - recording.counters.scopes;
         return last;
     }
 

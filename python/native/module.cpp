@@ -215,6 +215,43 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
+/// timeline_start(path as bytes, mark_cycles). Opening the file may take long.
+PyObject* timeline_start(PyObject* /*module*/, PyObject* args) {
+    PyObject* path = nullptr;
+    int mark_cycles = 0;
+    char* text = nullptr;
+    if (PyArg_ParseTuple(args, "Op", &path, &mark_cycles) == 0 ||
+        PyBytes_AsStringAndSize(path, &text, nullptr) != 0) {  // refuses a zero byte in the path
+        return nullptr;
+    }
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = rueda_timeline_start(text, mark_cycles);
+    }
+    return none_or_error(status);
+}
+
+PyObject* timeline_stop(PyObject* /*module*/, PyObject* /*unused*/) {
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = rueda_timeline_stop();
+    }
+    return none_or_error(status);
+}
+
+/// timeline_scope(name, began_ns)
+PyObject* timeline_scope(PyObject* /*module*/, PyObject* args) {
+    PyObject* name = nullptr;
+    long long began_ns = 0;
+    if (PyArg_ParseTuple(args, "UL", &name, &began_ns) == 0) {
+        return nullptr;
+    }
+    const char* const text = PyUnicode_AsUTF8AndSize(name, nullptr);
+    return text == nullptr ? nullptr : none_or_error(rueda_timeline_scope(text, began_ns));
+}
+
 PyObject* stack_signal(PyObject* /*module*/, PyObject* /*unused*/) {
     std::int32_t value = 0;
     const int status = rueda_stack_signal(&value);
@@ -351,6 +388,9 @@ PyMethodDef functions[] = {
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},
     {"metrics", metrics, METH_NOARGS, nullptr},
+    {"timeline_start", timeline_start, METH_VARARGS, nullptr},
+    {"timeline_stop", timeline_stop, METH_NOARGS, nullptr},
+    {"timeline_scope", timeline_scope, METH_VARARGS, nullptr},
     {"stack_signal", stack_signal, METH_NOARGS, nullptr},
     {"adopt_traceback_handler", adopt_traceback_handler, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -81,6 +81,7 @@ from rueda._process_sets import (
 from rueda._roots import gather, gather_async, reduce, reduce_async, scatter, scatter_async
 from rueda._sparse import sparse_allreduce, sparse_allreduce_async
 from rueda._tensors import adapt as _adapt
+from rueda._timeline import start_timeline, stop_timeline, timeline_scope
 from rueda.errors import (
     BY_CODE as _ERRORS_BY_CODE,
 )
@@ -189,4 +190,7 @@ __all__ = [
     "size",
     "sparse_allreduce",
     "sparse_allreduce_async",
+    "start_timeline",
+    "stop_timeline",
+    "timeline_scope",
 ]

@@ -119,5 +119,8 @@ int rueda_begin_step(int64_t step);
 int rueda_busy_begin(const char* what);
 int rueda_busy_end(void);
 int rueda_metrics(char* text, size_t capacity, size_t* bytes);
+int rueda_timeline_start(const char* path, int mark_cycles);
+int rueda_timeline_stop(void);
+int rueda_timeline_scope(const char* name, int64_t began_ns);
 int rueda_stack_signal(int32_t* number);
 int rueda_adopt_traceback_handler(int32_t descriptor);

@@ -263,7 +263,7 @@ TEST_CASE("notes name misspelt settings and Horovod's without meaning", "[config
                                 {"HOROVOD_GLOO_IFACE", "eth0"},
                                 {"HOROVOD_AUTOTUNE", "1"},
                                 {"HOROVOD_NEVER_HEARD_OF", "1"},
-                                {"HOROVOD_TIMELINE", "t.json"},  // rueda.torch reads this variable and the next one
+                                {"HOROVOD_TIMELINE", "t.json"},
                                 {"HOROVOD_ELASTIC", "1"},
                                 {"RUEDA_ELASTIC_DIR", "commits"},
                                 {"PATH", "/bin"}});
@@ -277,6 +277,17 @@ TEST_CASE("notes name misspelt settings and Horovod's without meaning", "[config
           "'RUEDA_SOMETHING_ELSE_ALTOGETHER' is no setting of Rueda and is ignored; docs/configuration.md lists all "
           "settings");
     CHECK(config.fusion_threshold_bytes == 67108864);
+    CHECK(config.timeline == "t.json");
+}
+
+TEST_CASE("the settings of the timeline", "[config]") {
+    CHECK(read({}).timeline.empty());
+    CHECK_FALSE(read({}).timeline_mark_cycles);
+    const Config config =
+        read({{"RUEDA_TIMELINE", "a b.json"}, {"HOROVOD_TIMELINE", "t.json"}, {"HOROVOD_TIMELINE_MARK_CYCLES", "1"}});
+    CHECK(config.timeline == "a b.json");
+    CHECK(config.timeline_mark_cycles);
+    CHECK_FALSE(read_config(environment_of({{"RUEDA_TIMELINE_MARK_CYCLES", "sometimes"}})).is_ok());
 }
 
 TEST_CASE("the environment of the process is read", "[config]") {

@@ -22,7 +22,7 @@ ROOMS = {
 # The folders of each room, from the bottom to the top. A folder may include the folders that are listed before it. ""
 # stands for the files in the room's own folder.
 LAYERS = {
-    "base": ["", "settings", "shared_memory", "system", "recorder", "stacks"],
+    "base": ["", "settings", "shared_memory", "system", "recorder", "stacks", "timeline"],
     "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
     "core": [
         "negotiation",
@@ -36,6 +36,7 @@ LAYERS = {
         "recording",
         "metrics",
         "metrics/prometheus",
+        "timeline",
         "hosts",
         "termination",
         "process_set/common",
@@ -61,6 +62,7 @@ LAYERS = {
         "supervisor",
         "doctor",
         "analyze",
+        "timeline",
         "start",
         "",
     ],

@@ -57,8 +57,6 @@ _MPI_THREAD_MULTIPLE = 3
 
 #: Whether the program has called init() in this job.
 _begun = False
-#: Functions to call when a job has begun.
-_at_begin: list[Callable[[], None]] = []
 #: Functions to call when a job has ended. With them, modules forget what they stored for the job.
 _at_end: list[Callable[[], None]] = [sets_of_job.end_job]
 
@@ -103,8 +101,6 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
     except (RuedaError, NotImplementedError):
         shutdown()  # all ranks get this error, so all of them shut down
         raise
-    for begin in _at_begin:
-        begin()
 
 
 def _sets_to_make(given: Iterable[ProcessSet] | str | None) -> list[ProcessSet]:

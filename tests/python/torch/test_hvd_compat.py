@@ -137,7 +137,7 @@ class AsHorovod(unittest.TestCase):
         self.assertIn("taken as -x HOROVOD_TIMELINE=timeline.json", ran.stderr)
         self.assertNotRegex(ran.stderr, "HOROVOD_.* is ignored")
         events = json.loads((self.folder / "timeline.json").read_text())
-        begun = [(event["pid"], event["name"]) for event in events if event["ph"] == "b"]
+        begun = [(e["pid"], e["args"]["name"]) for e in events if e["name"] == "NEGOTIATE_ALLREDUCE"]
         for rank in range(2):
             self.assertEqual(begun.count((rank, "allreduce.weight")), 3)  # steps
 

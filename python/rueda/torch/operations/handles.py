@@ -14,7 +14,7 @@ import torch
 from rueda import _group_names, errors
 from rueda._native import Handle
 from rueda.errors import InvalidArgument
-from rueda.torch import _basics, _profiling, timeline
+from rueda.torch import _basics, _profiling
 from rueda.torch._errors import NotInitialized, Refused
 from rueda.torch._profiling import profilers
 from rueda.torch.process_sets import ProcessSet
@@ -48,8 +48,6 @@ def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> i
     """Keeps the handle, and returns its number. `is_recorded`: torch.profiler records this thread."""
     number = next(_next_handle)
     _handle_map[number] = handle
-    if timeline._current is not None:
-        timeline.started(operation, handle)
     if is_recorded:
         _recorded[number] = f"rueda:{operation}"
         _profiling.follow(f"rueda:{operation}.pending", [handle])

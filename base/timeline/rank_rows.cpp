@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/timeline/rank_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/timeline/trace_text.hpp"
+
+namespace rueda::base {
+
+namespace {
+
+/// As many operations without a name are drawn side by side. More share the first row.
+constexpr std::size_t kMostLanes = 8;
+
+void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name) {
+    append_event(text, {.name = R"("thread_name")",
+                        .phase = 'M',
+                        .pid = pid,
+                        .tid = tid,
+                        .args = fmt::format(R"({{"name":{}}})", json_text(name))});
+    append_event(text, {.name = R"("thread_sort_index")",
+                        .phase = 'M',
+                        .pid = pid,
+                        .tid = tid,
+                        .args = fmt::format(R"({{"sort_index":{}}})", tid)});
+}
+
+std::string name_of_row(const RecordedOperation& record) {
+    std::string name =
+        record.name.empty() ? fmt::format("{} without a name", name_of_record_kind(record.kind)) : record.name;
+    if (record.set_id != 0) {
+        name += fmt::format(" (set {})", record.set_id);
+    }
+    return name;
+}
+
+}  // namespace
+
+std::string upper_name_of_kind(std::uint8_t kind) {
+    std::string name(name_of_record_kind(kind));
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+    return name;
+}
+
+void RankRows::append_names(std::string& text, std::string_view host) const {
+    append_event(text, {.name = R"("process_name")",
+                        .phase = 'M',
+                        .pid = rank_,
+                        .args = fmt::format(R"({{"name":{}}})", json_text(fmt::format("rank {} on {}", rank_, host)))});
+    append_event(text, {.name = R"("process_sort_index")",
+                        .phase = 'M',
+                        .pid = rank_,
+                        .args = fmt::format(R"({{"sort_index":{}}})", rank_)});
+    append_row_name(text, rank_, kSteps, "steps");
+    append_row_name(text, rank_, kScopes, "program");
+    append_row_name(text, rank_, kWaits, "waiting for other ranks");
+    append_row_name(text, rank_, kBatches, "execution");
+}
+
+std::int32_t RankRows::new_row(std::string_view name, std::string& text) {
+    const std::int32_t tid = kFirstName + names_;
+    if (names_ == kMostNames) {
+        return tid;
+    }
+    ++names_;
+    append_row_name(text, rank_, tid, names_ == kMostNames ? "further names" : name);
+    return tid;
+}
+
+std::int32_t RankRows::row_of(const RecordedOperation& record, std::int64_t end_ns, std::string& text) {
+    const bool has_name = !record.name.empty();
+    const RowKey key{record.set_id, record.name, has_name ? std::uint8_t{0} : record.kind};
+    if (names_ >= kMostNames && rows_.find(key) == rows_.end()) {
+        return kFirstName + kMostNames - 1;
+    }
+    std::vector<Lane>& lanes = rows_[key];
+    auto lane =
+        std::find_if(lanes.begin(), lanes.end(), [&](const Lane& one) { return one.end_ns <= record.announced_ns; });
+    if (lane == lanes.end()) {
+        if (lanes.size() < kMostLanes && names_ < kMostNames) {
+            lanes.push_back({new_row(name_of_row(record), text), end_ns});
+            return lanes.back().tid;
+        }
+        lane = lanes.begin();
+    }
+    lane->end_ns = std::max(lane->end_ns, end_ns);
+    return lane->tid;
+}
+
+void RankRows::append_step(std::int64_t end_ns, std::string& text) const {
+    append_event(text, {.name = fmt::format(R"("step {}")", *step_),
+                        .category = "step",
+                        .pid = rank_,
+                        .tid = kSteps,
+                        .begin_ns = step_began_ns_,
+                        .end_ns = end_ns,
+                        .args = fmt::format(R"({{"step":{}}})", *step_)});
+}
+
+void RankRows::begin_step(std::uint64_t step, std::int64_t ns, std::string& text) {
+    if (step_) {
+        append_step(ns, text);
+    }
+    step_ = step;
+    step_began_ns_ = ns;
+}
+
+void RankRows::add_scope(const RecordedOperation& record, std::string& text) const {
+    append_event(text, {.name = json_text(record.name),
+                        .category = "scope",
+                        .pid = rank_,
+                        .tid = kScopes,
+                        .begin_ns = record.announced_ns,
+                        .end_ns = record.ended_ns.value_or(record.announced_ns)});
+}
+
+void RankRows::add_execution(const RecordedOperation& record) {
+    if (!record.started_ns || !record.ended_ns) {
+        return;
+    }
+    // The operations of a batch were started together. One that was executed alone is a batch of its own.
+    const auto same = std::find_if(batches_.rbegin(), batches_.rend(), [&](const Batch& batch) {
+        return record.batch && batch.position == record.batch && batch.set_id == record.set_id &&
+               batch.kind == record.kind;
+    });
+    if (same == batches_.rend()) {
+        batches_.push_back({.set_id = record.set_id,
+                            .kind = record.kind,
+                            .position = record.batch,
+                            .begin_ns = *record.started_ns,
+                            .end_ns = *record.ended_ns,
+                            .operations = 1,
+                            .bytes = record.bytes});
+        return;
+    }
+    same->begin_ns = std::min(same->begin_ns, *record.started_ns);
+    same->end_ns = std::max(same->end_ns, *record.ended_ns);
+    ++same->operations;
+    same->bytes += record.bytes;
+    same->is_new = true;
+}
+
+void RankRows::append_batch(const Batch& batch, std::string& text, bool marks_cycles) const {
+    if (marks_cycles) {
+        append_event(text, {.name = R"("CYCLE_START")",
+                            .category = "cycle",
+                            .phase = 'i',
+                            .pid = rank_,
+                            .tid = kBatches,
+                            .begin_ns = batch.begin_ns});
+    }
+    const std::string kind = upper_name_of_kind(batch.kind);
+    const std::string position = batch.position ? std::to_string(*batch.position) : "null";
+    append_event(text, {.name = batch.operations == 1 ? fmt::format(R"("{}")", kind)
+                                                      : fmt::format(R"("{} of {} tensors")", kind, batch.operations),
+                        .category = "batch",
+                        .pid = rank_,
+                        .tid = kBatches,
+                        .begin_ns = batch.begin_ns,
+                        .end_ns = batch.end_ns,
+                        .args = fmt::format(R"({{"set":{},"batch":{},"operations":{},"bytes":{}}})", batch.set_id,
+                                            position, batch.operations, batch.bytes)});
+}
+
+void RankRows::append_wait(const Wait& wait, std::string& text) const {
+    append_event(text, {.name = fmt::format(R"("waiting for rank {}")", wait.last_rank),
+                        .category = "waits",
+                        .pid = rank_,
+                        .tid = kWaits,
+                        .begin_ns = wait.begin_ns,
+                        .end_ns = wait.end_ns,
+                        .args = fmt::format(R"({{"rank":{},"operations":{}}})", wait.last_rank, wait.operations)});
+}
+
+/// Spans of one row must not overlap. Where waits for different ranks overlap, the earlier one is drawn, and the rest
+/// of the later one.
+void RankRows::settle_waits(std::string& text) {
+    std::sort(waits_.begin(), waits_.end(), [](const Wait& a, const Wait& b) { return a.begin_ns < b.begin_ns; });
+    for (const Wait& wait : waits_) {
+        if (wait_ && wait.last_rank == wait_->last_rank && wait.begin_ns <= wait_->end_ns) {
+            wait_->end_ns = std::max(wait_->end_ns, wait.end_ns);
+            wait_->operations += wait.operations;
+            continue;
+        }
+        Wait rest = wait;
+        if (wait_) {
+            rest.begin_ns = std::max(rest.begin_ns, wait_->end_ns);
+            if (rest.begin_ns >= rest.end_ns) {
+                continue;
+            }
+            append_wait(*wait_, text);
+        }
+        wait_ = rest;
+    }
+    waits_.clear();
+}
+
+void RankRows::settle(std::string& text, bool marks_cycles) {
+    settle_waits(text);
+    std::stable_sort(batches_.begin(), batches_.end(),
+                     [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
+    // The rest of a new batch may not have been read yet.
+    std::erase_if(batches_, [&](Batch& batch) {
+        if (batch.is_new && batch.position) {
+            batch.is_new = false;
+            return false;
+        }
+        append_batch(batch, text, marks_cycles);
+        return true;
+    });
+}
+
+void RankRows::finish(std::int64_t now_ns, std::string& text, bool marks_cycles) {
+    settle(text, marks_cycles);
+    settle(text, marks_cycles);
+    if (wait_) {
+        append_wait(*wait_, text);
+        wait_.reset();
+    }
+    if (step_) {
+        append_step(now_ns, text);
+        step_.reset();
+    }
+}
+
+}  // namespace rueda::base

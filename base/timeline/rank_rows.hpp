@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/timeline/timeline_operation.hpp"
+
+namespace rueda::base {
+
+/// The rows of one rank in a trace: steps, scopes, waits for other ranks, executed batches, and one row for each name.
+class RankRows {
+public:
+    // The numbers of the rows ("threads" of the format).
+    static constexpr std::int32_t kSteps = 1;
+    static constexpr std::int32_t kScopes = 2;
+    static constexpr std::int32_t kWaits = 3;
+    static constexpr std::int32_t kBatches = 4;
+    static constexpr std::int32_t kFirstName = 16;
+    static constexpr std::int32_t kMostNames = 4096;
+
+    explicit RankRows(std::int32_t rank) : rank_(rank) {}
+
+    /// The events that name the rank and its first rows.
+    void append_names(std::string& text, std::string_view host) const;
+    /// The row for an operation, which ended, or was last seen, at `end_ns`. The first use of a row appends its name.
+    /// Operations of one name follow each other, and share a row. Several operations without a name may be pending at
+    /// the same time, and get several rows.
+    [[nodiscard]] std::int32_t row_of(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
+
+    void begin_step(std::uint64_t step, std::int64_t ns, std::string& text);
+    void add_scope(const RecordedOperation& record, std::string& text) const;
+    /// The rank waited for `last_rank` in one operation. Waits that overlap become one span.
+    void add_wait(std::int64_t begin_ns, std::int64_t end_ns, std::int32_t last_rank) {
+        waits_.push_back({begin_ns, end_ns, last_rank, 1});
+    }
+    /// The rank executed an operation, maybe together with others of its batch.
+    void add_execution(const RecordedOperation& record);
+
+    /// Appends the spans of waits and batches that are complete.
+    void settle(std::string& text, bool marks_cycles);
+    /// Appends what is still open. `now_ns` ends the last step.
+    void finish(std::int64_t now_ns, std::string& text, bool marks_cycles);
+
+private:
+    struct Wait {
+        std::int64_t begin_ns = 0;
+        std::int64_t end_ns = 0;
+        std::int32_t last_rank = 0;
+        std::uint64_t operations = 0;
+    };
+    struct Batch {
+        std::int32_t set_id = 0;
+        std::uint8_t kind = 0;
+        std::optional<std::uint32_t> position;
+        std::int64_t begin_ns = 0;
+        std::int64_t end_ns = 0;
+        std::uint64_t operations = 0;
+        std::uint64_t bytes = 0;
+        bool is_new = true;  ///< an operation was added since settle()
+    };
+    struct Lane {
+        std::int32_t tid = 0;
+        std::int64_t end_ns = 0;
+    };
+    using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // set, name, and kind if there is no name
+
+    void settle_waits(std::string& text);
+    void append_wait(const Wait& wait, std::string& text) const;
+    void append_batch(const Batch& batch, std::string& text, bool marks_cycles) const;
+    void append_step(std::int64_t end_ns, std::string& text) const;
+    [[nodiscard]] std::int32_t new_row(std::string_view name, std::string& text);
+
+    std::int32_t rank_;
+    std::map<RowKey, std::vector<Lane>> rows_;
+    std::int32_t names_ = 0;
+    std::optional<std::uint64_t> step_;
+    std::int64_t step_began_ns_ = 0;
+    std::vector<Wait> waits_;   // since settle()
+    std::optional<Wait> wait_;  // the last span, which may grow
+    std::vector<Batch> batches_;
+};
+
+/// For example "ALLREDUCE".
+[[nodiscard]] std::string upper_name_of_kind(std::uint8_t kind);
+
+}  // namespace rueda::base

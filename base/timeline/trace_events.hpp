@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/timeline/operation_groups.hpp"
+#include "base/timeline/rank_rows.hpp"
+#include "base/timeline/timeline_operation.hpp"
+
+namespace rueda::base {
+
+/// Makes the events of a trace. Each function appends lines to `text`; every line ends with a comma.
+///
+/// An operation has these events, in the row of its name:
+/// - NEGOTIATE_ALLREDUCE: from its announcement by this rank until all ranks had announced it. A span in it, "waiting
+/// for
+///   rank 2", is there if another rank announced it later; rank 2 was the last.
+/// - ALLREDUCE: from then to its end. QUEUE and EXECUTE in it are the time before and after its start on this rank.
+class TraceEvents {
+public:
+    explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}
+
+    /// Must come before anything else of this rank.
+    void add_rank(std::int32_t rank, std::string_view host, std::string& text);
+    /// A step, a scope, or an operation that has ended. Steps of a rank come in their order.
+    void add_alone(const TimelineOperation& operation, std::string& text);
+    /// What is known about an operation from all ranks. If one of them has not ended it, `now_ns` ends its event.
+    void add_group(const OperationGroup& group, std::int64_t now_ns, std::string& text);
+    /// A number of records of this rank were overwritten before they were read.
+    void add_lost(std::int32_t rank, std::uint64_t count, std::int64_t now_ns, std::string& text) const;
+    /// Appends spans over several operations that are complete.
+    void settle(std::string& text);
+    /// Appends what is still open.
+    void finish(std::int64_t now_ns, std::string& text);
+
+private:
+    [[nodiscard]] RankRows& rows_of(std::int32_t rank) { return ranks_.try_emplace(rank, rank).first->second; }
+    void add_operation(const TimelineOperation& operation, std::int32_t last_rank, std::int64_t ready_ns,
+                       std::int64_t now_ns, std::string& text);
+
+    bool marks_cycles_;
+    std::map<std::int32_t, RankRows> ranks_;
+};
+
+}  // namespace rueda::base

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/status.hpp"
+#include "base/system/logging.hpp"
+#include "base/timeline/timeline_part.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "core/timeline/timeline_recording.hpp"
+
+namespace rueda::core {
+
+/// The timeline of a host (docs/design/0017-timeline.md). Every rank has this object, but only the lowest rank of the
+/// host records; the others only know that a timeline is on.
+///
+/// Threads: any.
+class HostTimeline {
+public:
+    /// `header` describes the host and its clock.
+    HostTimeline(std::shared_ptr<collectives::Arena> arena, base::TimelineHeader header, base::Logger logger)
+        : arena_(std::move(arena)), header_(std::move(header)), logger_(std::move(logger)) {}
+    ~HostTimeline() { stop(); }
+    HostTimeline(const HostTimeline&) = delete;
+    HostTimeline& operator=(const HostTimeline&) = delete;
+
+    /// Starts to record to this file. If a timeline is on with this path, nothing changes. If one is on with another
+    /// path, it ends. Hosts after the first one append ".host1" and so on to the path.
+    Status start(const std::string& path, bool marks_cycles, TimelineRecording::From from);
+    /// Ends the timeline, if there is one. Waits two seconds at most for the file system. Logs what went wrong.
+    void stop() noexcept;
+
+    /// Whether this rank has started a timeline. Relaxed: a scope that begins or ends at the same time may be left out.
+    [[nodiscard]] bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+
+private:
+    void stop_recording();
+
+    std::shared_ptr<collectives::Arena> arena_;
+    base::TimelineHeader header_;
+    base::Logger logger_;
+    std::atomic<bool> is_on_{false};
+
+    std::mutex mutex_;  // no other lock is taken while this one is held, except a recording's
+    std::string path_;  // under mutex_, as the rest
+    std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing
+    std::thread thread_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/timeline/timeline_recording.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "base/system/clock.hpp"
+
+namespace rueda::core {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+/// How often the thread looks at the rings. A thread that wakes ten times a second takes no noticeable part of a core.
+constexpr nanoseconds kLongestPause = milliseconds(100);
+constexpr nanoseconds kShortestPause = milliseconds(1);
+/// The pauses aim at this part of a ring, so that a burst of four times as many operations is still read.
+constexpr double kWantedPart = 0.25;
+/// A pause takes at least so many times as long as the work before it: at most a fifth of a core is used.
+constexpr int kPauseForWork = 4;
+/// So many records are read from one rank before the next rank's turn. Then the operations of all ranks meet while few
+/// of them are held.
+constexpr std::size_t kRecordsAtATime = 256;
+/// An operation that another rank of the host has not ended after this time is written without that rank.
+constexpr std::int64_t kPatienceForOthersNs = 2'000'000'000;
+/// At the end, the thread waits so long for the ends of operations that other ranks have ended already.
+constexpr milliseconds kPatienceForLastEnds{200};
+/// Text is written when there is this much of it, and at the end of a round.
+constexpr std::size_t kTextAtATime = std::size_t{1} << 20U;
+
+}  // namespace
+
+std::int64_t TimelineRecording::now_ns() const { return base::monotonic_ns() + header_.clock_offset_ns; }
+
+Status TimelineRecording::begin(const std::string& path, From from) {
+    RUEDA_RETURN_IF_FAILED(file_.open(path));
+    text_ = base::format_header(header_);
+    for (std::uint32_t member = 0; member < arena_->plan().members; ++member) {
+        const std::int32_t rank = arena_->control().ranks[member].global_rank.load(std::memory_order_relaxed);
+        const std::uint64_t first =
+            from == From::beginning ? 0 : reader_of(member, base::ClockPair::now()).next_number();
+        drains_.emplace_back(rank, header_.clock_offset_ns, first);
+        events_.add_rank(rank, header_.host, text_);
+    }
+    return write_text();
+}
+
+void TimelineRecording::run() noexcept {
+    Status result;
+    try {
+        result = record();
+    } catch (const std::exception& error) {
+        result = Status(ErrorCode::resource_exhausted, error.what());
+    }
+    const std::lock_guard lock(mutex_);
+    result_ = std::move(result);
+    done_ = true;
+    changed_.notify_all();
+}
+
+void TimelineRecording::stop() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+}
+
+bool TimelineRecording::wait_until_done(milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [this] { return done_; });
+}
+
+bool TimelineRecording::sleep(Nanoseconds time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [this] { return stopping_; });
+}
+
+Status TimelineRecording::record() {
+    nanoseconds pause = kLongestPause;
+    while (!sleep(pause)) {
+        const auto began = steady_clock::now();
+        const Result<double> part = round();
+        RUEDA_RETURN_IF_FAILED(part.status());
+        const double factor = kWantedPart / std::max(part.value(), 0.001);
+        pause = nanoseconds(static_cast<std::int64_t>(static_cast<double>(pause.count()) * std::min(factor, 2.0)));
+        pause = std::clamp(pause, kShortestPause, kLongestPause);
+        pause = std::max<nanoseconds>(pause, kPauseForWork * (steady_clock::now() - began));
+    }
+    return finish(now_ns());
+}
+
+Result<double> TimelineRecording::round() {
+    std::vector<base::TimelineOperation> ended;
+    std::vector<base::RecorderReader> readers;
+    std::uint64_t most = 0;
+    const base::ClockPair now = base::ClockPair::now();
+    for (std::size_t member = 0; member < drains_.size(); ++member) {
+        readers.push_back(reader_of(member, now));
+        drains_[member].revisit(readers.back(), ended);
+    }
+    // It stops at the records that are there now: a rank may be faster than this thread.
+    std::vector<std::size_t> read(drains_.size());
+    for (bool goes_on = true; std::exchange(goes_on, false);) {
+        for (std::size_t member = 0; member < drains_.size(); ++member) {
+            const std::size_t count =
+                std::min<std::size_t>(kRecordsAtATime, base::RankRecorder::kOperations - read[member]);
+            const std::size_t looked = drains_[member].advance(readers[member], count, ended);
+            read[member] += looked;
+            most = std::max<std::uint64_t>(most, read[member]);
+            goes_on = goes_on || looked == kRecordsAtATime;
+        }
+        RUEDA_RETURN_IF_FAILED(take(ended));
+    }
+    RUEDA_RETURN_IF_FAILED(note_losses());
+    std::vector<base::OperationGroup> ready;
+    groups_.release_older(now_ns() - kPatienceForOthersNs, ready);
+    RUEDA_RETURN_IF_FAILED(write_ready(ready));
+    events_.settle(text_);
+    RUEDA_RETURN_IF_FAILED(write_text());
+    return static_cast<double>(most) / static_cast<double>(base::RankRecorder::kOperations);
+}
+
+/// Empties the list.
+Status TimelineRecording::take(std::vector<base::TimelineOperation>& ended) {
+    std::vector<base::OperationGroup> ready;
+    const std::int64_t now = now_ns();
+    for (base::TimelineOperation& operation : ended) {
+        events_.add_alone(operation, text_);
+        if (operation.record.kind < base::RecordKind::kStep) {
+            ++end_.operations;
+            const std::size_t members = members_of(operation.record.set_id);
+            groups_.add(std::move(operation), members, now, ready);
+        }
+    }
+    ended.clear();
+    return write_ready(ready);
+}
+
+/// Empties the list.
+Status TimelineRecording::write_ready(std::vector<base::OperationGroup>& ready) {
+    const std::int64_t now = now_ns();
+    for (const base::OperationGroup& group : ready) {
+        events_.add_group(group, now, text_);
+        if (text_.size() >= kTextAtATime) {
+            RUEDA_RETURN_IF_FAILED(write_text());
+        }
+    }
+    ready.clear();
+    return {};
+}
+
+Status TimelineRecording::write_text() {
+    const Status written = file_.append(text_);
+    text_.clear();
+    return written;
+}
+
+Status TimelineRecording::note_losses() {
+    for (RingDrain& drain : drains_) {
+        if (const std::uint64_t lost = drain.take_lost(); lost != 0) {
+            end_.lost += lost;
+            events_.add_lost(drain.rank(), lost, now_ns(), text_);
+        }
+    }
+    return {};
+}
+
+/// Every member notes a set before it announces an operation in it. If a set is so old that its note is gone, each
+/// rank's operations are written without waiting for the others.
+std::size_t TimelineRecording::members_of(std::int32_t set_id) {
+    const auto known = members_.find(set_id);
+    if (known != members_.end()) {
+        return known->second;
+    }
+    constexpr std::size_t kMostSets = 1024;  // a program may add and remove sets for ever
+    if (members_.size() >= kMostSets) {
+        members_.clear();
+    }
+    std::size_t count = 0;
+    for (std::size_t member = 0; member < drains_.size(); ++member) {
+        const std::vector<base::RecordedSet> sets = reader_of(member, {}).sets();
+        count += std::any_of(sets.begin(), sets.end(), [&](const auto& set) { return set.id == set_id; }) ? 1U : 0U;
+    }
+    members_.emplace(set_id, count);
+    return count;
+}
+
+std::vector<base::TimelineOperation> TimelineRecording::open_operations() const {
+    std::vector<base::TimelineOperation> open;
+    const base::ClockPair now = base::ClockPair::now();
+    for (std::size_t member = 0; member < drains_.size(); ++member) {
+        drains_[member].append_open(reader_of(member, now), open);
+    }
+    return open;
+}
+
+/// An operation that one rank has ended ends on the others too, a moment later.
+void TimelineRecording::await_last_ends() {
+    const auto is_awaited = [this](const base::TimelineOperation& open) { return groups_.may_await(open.record); };
+    const auto deadline = steady_clock::now() + kPatienceForLastEnds;
+    while (!arena_->control().abort.raised() && steady_clock::now() < deadline) {
+        const std::vector<base::TimelineOperation> open = open_operations();
+        if (std::none_of(open.begin(), open.end(), is_awaited)) {
+            return;
+        }
+        std::this_thread::sleep_for(kShortestPause);
+        if (!round().is_ok()) {
+            return;
+        }
+    }
+}
+
+Status TimelineRecording::finish(std::int64_t stopped_ns) {
+    RUEDA_RETURN_IF_FAILED(round().status());
+    await_last_ends();
+    std::vector<base::TimelineOperation> open = open_operations();
+    RUEDA_RETURN_IF_FAILED(take(open));
+    std::vector<base::OperationGroup> rest;
+    groups_.release_all(rest);
+    RUEDA_RETURN_IF_FAILED(write_ready(rest));
+    RUEDA_RETURN_IF_FAILED(note_losses());
+    events_.finish(stopped_ns, text_);
+    text_ += base::format_end(end_) + ",\n";
+    return write_text();
+}
+
+}  // namespace rueda::core

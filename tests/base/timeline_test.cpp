@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// From records to events of a trace, and back.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/timeline/operation_groups.hpp"
+#include "base/timeline/timeline_part.hpp"
+#include "base/timeline/trace_events.hpp"
+
+namespace rueda::base {
+
+namespace {
+
+using Json = nlohmann::json;
+
+TimelineOperation operation(std::int32_t rank, const std::string& name, std::int64_t announced_ns,
+                            std::int64_t started_ns, std::int64_t ended_ns, std::uint32_t batch = 0) {
+    TimelineOperation made;
+    made.rank = rank;
+    made.record.has_name_record = true;
+    made.record.name = name;
+    made.record.name_hash = static_cast<std::uint32_t>(std::hash<std::string>{}(name));
+    made.record.announced_ns = announced_ns;
+    made.record.started_ns = started_ns;
+    made.record.ended_ns = ended_ns;
+    made.record.batch = batch;
+    made.record.bytes = 1024;
+    return made;
+}
+
+/// A strict parser reads the lines as the elements of an array.
+std::vector<Json> events_of(std::string lines) {
+    if (!lines.empty()) {
+        lines.resize(lines.size() - 2);  // the last comma
+    }
+    const Json array = Json::parse("[" + lines + "]");
+    return {array.begin(), array.end()};
+}
+
+/// Times in the file are microseconds.
+std::int64_t begin_of(const Json& event) { return std::llround(event["ts"].get<double>() * 1000); }
+std::int64_t end_of(const Json& event) { return begin_of(event) + std::llround(event["dur"].get<double>() * 1000); }
+
+/// The events of one rank with this name.
+std::vector<Json> find(const std::vector<Json>& events, std::int32_t rank, const std::string& name) {
+    std::vector<Json> found;
+    for (const Json& event : events) {
+        if (event["pid"] == rank && event["name"] == name) {
+            found.push_back(event);
+        }
+    }
+    return found;
+}
+
+Json only(const std::vector<Json>& events, std::int32_t rank, const std::string& name) {
+    const std::vector<Json> found = find(events, rank, name);
+    REQUIRE(found.size() == 1);
+    return found.front();
+}
+
+}  // namespace
+
+TEST_CASE("an operation is negotiated until the last rank announces it", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    for (const std::int32_t rank : {0, 1, 2}) {
+        trace.add_rank(rank, "vm", text);
+    }
+    const OperationGroup group{operation(0, "x", 1'000, 9'000, 12'345), operation(1, "x", 7'001, 7'500, 12'000),
+                               operation(2, "x", 2'000, 9'500, 13'000)};
+    trace.add_group(group, 20'000, text);
+    trace.finish(20'000, text);
+    const std::vector<Json> events = events_of(text);
+    for (const TimelineOperation& one : group) {
+        const RecordedOperation& record = one.record;
+        const Json negotiation = only(events, one.rank, "NEGOTIATE_ALLREDUCE");
+        const Json whole = only(events, one.rank, "ALLREDUCE");
+        CHECK(begin_of(negotiation) == record.announced_ns);
+        CHECK(end_of(negotiation) == 7'001);
+        CHECK(negotiation["args"]["last_rank"] == 1);
+        CHECK(begin_of(whole) == 7'001);
+        CHECK(end_of(whole) == *record.ended_ns);
+        CHECK(whole["args"]["bytes"] == 1024);
+        CHECK(end_of(only(events, one.rank, "QUEUE")) == *record.started_ns);
+        CHECK(begin_of(only(events, one.rank, "EXECUTE")) == *record.started_ns);
+        CHECK(end_of(only(events, one.rank, "EXECUTE")) == *record.ended_ns);
+        // One in the row of the name, one in the row of all waits.
+        CHECK(find(events, one.rank, "waiting for rank 1").size() == (one.rank == 1 ? 0 : 2));
+    }
+    CHECK(find(events, 1, "waiting for rank 0").empty());
+    CHECK(only(events, 2, "process_name")["args"]["name"] == "rank 2 on vm");
+}
+
+TEST_CASE("waits that overlap are one span, and spans of a row do not overlap", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    trace.add_rank(0, "vm", text);
+    std::uint32_t batch = 0;
+    const auto wait = [&](std::int64_t from, std::int64_t to, std::int32_t last) {
+        const std::string name = "x" + std::to_string(++batch);
+        trace.add_group({operation(0, name, from, to, to, batch), operation(last, name, to, to, to, batch)}, to, text);
+    };
+    wait(300, 500, 2);
+    wait(100, 400, 2);
+    wait(450, 900, 3);
+    trace.settle(text);
+    wait(600, 700, 2);  // in the middle of the one before
+    trace.finish(1000, text);
+    std::map<std::int64_t, std::pair<std::int64_t, std::string>> spans;
+    for (const Json& event : events_of(text)) {
+        if (event.contains("cat") && event["cat"] == "waits" && event["pid"] == 0) {
+            spans[begin_of(event)] = {end_of(event), event["name"]};
+        }
+    }
+    CHECK(spans == std::map<std::int64_t, std::pair<std::int64_t, std::string>>{{100, {500, "waiting for rank 2"}},
+                                                                                {500, {900, "waiting for rank 3"}}});
+}
+
+TEST_CASE("the operations of a batch are one span of the row of executions", "[timeline]") {
+    TraceEvents trace(true);
+    std::string text;
+    trace.add_rank(0, "vm", text);
+    trace.add_alone(operation(0, "a", 1, 10, 40, 7), text);
+    trace.add_alone(operation(0, "b", 2, 10, 50, 7), text);
+    trace.settle(text);
+    CHECK(find(events_of(text), 0, "CYCLE_START").empty());  // more of the batch may come
+    trace.add_alone(operation(0, "c", 3, 10, 45, 7), text);
+    trace.add_alone(operation(0, "d", 4, 60, 70, 8), text);
+    trace.finish(100, text);
+    const std::vector<Json> events = events_of(text);
+    const Json batch = only(events, 0, "ALLREDUCE of 3 tensors");
+    CHECK(begin_of(batch) == 10);
+    CHECK(end_of(batch) == 50);
+    CHECK(batch["args"]["bytes"] == 3 * 1024);
+    CHECK(batch["args"]["batch"] == 7);
+    CHECK(find(events, 0, "CYCLE_START").size() == 2);
+    CHECK(begin_of(only(events, 0, "ALLREDUCE")) == 60);
+}
+
+TEST_CASE("steps, scopes, failures and operations without an end", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    trace.add_rank(0, "vm", text);
+    TimelineOperation step;
+    step.record.kind = RecordKind::kStep;
+    for (const std::uint64_t number : {41U, 42U}) {
+        step.record.ordinal = number;
+        step.record.announced_ns = static_cast<std::int64_t>(number) * 100;
+        trace.add_alone(step, text);
+    }
+    TimelineOperation scope = operation(0, "saving \"a\"\n\xff", 5, 5, 9);
+    scope.record.kind = RecordKind::kScope;
+    trace.add_alone(scope, text);
+    TimelineOperation failed = operation(0, "f", 10, 0, 30);
+    failed.record.started_ns.reset();
+    failed.record.status = 4;
+    TimelineOperation open = operation(0, "o", 20, 25, 0);
+    open.record.ended_ns.reset();
+    trace.add_group({failed}, 5'000, text);
+    trace.add_group({open}, 5'000, text);
+    trace.finish(5'000, text);
+    const std::vector<Json> events = events_of(text);
+    CHECK(end_of(only(events, 0, "step 41")) == 4'200);
+    CHECK(end_of(only(events, 0, "step 42")) == 5'000);
+    CHECK(end_of(only(events, 0, "saving \"a\"\n\xef\xbf\xbd")) == 9);  // what is not UTF-8 is replaced
+    const std::vector<Json> negotiations = find(events, 0, "NEGOTIATE_ALLREDUCE");
+    REQUIRE(negotiations.size() == 2);
+    CHECK(end_of(negotiations[0]) == 30);
+    CHECK(negotiations[0]["args"]["status"] == 4);
+    CHECK(end_of(only(events, 0, "ALLREDUCE")) == 5'000);
+    CHECK(only(events, 0, "ALLREDUCE")["args"]["unfinished"] == true);
+}
+
+TEST_CASE("operations without a name get rows side by side", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    trace.add_rank(0, "vm", text);
+    trace.add_group({operation(0, "", 10, 50, 60)}, 100, text);
+    trace.add_group({operation(0, "", 20, 70, 80)}, 100, text);
+    trace.add_group({operation(0, "", 65, 90, 95)}, 100, text);
+    trace.add_group({operation(0, "x", 10, 20, 30)}, 100, text);
+    std::vector<std::int32_t> rows;
+    for (const Json& event : find(events_of(text), 0, "ALLREDUCE")) {
+        rows.push_back(event["tid"]);
+    }
+    CHECK(rows == std::vector<std::int32_t>{16, 17, 16, 18});
+}
+
+TEST_CASE("groups are released when they are complete, old, repeated or too many", "[timeline]") {
+    std::vector<OperationGroup> ready;
+    OperationGroups groups(4);
+    groups.add(operation(0, "x", 1, 2, 3, 1), 2, 1, ready);
+    groups.add(operation(0, "x", 1, 2, 3, 2), 2, 2, ready);  // another batch
+    CHECK(ready.empty());
+    groups.add(operation(1, "x", 1, 2, 3, 1), 2, 3, ready);
+    REQUIRE(ready.size() == 1);
+    CHECK(ready[0].size() == 2);
+    CHECK(groups.size() == 1);
+    groups.release_older(2, ready);
+    CHECK(ready.size() == 1);
+    groups.release_older(3, ready);
+    CHECK(ready.size() == 2);
+    CHECK(groups.size() == 0);
+    ready.clear();
+
+    TimelineOperation early = operation(0, "first use", 1, 2, 3);
+    early.record.batch.reset();  // the key does not say which use it was
+    groups.add(early, 2, 1, ready);
+    groups.add(early, 2, 1, ready);
+    CHECK(ready.size() == 1);
+    for (std::uint32_t batch = 10; batch < 14; ++batch) {
+        groups.add(operation(0, "y", 1, 2, 3, batch), 2, 1, ready);
+    }
+    CHECK(ready.size() == 2);
+    CHECK(groups.size() == 4);
+    groups.release_all(ready);
+    CHECK(ready.size() == 6);
+    CHECK(groups.size() == 0);
+}
+
+TEST_CASE("a file gives back its operations", "[timeline]") {
+    TimelineHeader header;
+    header.host = "h\"1";
+    header.host_index = 1;
+    header.host_count = 2;
+    header.size = 3;
+    header.marks_cycles = true;
+    header.began_realtime_ns = 1'700'000'000'123'456'789;
+    header.clock_offset_ns = -42;
+    header.clock_uncertainty_ns = 17;
+    TraceEvents trace(true);
+    std::string text = format_header(header);
+    trace.add_rank(2, header.host, text);
+    TimelineOperation written = operation(2, "name, with \"quotes\"", 5, 6, 7, 9);
+    written.record.kind = RecordKind::kBroadcast;
+    written.record.number = 1234;
+    written.record.ordinal = 12;
+    written.record.dtype = 6;
+    written.record.reduce_op = 1;
+    written.record.is_blocking = true;
+    TimelineOperation open = operation(2, "", 8, 9, 0);
+    open.record.batch.reset();
+    open.record.generation = 77;
+    open.record.started_ns.reset();
+    open.record.ended_ns.reset();
+    trace.add_group({written}, 100, text);
+    trace.add_group({open}, 100, text);
+    trace.add_lost(2, 30, 50, text);
+    const std::string whole = "[\n" + text + format_end({.operations = 2, .lost = 30}) + "\n]\n";
+    CHECK(Json::parse(whole).is_array());
+
+    const Result<TimelinePart> part = parse_timeline(whole);
+    REQUIRE(part.is_ok());
+    CHECK(part.value().header.host == header.host);
+    CHECK(part.value().header.host_index == 1);
+    CHECK(part.value().header.began_realtime_ns == header.began_realtime_ns);
+    CHECK(part.value().header.clock_offset_ns == -42);
+    CHECK(part.value().header.clock_uncertainty_ns == 17);
+    CHECK(part.value().header.marks_cycles);
+    CHECK(part.value().ranks == std::vector<std::int32_t>{2});
+    CHECK(part.value().has_end);
+    CHECK(part.value().end.lost == 30);
+    REQUIRE(part.value().operations.size() == 2);
+    CHECK(part.value().operations[0].record == written.record);
+    CHECK(part.value().operations[1].record == open.record);
+    CHECK(part.value().others.size() == 1);
+
+    // A file whose writer was killed may end anywhere.
+    for (std::size_t length = whole.find('\n', 3) + 1; length < whole.size(); ++length) {
+        CHECK(parse_timeline(std::string_view(whole).substr(0, length)).is_ok());
+    }
+}
+
+TEST_CASE("damaged files are refused", "[timeline]") {
+    const std::string header = "[\n" + format_header({.host = "a", .size = 2});
+    const auto refusal = [](const std::string& text) { return parse_timeline(text).status().message(); };
+    CHECK(refusal("") == "line 0: it is not a timeline of Rueda");
+    CHECK(refusal("[\n{\"name\":\"something else\"}\n]\n") == "line 2: it is not a timeline of Rueda");
+    CHECK(refusal(header + "17,\n") == "line 3: an event is not an object");
+    CHECK(refusal(header + R"({"name":"step 1","cat":"step","pid":2})" + "\n") ==
+          "line 3: an event is of rank 2, and the job has 2 ranks");
+    CHECK(refusal(header + R"({"name":"NEGOTIATE_X","cat":"negotiation","pid":0,"args":{}})" + "\n") ==
+          "line 3: the kind of an operation is not known");
+    CHECK(refusal(header + R"({"name":"NEGOTIATE_JOIN","cat":"negotiation","pid":0,"args":{"set":-1e99}})" + "\n")
+              .starts_with("line 3: 'set' is not a number between "));
+    std::string other_version = header;
+    other_version.replace(other_version.find("\"version\":1"), 11, "\"version\":2");
+    CHECK(refusal(other_version) == "line 2: it has version 2; this program reads version 1");
+}
+
+}  // namespace rueda::base

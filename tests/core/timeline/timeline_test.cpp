@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Timelines of real ranks.
+#include <signal.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/timeline/timeline_part.hpp"
+#include "core/pending/completion.hpp"
+#include "core/runtime/runtime.hpp"
+#include "launcher/timeline/merge_timeline.hpp"
+#include "rueda/rueda.h"
+#include "tests/support/ranks.hpp"
+#include "tests/training/folder.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using core::Completion;
+using core::Runtime;
+using training::test::Folder;
+using Json = nlohmann::json;
+
+class Rank {
+public:
+    explicit Rank(RankContext& context, const std::string& timeline = {}) : context_(context) {
+        base::Config config;
+        config.resident_limit_bytes = 2 * base::kMiB;
+        config.log_level = base::LogLevel::off;
+        config.timeline = timeline;
+        config.timeline_mark_cycles = true;
+        auto plane = context.open_control_plane();
+        plane.status().throw_if_failed();
+        auto runtime = Runtime::create(config, std::move(plane).value());
+        runtime.status().throw_if_failed();
+        runtime_ = std::move(runtime).value();
+    }
+    [[nodiscard]] Runtime& runtime() { return *runtime_; }
+    void allreduce(const std::string& name) {
+        Completion completion;
+        runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
+            .throw_if_failed();
+    }
+    void start(const std::string& name, Completion& completion) {
+        runtime_->start_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
+            .throw_if_failed();
+    }
+    void meet(const std::string& phase) {
+        context_.phase(phase);
+        for (int rank = 0; rank < context_.size(); ++rank) {
+            context_.wait_for_phase(rank, phase);
+        }
+    }
+
+private:
+    [[nodiscard]] rueda_tensor tensor() {
+        return {values_.data(), shape_.data(), 1, static_cast<std::int32_t>(DType::float32)};
+    }
+    RankContext& context_;
+    std::array<float, 8> values_{};
+    std::array<std::int64_t, 1> shape_{8};
+    rueda_options options_ = RUEDA_OPTIONS_INIT;
+    std::unique_ptr<Runtime> runtime_;
+};
+
+std::string text_of(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<Json> find(const Json& events, int rank, const std::string& name) {
+    std::vector<Json> found;
+    for (const Json& event : events) {
+        if (event["pid"] == rank && event["name"] == name) {
+            found.push_back(event);
+        }
+    }
+    return found;
+}
+
+double end_of(const Json& event) { return event["ts"].get<double>() + event["dur"].get<double>(); }
+
+}  // namespace
+
+TEST_CASE("the file has every operation of every rank, and names the late one", "[threads]") {
+    constexpr int kRanks = 4;
+    constexpr int kLate = 2;
+    const Folder folder;
+    const std::string path = folder.path().string() + "/t.json";
+    const RanksResult result = run_ranks(kRanks, [&](RankContext& context) {
+        Rank rank(context, path);
+        rank.runtime().begin_step(5);
+        for (int i = 0; i < 10; ++i) {
+            rank.allreduce("warm");
+        }
+        Completion completion;
+        if (context.rank() != kLate) {
+            rank.start("loss", completion);
+        }
+        context.phase("announced");
+        for (int other = 0; other < kRanks; ++other) {
+            if (other != kLate) {
+                context.wait_for_phase(other, "announced");
+            }
+        }
+        if (context.rank() == kLate) {
+            rank.start("loss", completion);
+        }
+        rank.runtime().wait(completion, -1).throw_if_failed();
+        rank.runtime().begin_busy("saving");
+        rank.runtime().end_busy().throw_if_failed();
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+
+    const Json events = Json::parse(text_of(path));  // strict
+    for (int rank = 0; rank < kRanks; ++rank) {
+        INFO("rank " << rank);
+        std::map<std::string, int> calls;
+        double last_end = 0;
+        for (const Json& negotiation : find(events, rank, "NEGOTIATE_ALLREDUCE")) {
+            const std::string name = negotiation["args"]["name"];
+            ++calls[name];
+            CHECK(negotiation["args"]["bytes"] == 32);
+            CHECK(negotiation["args"]["status"] == 0);
+            if (name == "loss") {
+                CHECK(negotiation["args"]["last_rank"] == kLate);
+                CHECK(negotiation["args"]["blocking"] == false);
+            }
+        }
+        CHECK(calls == std::map<std::string, int>{{"warm", 10}, {"loss", 1}});
+        const auto whole = find(events, rank, "ALLREDUCE");
+        // The row of executions has one event for each batch, and the rows of names have one for each operation.
+        int operations = 0;
+        for (const Json& event : whole) {
+            operations += event["cat"] == "operation" ? 1 : 0;
+        }
+        CHECK(operations == 11);
+        CHECK(find(events, rank, "EXECUTE").size() == 11);
+        CHECK(find(events, rank, "QUEUE").size() == 11);
+        CHECK_FALSE(find(events, rank, "CYCLE_START").empty());
+        CHECK(find(events, rank, "saving").size() == 1);
+        REQUIRE(find(events, rank, "step 5").size() == 1);
+        // A rank that waits for each operation announces the next one after the end of the one before.
+        std::map<double, double> spans;
+        for (const Json& execution : find(events, rank, "EXECUTE")) {
+            spans[execution["ts"].get<double>()] = end_of(execution);
+        }
+        for (const auto& [begin, end] : spans) {
+            CHECK(begin >= last_end);
+            last_end = end;
+        }
+        CHECK(end_of(find(events, rank, "step 5").front()) >= last_end);
+    }
+    const Result<base::TimelinePart> part = base::parse_timeline(text_of(path));
+    REQUIRE(part.is_ok());
+    CHECK(part.value().has_end);
+    CHECK(part.value().end.operations == 11 * kRanks);
+    CHECK(part.value().end.lost == 0);
+}
+
+TEST_CASE("timelines start and stop while the job runs", "[threads]") {
+    const Folder folder;
+    const auto path = [&](const std::string& name) { return folder.path().string() + "/" + name; };
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context);
+        rank.allreduce("before");
+        rank.meet("before");
+        RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), false).is_ok());
+        RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), true).is_ok());  // it is on already
+        rank.meet("on");
+        rank.allreduce("one");
+        rank.meet("one");
+        RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("b"), false).is_ok());
+        rank.meet("another");
+        rank.allreduce("two");
+        rank.runtime().add_timeline_scope("a scope", base::monotonic_ns());
+        rank.meet("two");
+        rank.runtime().stop_timeline();
+        rank.runtime().stop_timeline();
+        rank.meet("off");
+        rank.runtime().add_timeline_scope("another scope", base::monotonic_ns());
+        rank.allreduce("after");
+        const Status refused = rank.runtime().start_timeline(path("nothing/c"), false);
+        RUEDA_RANK_CHECK(refused.is_ok() == (context.rank() != 0));  // only rank 0 writes
+        RUEDA_RANK_CHECK(rank.runtime().start_timeline("", false).code() == ErrorCode::invalid_argument);
+        rank.allreduce("goes on");
+        rank.runtime().shutdown().throw_if_failed();
+        rank.runtime().add_timeline_scope("after the end", base::monotonic_ns());
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+    for (const auto& [file, name] : std::map<std::string, std::string>{{"a", "one"}, {"b", "two"}}) {
+        const Json events = Json::parse(text_of(path(file)));
+        for (const int rank : {0, 1}) {
+            const auto negotiations = find(events, rank, "NEGOTIATE_ALLREDUCE");
+            REQUIRE(negotiations.size() == 1);
+            CHECK(negotiations.front()["args"]["name"] == name);
+            CHECK(find(events, rank, "a scope").size() == (file == "b" ? 1 : 0));
+            CHECK(find(events, rank, "another scope").empty());
+        }
+    }
+}
+
+TEST_CASE("a program that is faster than the writer loses records, and the file says so", "[threads]") {
+    constexpr std::uint64_t kSteps = 40'000;  // ten times as many as the ring has
+    const Folder folder;
+    const std::string path = folder.path().string() + "/t.json";
+    const RanksResult result = run_ranks(1, [&](RankContext& context) {
+        Rank rank(context, path);
+        for (std::uint64_t step = 0; step < kSteps; ++step) {
+            rank.runtime().begin_step(static_cast<std::int64_t>(step));
+        }
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+    const Json events = Json::parse(text_of(path));
+    std::uint64_t lost = 0;
+    std::uint64_t steps = 0;
+    for (const Json& event : events) {
+        lost += event["name"] == "RECORDS_LOST" ? event["args"]["records"].get<std::uint64_t>() : 0;
+        steps += event.value("cat", "") == "step" ? 1U : 0U;
+    }
+    CHECK(lost > 0);
+    CHECK(lost + steps == kSteps);
+    CHECK(events.back()["args"]["lost"] == lost);
+}
+
+TEST_CASE("a job goes on without a timeline if the file cannot be written", "[threads]") {
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context, "/dev/null/t.json");
+        rank.allreduce("x");
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("the operations that an abort ended are in the file", "[processes]") {
+    const Folder folder;
+    const std::string path = folder.path().string() + "/t.json";
+    const RanksResult result =
+        run_ranks(3,
+                  [&](RankContext& context) {
+                      Rank rank(context, path);
+                      rank.allreduce("gradient");
+                      Completion completion;
+                      if (context.rank() == 1) {
+                          context.wait_for_phase(0, "pending");
+                          context.wait_for_phase(2, "pending");
+                          raise(SIGKILL);
+                      }
+                      rank.start("loss", completion);
+                      context.phase("pending");
+                      RUEDA_RANK_CHECK(rank.runtime().wait(completion, -1).code() == ErrorCode::aborted);
+                      static_cast<void>(rank.runtime().shutdown());
+                  },
+                  {.as = RanksAs::processes});
+    INFO(result.text());
+    REQUIRE(result.ranks[0].end == RankEnd::returned);
+    REQUIRE(result.ranks[2].end == RankEnd::returned);
+    const Json events = Json::parse(text_of(path));
+    for (const int rank : {0, 2}) {
+        const auto negotiations = find(events, rank, "NEGOTIATE_ALLREDUCE");
+        REQUIRE(negotiations.size() == 2);
+    }
+    CHECK(find(events, 1, "NEGOTIATE_ALLREDUCE").size() == 1);
+    CHECK(find(events, 0, "NEGOTIATE_ALLREDUCE").back()["args"]["status"] == static_cast<int>(ErrorCode::aborted));
+}
+
+}  // namespace rueda::tests

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A rank of the jobs of test_timeline.py. Prints, as one line of JSON, what it did: the names of its operations in their
+order, and what it knows about their times from its own clock.
+"""
+
+import json
+import os
+import sys
+import time
+
+import numpy
+import rueda
+
+STEPS = 3
+LATE = 2  # in step 1
+LATE_SECONDS = 0.2
+
+
+def main() -> None:
+    rueda.init()
+    done = []
+    rueda.barrier()
+    done.append("")
+    for step in range(STEPS):
+        rueda.begin_step(step)
+        if step == 1 and rueda.rank() == min(LATE, rueda.size() - 1):
+            with rueda.busy("being late"):
+                time.sleep(LATE_SECONDS)  # what the test measures; nothing is synchronised by it
+        waits = [rueda.allreduce_async(numpy.ones(1000, numpy.float32), f"gradient {i}") for i in range(5)]
+        for wait in waits:
+            wait.wait()
+        rueda.broadcast(numpy.ones(4), 0, f"state {step}")
+        done += [f"gradient {i}" for i in range(5)] + [f"state {step}"]
+    with rueda.timeline_scope("the last scope"):
+        pass
+    line = {"rank": rueda.rank(), "host": os.environ.get("RUEDA_HOSTNAME", ""), "operations": done}
+    rueda.shutdown()
+    os.write(1, (json.dumps(line) + "\n").encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
