@@ -70,8 +70,9 @@ class RecorderReader {
 public:
     /// `recorder` may lie in memory that is mapped for reading only.
     explicit RecorderReader(const RankRecorder& recorder) : RecorderReader(recorder, recorder, ClockPair::now()) {}
-    /// Converts times by the clock of another rank of the same host, at this moment. Readers that are made with the same
-    /// clock and moment give the same time for the same tick, so that times of several ranks can be compared exactly.
+    /// Converts times by the clock of another rank of the same host, at this moment. Readers that are made with the
+    /// same clock and moment give the same time for the same tick, so that times of several ranks can be compared
+    /// exactly.
     RecorderReader(const RankRecorder& recorder, const RankRecorder& clock, ClockPair now);
 
     /// Whether the rank has begun to record. Before that, there is nothing to read.

@@ -55,9 +55,8 @@ void RecorderWriter::note_scope(std::uint64_t name, std::int64_t began_ns, std::
     const ClockPair now = ClockPair::now();
     const ClockPair begin{recorder_->begin_ticks.load(std::memory_order_relaxed),
                           recorder_->begin_ns.load(std::memory_order_relaxed)};
-    const double ticks_per_ns = now.ns > begin.ns ? static_cast<double>(now.ticks - begin.ticks) /
-                                                        static_cast<double>(now.ns - begin.ns)
-                                                  : 1.0;
+    const double ticks_per_ns =
+        now.ns > begin.ns ? static_cast<double>(now.ticks - begin.ticks) / static_cast<double>(now.ns - begin.ns) : 1.0;
     const auto ticks_at = [&](std::int64_t ns) {
         const std::int64_t before = now.ns - std::clamp(ns, begin.ns, std::max(begin.ns, now.ns));
         return now.ticks - static_cast<std::uint64_t>(static_cast<double>(before) * ticks_per_ns);

@@ -188,8 +188,8 @@ void Runtime::begin_timeline() {
     if (config_.timeline.empty() || config_.timeline == "DYNAMIC") {
         return;
     }
-    if (const Status started = timeline_.start(config_.timeline, config_.timeline_mark_cycles,
-                                               TimelineRecording::From::beginning);
+    if (const Status started =
+            timeline_.start(config_.timeline, config_.timeline_mark_cycles, TimelineRecording::From::beginning);
         !started.is_ok()) {
         logger_.warning("there will be no timeline (RUEDA_TIMELINE): {}", started.message());
     }

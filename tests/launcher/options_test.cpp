@@ -211,8 +211,7 @@ TEST_CASE("a flag of horovodrun becomes an option, a variable, or a note", "[uni
           "--cycle-time-ms 5 is horovodrun's; ignored: Rueda has no cycle: a tensor is called when it is ready");
     CHECK(options.notes[3] == "--output-filename logs is horovodrun's; taken as --output-dir logs");
     CHECK(options.notes[10] == "--timeline-filename t.json is horovodrun's; taken as -x HOROVOD_TIMELINE=t.json");
-    CHECK(options.notes[11] ==
-          "--timeline-mark-cycles is horovodrun's; taken as -x HOROVOD_TIMELINE_MARK_CYCLES=1");
+    CHECK(options.notes[11] == "--timeline-mark-cycles is horovodrun's; taken as -x HOROVOD_TIMELINE_MARK_CYCLES=1");
     CHECK(contains(refused({"--host-discovery-script", "s", "p"}), "--max-restarts"));
     CHECK(contains(refused({"--min-np", "2", "p"}), "keeps its number of processes"));
     CHECK(contains(refused({"--check-build"}), "rueda doctor"));
