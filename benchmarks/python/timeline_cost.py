@@ -8,6 +8,7 @@ ruedarun --no-mpi -np 2 python benchmarks/python/timeline_cost.py [--pairs N] [-
 
 import argparse
 import os
+import pathlib
 import statistics
 import tempfile
 import time
@@ -53,6 +54,14 @@ def step(tensors: list[numpy.ndarray], compute: float) -> float:
     return time.monotonic() - began
 
 
+def thread_seconds() -> float:
+    """The processor time of the thread that writes the timeline; 0 on the ranks that write none."""
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == "rueda-timeline":
+            return int((task / "schedstat").read_text().split()[0]) / 1e9
+    return 0.0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=40)
@@ -65,6 +74,7 @@ def main() -> None:
     for _ in range(5):
         step(tensors, given.compute / 1000)
     without, with_timeline = [], []
+    written_for, wrote = 0.0, 0.0  # seconds
     for _ in range(given.pairs):
         for is_on, times in ((False, without), (True, with_timeline)):
             if is_on:
@@ -72,6 +82,8 @@ def main() -> None:
             rueda.barrier()
             times.append(statistics.fmean(step(tensors, given.compute / 1000) for _ in range(given.steps)))
             if is_on:
+                wrote += thread_seconds()
+                written_for += times[-1] * given.steps
                 rueda.stop_timeline()
     if rueda.rank() == 0:
         ratios = [b / a for a, b in zip(without, with_timeline, strict=True)]
@@ -79,7 +91,7 @@ def main() -> None:
             f"{len(tensors)} tensors, {sum(sizes())} elements; step without: {statistics.median(without) * 1000:.2f} ms, "
             f"with a timeline: {statistics.median(with_timeline) * 1000:.2f} ms; ratio of pairs: median "
             f"{statistics.median(ratios):.4f}, quartiles {statistics.quantiles(ratios)[0]:.4f} to "
-            f"{statistics.quantiles(ratios)[2]:.4f}"
+            f"{statistics.quantiles(ratios)[2]:.4f}; the writing thread used {wrote / written_for:.2%} of a core"
         )
         os.remove(path)
     rueda.shutdown()

@@ -9,7 +9,6 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-using rueda::ErrorCode;
 using rueda::Result;
 using rueda::Status;
 using rueda::core::Runtime;

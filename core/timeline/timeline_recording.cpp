@@ -155,7 +155,7 @@ Status TimelineRecording::write_ready(std::vector<base::OperationGroup>& ready) 
 }
 
 Status TimelineRecording::write_text() {
-    const Status written = file_.append(text_);
+    Status written = file_.append(text_);
     text_.clear();
     return written;
 }

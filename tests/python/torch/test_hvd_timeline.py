@@ -124,7 +124,7 @@ class Timeline(unittest.TestCase):
         thread = threading.Thread(target=work)
         thread.start()
         sizes = set()
-        for _ in range(20):
+        for _ in range(6):
             sizes.add(len(self.events()) if hvd.rank() == 0 else 0)
             done.wait(0.05)
         done.set()
