@@ -13,8 +13,8 @@ namespace rueda::base {
 struct ProcessStatus {
     char state = '?';  ///< field 3: R, S, D, T, t, Z, X, …
     std::int64_t threads = 0;
-    std::uint64_t start_time = 0;  ///< field 22, ticks since boot: tells apart two processes that had the same pid
-    std::uint64_t cpu_ticks = 0;   ///< fields 14 and 15: processor time of all threads
+    std::uint64_t start_time = 0;      ///< field 22, ticks since boot: tells apart two processes that had the same pid
+    std::uint64_t cpu_ticks = 0;       ///< fields 14 and 15: processor time of all threads
     std::uint64_t resident_pages = 0;  ///< field 24
 
     /// Whether the process has ended, even if its parent has not yet collected its status. 'Z' may also mean that only

@@ -137,7 +137,7 @@ private:
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // in the current inquiry
-    std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry will end the job; 0: never
+    std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry will end the job; 0: never
     // the number of each tensor, by name and call
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;
 };

@@ -302,7 +302,7 @@ class Refusals(unittest.TestCase):
         self.assertIn("backend rueda: rank 1 of the group did not come within 2 s", first)
 
 
-class Rendezvous(unittest.TestCase):
+class RendezvousOfThreads(unittest.TestCase):
     """The ranks are threads, which have no job. For their rendezvous they exchange data through a store."""
 
     def meet(self, store, rank, size, timeout):
