@@ -4,21 +4,19 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <type_traits>
 #include <utility>
 
+#include "base/json_fields.hpp"
 #include "base/numbers.hpp"
 
 namespace rueda::base {
 
 namespace {
 
-using Json = nlohmann::json;
+using json_fields::Json;
 
-constexpr std::string_view kFormat = "rueda-recorder";
-constexpr int kVersion = 1;
+constexpr std::string_view kRecordingFormat = "rueda-recorder";
+constexpr int kRecordingVersion = 1;
 constexpr std::int32_t kLargestSize = 1 << 20;  // the limit of RUEDA_SIZE
 constexpr std::string_view kNamePrefix = "recorder-rank";
 constexpr std::string_view kNameSuffix = ".json";
@@ -85,200 +83,124 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-/// What is wrong with the file.
-struct Damage {
-    std::string text;
-};
-
-const Json* find(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() ? &*found : nullptr;
-}
-
-/// Throws Damage if the number does not fit.
-template <class T>
-T number_of(const Json& value, const char* key) {
-    constexpr auto kLeast = std::numeric_limits<T>::min();
-    constexpr auto kMost = std::numeric_limits<T>::max();
-    if (value.is_number_unsigned()) {
-        if (const auto number = value.get<std::uint64_t>(); std::cmp_less_equal(number, kMost)) {
-            return static_cast<T>(number);
-        }
-    } else if (value.is_number_integer()) {
-        if (const auto number = value.get<std::int64_t>();
-            std::cmp_greater_equal(number, kLeast) && std::cmp_less_equal(number, kMost)) {
-            return static_cast<T>(number);
-        }
-    }
-    throw Damage{fmt::format("'{}' is not a number between {} and {}", key, kLeast, kMost)};
-}
-
-template <class T>
-void read(const Json& object, const char* key, T& into) {
-    const Json* const value = find(object, key);
-    if (value == nullptr) {
-        throw Damage{fmt::format("'{}' is missing", key)};
-    }
-    if constexpr (std::is_same_v<T, std::string>) {
-        if (!value->is_string()) {
-            throw Damage{fmt::format("'{}' is not a text", key)};
-        }
-        into = value->get<std::string>();
-    } else if constexpr (std::is_same_v<T, bool>) {
-        if (!value->is_boolean()) {
-            throw Damage{fmt::format("'{}' is neither true nor false", key)};
-        }
-        into = value->get<bool>();
-    } else {
-        into = number_of<T>(*value, key);
-    }
-}
-
-template <class T>
-void read(const Json& object, const char* key, std::optional<T>& into) {
-    if (find(object, key) != nullptr) {
-        read(object, key, into.emplace());
-    }
-}
-/// A time. Sums and differences of times that were read do not overflow.
-void read_ns(const Json& object, const char* key, std::int64_t& into) {
-    constexpr std::int64_t kMostNs = std::int64_t{1} << 61;  // 73 years
-    read(object, key, into);
-    if (into <= -kMostNs || into >= kMostNs) {
-        throw Damage{fmt::format("'{}' is not a time", key)};
-    }
-}
-void read_ns(const Json& object, const char* key, std::optional<std::int64_t>& into) {
-    if (find(object, key) != nullptr) {
-        read_ns(object, key, into.emplace());
-    }
-}
-
-const Json& array_of(const Json& object, const char* key) {
-    const Json* const value = find(object, key);
-    if (value == nullptr || !value->is_array()) {
-        throw Damage{fmt::format("'{}' is not a list", key)};
-    }
-    return *value;
-}
-
 std::uint8_t kind_of(const std::string& name) {
     for (unsigned kind = 0; kind <= RecordKind::kScope; ++kind) {
         if (name_of_record_kind(static_cast<std::uint8_t>(kind)) == name) {
             return static_cast<std::uint8_t>(kind);
         }
     }
-    throw Damage{"the kind of an operation is not known"};
+    throw json_fields::Damage{"the kind of an operation is not known"};
 }
 
 RecordedOperation operation_of(const Json& json) {
     if (!json.is_object()) {
-        throw Damage{"an operation is not an object"};
+        throw json_fields::Damage{"an operation is not an object"};
     }
     RecordedOperation operation;
     std::string kind;
-    read(json, "kind", kind);
+    json_fields::read(json, "kind", kind);
     operation.kind = kind_of(kind);
-    read(json, "number", operation.number);
-    read(json, "ordinal", operation.ordinal);
-    read_ns(json, "announced_ns", operation.announced_ns);
+    json_fields::read(json, "number", operation.number);
+    json_fields::read(json, "ordinal", operation.ordinal);
+    json_fields::read_ns(json, "announced_ns", operation.announced_ns);
     if (operation.kind == RecordKind::kStep) {
         return operation;
     }
     if (operation.kind == RecordKind::kScope) {
-        read(json, "name", operation.name);
-        read_ns(json, "ended_ns", operation.ended_ns.emplace());
+        json_fields::read(json, "name", operation.name);
+        json_fields::read_ns(json, "ended_ns", operation.ended_ns.emplace());
         operation.has_name_record = true;
         return operation;
     }
-    operation.has_name_record = find(json, "name") != nullptr;
+    operation.has_name_record = json_fields::find(json, "name") != nullptr;
     if (operation.has_name_record) {
-        read(json, "set", operation.set_id);
-        read(json, "name", operation.name);
-        read(json, "name_hash", operation.name_hash);
+        json_fields::read(json, "set", operation.set_id);
+        json_fields::read(json, "name", operation.name);
+        json_fields::read(json, "name_hash", operation.name_hash);
     }
-    read(json, "generation", operation.generation);
-    read(json, "bytes", operation.bytes);
-    read(json, "dtype", operation.dtype);
-    read(json, "reduce_op", operation.reduce_op);
-    read(json, "blocking", operation.is_blocking);
-    read(json, "batch", operation.batch);
-    read_ns(json, "started_ns", operation.started_ns);
-    read_ns(json, "ended_ns", operation.ended_ns);
+    json_fields::read(json, "generation", operation.generation);
+    json_fields::read(json, "bytes", operation.bytes);
+    json_fields::read(json, "dtype", operation.dtype);
+    json_fields::read(json, "reduce_op", operation.reduce_op);
+    json_fields::read(json, "blocking", operation.is_blocking);
+    json_fields::read(json, "batch", operation.batch);
+    json_fields::read_ns(json, "started_ns", operation.started_ns);
+    json_fields::read_ns(json, "ended_ns", operation.ended_ns);
     if (operation.ended_ns) {
-        read(json, "status", operation.status);
+        json_fields::read(json, "status", operation.status);
     }
     return operation;
 }
 
 RecordedCounters counters_of(const Json& json) {
     RecordedCounters counters;
-    read(json, "announced", counters.announced);
-    read(json, "ended", counters.ended);
-    read(json, "failed", counters.failed);
-    read(json, "bytes", counters.bytes);
-    read(json, "batches", counters.batches);
-    read_ns(json, "waited_ns", counters.waited_ns);
-    read_ns(json, "executed_ns", counters.executed_ns);
-    read(json, "steps", counters.steps);
-    if (find(json, "scopes") != nullptr) {  // an older file has none
-        read(json, "scopes", counters.scopes);
+    json_fields::read(json, "announced", counters.announced);
+    json_fields::read(json, "ended", counters.ended);
+    json_fields::read(json, "failed", counters.failed);
+    json_fields::read(json, "bytes", counters.bytes);
+    json_fields::read(json, "batches", counters.batches);
+    json_fields::read_ns(json, "waited_ns", counters.waited_ns);
+    json_fields::read_ns(json, "executed_ns", counters.executed_ns);
+    json_fields::read(json, "steps", counters.steps);
+    if (json_fields::find(json, "scopes") != nullptr) {  // an older file has none
+        json_fields::read(json, "scopes", counters.scopes);
     }
-    read_ns(json, "step_began_ns", counters.step_began_ns);
-    read_ns(json, "step_ns", counters.step_ns);
+    json_fields::read_ns(json, "step_began_ns", counters.step_began_ns);
+    json_fields::read_ns(json, "step_ns", counters.step_ns);
     return counters;
 }
 
 void check_format(const Json& json) {
-    const Json* const format = json.is_object() ? find(json, "format") : nullptr;
-    if (format == nullptr || *format != kFormat) {
-        throw Damage{"it is not a file of the flight recorder"};
+    const Json* const format = json.is_object() ? json_fields::find(json, "format") : nullptr;
+    if (format == nullptr || *format != kRecordingFormat) {
+        throw json_fields::Damage{"it is not a file of the flight recorder"};
     }
     std::int32_t version = 0;
-    read(json, "version", version);
-    if (version != kVersion) {
-        throw Damage{fmt::format("it has version {}; this program reads version {}", version, kVersion)};
+    json_fields::read(json, "version", version);
+    if (version != kRecordingVersion) {
+        throw json_fields::Damage{
+            fmt::format("it has version {}; this program reads version {}", version, kRecordingVersion)};
     }
 }
 
 Recording recording_of(const Json& json) {
     check_format(json);
     Recording recording;
-    read(json, "rank", recording.rank);
-    read(json, "size", recording.size);
+    json_fields::read(json, "rank", recording.rank);
+    json_fields::read(json, "size", recording.size);
     if (recording.size > kLargestSize) {
-        throw Damage{fmt::format("'size' is not a number of ranks up to {}", kLargestSize)};
+        throw json_fields::Damage{fmt::format("'size' is not a number of ranks up to {}", kLargestSize)};
     }
     if (recording.rank < 0 || recording.rank >= recording.size) {
-        throw Damage{fmt::format("rank {} of {} ranks", recording.rank, recording.size)};
+        throw json_fields::Damage{fmt::format("rank {} of {} ranks", recording.rank, recording.size)};
     }
-    read(json, "host", recording.host);
-    read(json, "pid", recording.pid);
-    read(json, "state", recording.state);
-    read(json, "written_by", recording.written_by);
-    read(json, "reason", recording.reason);
-    read_ns(json, "written_ns", recording.written_ns);
-    read_ns(json, "began_ns", recording.began_ns);
-    read_ns(json, "realtime_offset_ns", recording.realtime_offset_ns);
-    read(json, "step", recording.step);
-    read(json, "busy", recording.busy);
-    const Json* const counters = find(json, "counters");
+    json_fields::read(json, "host", recording.host);
+    json_fields::read(json, "pid", recording.pid);
+    json_fields::read(json, "state", recording.state);
+    json_fields::read(json, "written_by", recording.written_by);
+    json_fields::read(json, "reason", recording.reason);
+    json_fields::read_ns(json, "written_ns", recording.written_ns);
+    json_fields::read_ns(json, "began_ns", recording.began_ns);
+    json_fields::read_ns(json, "realtime_offset_ns", recording.realtime_offset_ns);
+    json_fields::read(json, "step", recording.step);
+    json_fields::read(json, "busy", recording.busy);
+    const Json* const counters = json_fields::find(json, "counters");
     if (counters == nullptr || !counters->is_object()) {
-        throw Damage{"'counters' is not an object"};
+        throw json_fields::Damage{"'counters' is not an object"};
     }
     recording.counters = counters_of(*counters);
-    for (const Json& set : array_of(json, "sets")) {
+    for (const Json& set : json_fields::array_of(json, "sets")) {
         if (!set.is_object()) {
-            throw Damage{"a process set is not an object"};
+            throw json_fields::Damage{"a process set is not an object"};
         }
-        read(set, "id", recording.sets.emplace_back().id);
-        read(set, "ranks", recording.sets.back().ranks);
+        json_fields::read(set, "id", recording.sets.emplace_back().id);
+        json_fields::read(set, "ranks", recording.sets.back().ranks);
     }
-    for (const Json& operation : array_of(json, "operations")) {
+    for (const Json& operation : json_fields::array_of(json, "operations")) {
         recording.operations.push_back(operation_of(operation));
         if (const std::size_t count = recording.operations.size();
             count > 1 && recording.operations[count - 2].number >= recording.operations[count - 1].number) {
-            throw Damage{"the operations are not in order"};
+            throw json_fields::Damage{"the operations are not in order"};
         }
     }
     return recording;
@@ -299,8 +221,8 @@ std::optional<std::int32_t> rank_of_recording_file(std::string_view name) {
 }
 
 std::string format_recording(const Recording& recording) {
-    Json head{{"format", kFormat},
-              {"version", kVersion},
+    Json head{{"format", kRecordingFormat},
+              {"version", kRecordingVersion},
               {"rank", recording.rank},
               {"size", recording.size},
               {"host", recording.host},
@@ -339,7 +261,7 @@ Result<Recording> parse_recording(std::string_view text) {
     }
     try {
         return recording_of(json);
-    } catch (const Damage& damage) {
+    } catch (const json_fields::Damage& damage) {
         return Status(ErrorCode::invalid_argument, damage.text);
     } catch (const Json::exception& error) {
         return failure(ErrorCode::invalid_argument, "{}", error.what());

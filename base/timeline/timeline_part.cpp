@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "base/json_fields.hpp"
 #include "base/timeline/rank_rows.hpp"
 #include "base/timeline/trace_text.hpp"
 
@@ -17,133 +16,80 @@ namespace rueda::base {
 
 namespace {
 
-using Json = nlohmann::json;
+using json_fields::Json;
 
-constexpr std::string_view kFormat = "rueda-timeline";
-constexpr int kVersion = 1;
+constexpr std::string_view kTimelineFormat = "rueda-timeline";
+constexpr int kTimelineVersion = 1;
 constexpr std::string_view kHeaderName = "rueda_timeline";
 constexpr std::string_view kEndName = "rueda_timeline_end";
-constexpr std::int32_t kMostRanks = 1 << 20;             // the limit of RUEDA_SIZE
-constexpr std::int64_t kMostNs = std::int64_t{1} << 61;  // 73 years: sums of two times do not overflow
+constexpr std::int32_t kMostTimelineRanks = 1 << 20;  // the limit of RUEDA_SIZE
 constexpr std::string_view kNegotiate = "NEGOTIATE_";
-
-/// What is wrong with the file.
-struct Damage {
-    std::string text;
-};
-
-const Json& member_of(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    if (found == object.end()) {
-        throw Damage{fmt::format("'{}' is missing", key)};
-    }
-    return *found;
-}
-
-std::int64_t integer_of(const Json& value, const char* key, std::int64_t least, std::int64_t most) {
-    const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
-                                                 : value.is_number_integer() && value.get<std::int64_t>() <= most;
-    if (!fits || value.get<std::int64_t>() < least) {
-        throw Damage{fmt::format("'{}' is not a number between {} and {}", key, least, most)};
-    }
-    return value.get<std::int64_t>();
-}
-
-template <class T>
-void read(const Json& object, const char* key, T& into) {
-    constexpr std::int64_t kLeast = std::max<std::int64_t>(std::numeric_limits<T>::min(), -kMostNs);
-    constexpr std::int64_t kMost = std::cmp_less(std::numeric_limits<T>::max(), kMostNs)
-                                       ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
-                                       : kMostNs;
-    into = static_cast<T>(integer_of(member_of(object, key), key, kLeast, kMost));
-}
-void read(const Json& object, const char* key, bool& into) {
-    const Json& value = member_of(object, key);
-    if (!value.is_boolean()) {
-        throw Damage{fmt::format("'{}' is neither true nor false", key)};
-    }
-    into = value.get<bool>();
-}
-void read(const Json& object, const char* key, std::string& into) {
-    const Json& value = member_of(object, key);
-    if (!value.is_string()) {
-        throw Damage{fmt::format("'{}' is not a text", key)};
-    }
-    into = value.get<std::string>();
-}
-
-const Json& object_of(const Json& object, const char* key) {
-    const Json& value = member_of(object, key);
-    if (!value.is_object()) {
-        throw Damage{fmt::format("'{}' is not an object", key)};
-    }
-    return value;
-}
 
 TimelineHeader header_of(const Json& args) {
     std::string format;
     std::int32_t version = 0;
-    read(args, "format", format);
-    read(args, "version", version);
-    if (format != kFormat || version != kVersion) {
-        throw Damage{fmt::format("it has version {}; this program reads version {}", version, kVersion)};
+    json_fields::read(args, "format", format);
+    json_fields::read(args, "version", version);
+    if (format != kTimelineFormat || version != kTimelineVersion) {
+        throw json_fields::Damage{
+            fmt::format("it has version {}; this program reads version {}", version, kTimelineVersion)};
     }
     TimelineHeader header;
-    read(args, "host", header.host);
-    read(args, "host_index", header.host_index);
-    read(args, "hosts", header.host_count);
-    read(args, "size", header.size);
-    read(args, "marks_cycles", header.marks_cycles);
-    read(args, "merged", header.is_merged);
-    read(args, "began_realtime_ns", header.began_realtime_ns);
-    read(args, "clock_offset_ns", header.clock_offset_ns);
-    read(args, "clock_uncertainty_ns", header.clock_uncertainty_ns);
-    if (header.size < 1 || header.size > kMostRanks || header.host_count < 1 || header.host_count > header.size ||
-        header.host_index < 0 || header.host_index >= header.host_count) {
-        throw Damage{
+    json_fields::read(args, "host", header.host);
+    json_fields::read(args, "host_index", header.host_index);
+    json_fields::read(args, "hosts", header.host_count);
+    json_fields::read(args, "size", header.size);
+    json_fields::read(args, "marks_cycles", header.marks_cycles);
+    json_fields::read(args, "merged", header.is_merged);
+    json_fields::read_ns(args, "began_realtime_ns", header.began_realtime_ns);
+    json_fields::read_ns(args, "clock_offset_ns", header.clock_offset_ns);
+    json_fields::read_ns(args, "clock_uncertainty_ns", header.clock_uncertainty_ns);
+    if (header.size < 1 || header.size > kMostTimelineRanks || header.host_count < 1 ||
+        header.host_count > header.size || header.host_index < 0 || header.host_index >= header.host_count) {
+        throw json_fields::Damage{
             fmt::format("host {} of {} hosts and {} ranks", header.host_index, header.host_count, header.size)};
     }
     return header;
 }
 
-std::optional<std::int64_t> time_of(const Json& value) {
-    return value.is_null() ? std::nullopt : std::optional(integer_of(value, "ns", -kMostNs, kMostNs));
+std::optional<std::int64_t> optional_time_of(const Json& value) {
+    return value.is_null() ? std::nullopt : std::optional(json_fields::time_of(value, "ns"));
 }
 
-std::uint8_t kind_of(std::string_view upper_name) {
+std::uint8_t kind_of_event(std::string_view upper_name) {
     for (unsigned kind = 0; kind < RecordKind::kStep; ++kind) {
         if (upper_name_of_kind(static_cast<std::uint8_t>(kind)) == upper_name) {
             return static_cast<std::uint8_t>(kind);
         }
     }
-    throw Damage{"the kind of an operation is not known"};
+    throw json_fields::Damage{"the kind of an operation is not known"};
 }
 
 RecordedOperation record_of(const Json& args, std::string_view event_name) {
     RecordedOperation record;
-    record.kind = kind_of(event_name.substr(std::min(kNegotiate.size(), event_name.size())));
+    record.kind = kind_of_event(event_name.substr(std::min(kNegotiate.size(), event_name.size())));
     record.has_name_record = true;
-    read(args, "set", record.set_id);
-    read(args, "name", record.name);
-    read(args, "hash", record.name_hash);
-    read(args, "generation", record.generation);
-    if (!member_of(args, "batch").is_null()) {
-        read(args, "batch", record.batch.emplace());
+    json_fields::read(args, "set", record.set_id);
+    json_fields::read(args, "name", record.name);
+    json_fields::read(args, "hash", record.name_hash);
+    json_fields::read(args, "generation", record.generation);
+    if (!json_fields::member_of(args, "batch").is_null()) {
+        json_fields::read(args, "batch", record.batch.emplace());
     }
-    read(args, "number", record.number);
-    read(args, "ordinal", record.ordinal);
-    read(args, "bytes", record.bytes);
-    read(args, "dtype", record.dtype);
-    read(args, "reduce_op", record.reduce_op);
-    read(args, "blocking", record.is_blocking);
-    read(args, "status", record.status);
-    const Json& ns = member_of(args, "ns");
+    json_fields::read(args, "number", record.number);
+    json_fields::read(args, "ordinal", record.ordinal);
+    json_fields::read(args, "bytes", record.bytes);
+    json_fields::read(args, "dtype", record.dtype);
+    json_fields::read(args, "reduce_op", record.reduce_op);
+    json_fields::read(args, "blocking", record.is_blocking);
+    json_fields::read(args, "status", record.status);
+    const Json& ns = json_fields::member_of(args, "ns");
     if (!ns.is_array() || ns.size() != 3 || ns[0].is_null()) {
-        throw Damage{"'ns' is not a list of three times"};
+        throw json_fields::Damage{"'ns' is not a list of three times"};
     }
-    record.announced_ns = *time_of(ns[0]);
-    record.started_ns = time_of(ns[1]);
-    record.ended_ns = time_of(ns[2]);
+    record.announced_ns = json_fields::time_of(ns[0], "ns");
+    record.started_ns = optional_time_of(ns[1]);
+    record.ended_ns = optional_time_of(ns[2]);
     return record;
 }
 
@@ -152,22 +98,22 @@ public:
     void add_line(std::string_view line) {
         const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
         if (!event.is_object()) {
-            throw Damage{"an event is not an object"};
+            throw json_fields::Damage{"an event is not an object"};
         }
         std::string name;
-        read(event, "name", name);
+        json_fields::read(event, "name", name);
         if (!has_header_) {
             if (name != kHeaderName) {
-                throw Damage{"it is not a timeline of Rueda"};
+                throw json_fields::Damage{"it is not a timeline of Rueda"};
             }
-            part_.header = header_of(object_of(event, "args"));
+            part_.header = header_of(json_fields::object_of(event, "args"));
             has_header_ = true;
             return;
         }
         if (name == kEndName) {
-            const Json& args = object_of(event, "args");
-            read(args, "operations", part_.end.operations);
-            read(args, "lost", part_.end.lost);
+            const Json& args = json_fields::object_of(event, "args");
+            json_fields::read(args, "operations", part_.end.operations);
+            json_fields::read(args, "lost", part_.end.lost);
             part_.has_end = true;
             return;
         }
@@ -175,7 +121,7 @@ public:
     }
     [[nodiscard]] TimelinePart take() {
         if (!has_header_) {
-            throw Damage{"it is not a timeline of Rueda"};
+            throw json_fields::Damage{"it is not a timeline of Rueda"};
         }
         return std::move(part_);
     }
@@ -192,16 +138,17 @@ private:
             return;  // the name of a row: it is made again
         }
         if (*category == "negotiation") {
-            part_.operations.push_back({rank, record_of(object_of(event, "args"), name)});
+            part_.operations.push_back({rank, record_of(json_fields::object_of(event, "args"), name)});
         } else if (*category == "step" || *category == "scope" || *category == "lost") {
             part_.others.emplace_back(line);
         }
     }
     [[nodiscard]] std::int32_t rank_of(const Json& event) const {
         std::int32_t rank = 0;
-        read(event, "pid", rank);
+        json_fields::read(event, "pid", rank);
         if (rank < 0 || rank >= part_.header.size) {
-            throw Damage{fmt::format("an event is of rank {}, and the job has {} ranks", rank, part_.header.size)};
+            throw json_fields::Damage{
+                fmt::format("an event is of rank {}, and the job has {} ranks", rank, part_.header.size)};
         }
         return rank;
     }
@@ -220,8 +167,8 @@ std::string format_header(const TimelineHeader& header) {
                .args = fmt::format(
                    R"({{"format":"{}","version":{},"host":{},"host_index":{},"hosts":{},"size":{},"marks_cycles":{},)"
                    R"("merged":{},"began_realtime_ns":{},"clock_offset_ns":{},"clock_uncertainty_ns":{}}})",
-                   kFormat, kVersion, json_text(header.host), header.host_index, header.host_count, header.size,
-                   header.marks_cycles, header.is_merged, header.began_realtime_ns, header.clock_offset_ns,
+                   kTimelineFormat, kTimelineVersion, json_text(header.host), header.host_index, header.host_count,
+                   header.size, header.marks_cycles, header.is_merged, header.began_realtime_ns, header.clock_offset_ns,
                    header.clock_uncertainty_ns)});
     return text;
 }
@@ -250,7 +197,7 @@ Result<TimelinePart> parse_timeline(std::string_view text) {
             reader.add_line(line);
         }
         return reader.take();
-    } catch (const Damage& damage) {
+    } catch (const json_fields::Damage& damage) {
         return failure(ErrorCode::invalid_argument, "line {}: {}", number, damage.text);
     } catch (const Json::exception& error) {
         return failure(ErrorCode::invalid_argument, "line {}: {}", number, error.what());

@@ -61,7 +61,7 @@ struct Other {
         config.*kind.member = kind.range.lowest + (kind.range.highest - kind.range.lowest) / 3;
     }
     void operator()(const base::SwitchSetting& kind) const { config.*kind.member = !(config.*kind.member); }
-    void operator()(const base::TextSetting& /*kind*/) const {}
+    void operator()(const base::TextSetting& kind) const { config.*kind.member += "other"; }
     void operator()(const base::ChoiceSetting& /*kind*/) const {}
 };
 
