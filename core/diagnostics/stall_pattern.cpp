@@ -21,7 +21,7 @@ using Ranks = std::vector<std::int32_t>;
 
 constexpr std::size_t kMostPatterns = 3;
 /// The tensors are compared in pairs. A job in which more tensors stand still shows its pattern in the oldest of them.
-constexpr std::size_t kMostTensors = 20;
+constexpr std::size_t kMostCompared = 20;
 
 Ranks without(const Ranks& some, const Ranks& others) {
     Ranks rest;
@@ -54,7 +54,7 @@ struct Crossing {
 /// The two longest stalled tensors of this kind that `is_wanted`.
 template <class IsWanted>
 std::optional<Crossing> find_crossing(const std::vector<Tensor>& tensors, IsWanted&& is_wanted) {
-    const std::size_t count = std::min(tensors.size(), kMostTensors);
+    const std::size_t count = std::min(tensors.size(), kMostCompared);
     for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t j = i + 1; j < count; ++j) {
             Crossing crossing{tensors[i], tensors[j], without(tensors[i].ready, tensors[j].ready),

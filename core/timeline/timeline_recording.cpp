@@ -14,12 +14,11 @@ namespace rueda::core {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 /// How often the thread looks at the rings. A thread that wakes ten times a second takes no noticeable part of a core.
-constexpr nanoseconds kLongestPause = milliseconds(100);
-constexpr nanoseconds kShortestPause = milliseconds(1);
+constexpr std::chrono::nanoseconds kLongestPause = milliseconds(100);
+constexpr std::chrono::nanoseconds kShortestPause = milliseconds(1);
 /// The pauses aim at this part of a ring, so that a burst of four times as many operations is still read.
 constexpr double kWantedPart = 0.25;
 /// A pause takes at least so many times as long as the work before it: at most a fifth of a core is used.
@@ -81,15 +80,16 @@ bool TimelineRecording::sleep(Nanoseconds time) {
 }
 
 Status TimelineRecording::record() {
-    nanoseconds pause = kLongestPause;
+    std::chrono::nanoseconds pause = kLongestPause;
     while (!sleep(pause)) {
         const auto began = steady_clock::now();
         const Result<double> part = round();
         RUEDA_RETURN_IF_FAILED(part.status());
         const double factor = kWantedPart / std::max(part.value(), 0.001);
-        pause = nanoseconds(static_cast<std::int64_t>(static_cast<double>(pause.count()) * std::min(factor, 2.0)));
+        pause = std::chrono::nanoseconds(
+            static_cast<std::int64_t>(static_cast<double>(pause.count()) * std::min(factor, 2.0)));
         pause = std::clamp(pause, kShortestPause, kLongestPause);
-        pause = std::max<nanoseconds>(pause, kPauseForWork * (steady_clock::now() - began));
+        pause = std::max<std::chrono::nanoseconds>(pause, kPauseForWork * (steady_clock::now() - began));
     }
     return finish(now_ns());
 }
