@@ -19,4 +19,19 @@ namespace rueda::base {
     return signals;
 }
 
+/// While it lives, threads that this thread starts block the signals of the program.
+class ProgramSignalsBlocked {
+public:
+    ProgramSignalsBlocked() noexcept {
+        const sigset_t blocked = signals_of_the_program();
+        pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+    }
+    ProgramSignalsBlocked(const ProgramSignalsBlocked&) = delete;
+    ProgramSignalsBlocked& operator=(const ProgramSignalsBlocked&) = delete;
+    ~ProgramSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+    sigset_t before_{};
+};
+
 }  // namespace rueda::base

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/diagnostics/awaited_message.hpp"
 
@@ -60,11 +61,14 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
     std::shared_ptr<const StallReport> data;
+    if (!due.report && std::exchange(asks_for_stacks_, false)) {
+        static_cast<void>(source.add_stacks_of_peers({}));  // the message has arrived while stacks were asked for
+    }
     if (due.report || due.shut_down_for) {
         StallReport made = make_report(all, now_ns, source);
-        // Without a time to end the job, the report can wait for the stacks: the next look finds the same again.
-        if (!source.add_stacks(made.missing_ranks) && settings_.shutdown_seconds == 0) {
-            return std::nullopt;
+        asks_for_stacks_ = due.report && !source.add_stacks_of_peers(made.missing_ranks);
+        if (asks_for_stacks_ && settings_.has_time_for_stacks(all.front().pending.since_ns, now_ns)) {
+            return std::nullopt;  // the next look finds the same again, and looks for the answers
         }
         data = std::make_shared<const StallReport>(std::move(made));
     }

@@ -32,8 +32,8 @@ public:
     /// What the ranks of this host are doing.
     struct Source {
         std::function<StallReport()> account;
-        /// See StallMonitor::add_stacks.
-        std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks;
+        /// See StallMonitor::add_stacks_of_peers.
+        std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks_of_peers;
     };
     /// Call this a few times per second. It also tells the other ranks of the host for which message this rank waits.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
@@ -54,6 +54,7 @@ private:
     StallSettings settings_;
     StallSchedule schedule_;
     std::int64_t next_look_ns_ = 0;
+    bool asks_for_stacks_ = false;
 };
 
 }  // namespace rueda::core

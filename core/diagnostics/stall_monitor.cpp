@@ -25,7 +25,8 @@ StallMonitor::StallMonitor(const StallSettings& settings, const base::HostBlocks
       memory_(memory),
       settings_(settings),
       schedule_(settings.schedule()),
-      questions_(blocks, settings.silence_limit_ns) {}
+      questions_(blocks, settings.silence_limit_ns),
+      questions_to_peers_(blocks, settings.silence_limit_ns) {}
 
 std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     if (!settings_.enabled || now_ns < next_look_ns_) {
@@ -48,7 +49,8 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     }
     if (reports) {
         StallReport made = make_report(pending, now_ns);
-        if (due.report && !add_stacks(made.missing_ranks, now_ns) && has_time_for_stacks(pending, now_ns)) {
+        if (due.report && !add_stacks(made.missing_ranks, now_ns) &&
+            settings_.has_time_for_stacks(pending.front().since_ns, now_ns)) {
             return std::nullopt;  // the next tick finds the same again, and looks for the answers
         }
         data = std::make_shared<const StallReport>(std::move(made));
@@ -66,14 +68,16 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     return report.empty() ? std::nullopt : std::optional(Finding{std::move(report), false, {}, std::move(data), {}});
 }
 
-/// Every rank ends the job by itself when the time is over. The report must be printed before, with or without stacks.
-bool StallMonitor::has_time_for_stacks(std::span<const PendingTensor> pending, std::int64_t now_ns) const {
-    constexpr std::int64_t kToPrintNs = 500'000'000;
-    const std::int64_t shutdown_ns = nanoseconds(settings_.shutdown_seconds);
-    return shutdown_ns == 0 || now_ns + kToPrintNs < pending.front().since_ns + shutdown_ns;
+bool StallMonitor::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
+    return add_stacks(questions_, ranks, now_ns);
 }
 
-bool StallMonitor::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
+bool StallMonitor::add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
+    return add_stacks(questions_to_peers_, ranks, now_ns);
+}
+
+bool StallMonitor::add_stacks(base::StackQuestions& questions, std::span<StallReport::Rank> ranks,
+                              std::int64_t now_ns) {
     const auto find = [&](std::uint32_t member) {
         return std::find_if(ranks.begin(), ranks.end(),
                             [&](const StallReport::Rank& one) { return one.rank == rank_of(member); });
@@ -82,14 +86,14 @@ bool StallMonitor::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t n
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         asked |= std::uint64_t{find(member) != ranks.end()} << member;
     }
-    const bool is_complete = questions_.ask(asked, now_ns);
+    const bool is_complete = questions.ask(asked, now_ns);
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (const auto rank = find(member); rank != ranks.end()) {
-            rank->stack = questions_.text_of(member, rank->pid, now_ns);
+            rank->stack = questions.text_of(member, rank->pid, now_ns);
         }
     }
     if (is_complete) {
-        questions_.end_round();
+        questions.end_round();
     }
     return is_complete;
 }

@@ -69,12 +69,16 @@ public:
     /// `ranks` then has the stacks, and the next call asks anew. Otherwise call it again a little later. The thread
     /// that calls tick(), or the only one that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
+    /// The same for the report about a message, which may be due at another time. Without ranks, the next call asks
+    /// anew.
+    [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:
     [[nodiscard]] std::optional<StallReport::Tensor> last_finished(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool responds(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
-    [[nodiscard]] bool has_time_for_stacks(std::span<const PendingTensor> pending, std::int64_t now_ns) const;
+    [[nodiscard]] bool add_stacks(base::StackQuestions& questions, std::span<StallReport::Rank> ranks,
+                                  std::int64_t now_ns);
     [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const;
     [[nodiscard]] StallReport::Tensor describe(const PendingTensor& tensor, std::int64_t now_ns) const;
     [[nodiscard]] StallReport::Rank describe(std::uint32_t member, std::span<const PendingTensor> pending,
@@ -91,6 +95,7 @@ private:
     StallSettings settings_;
     StallSchedule schedule_;
     base::StackQuestions questions_;
+    base::StackQuestions questions_to_peers_;
     std::int64_t next_look_ns_ = 0;
 };
 

@@ -33,6 +33,12 @@ struct StallSettings {
     [[nodiscard]] std::int64_t ends_job_for_others_ns() const {
         return nanoseconds(shutdown_seconds) + 3 * kSecond / 2;
     }
+    /// Whether the report about an operation that has been pending since then can wait for stacks. Every rank ends the
+    /// job by itself when the time is over, and the report must be printed before, with or without stacks.
+    [[nodiscard]] bool has_time_for_stacks(std::int64_t since_ns, std::int64_t now_ns) const {
+        constexpr std::int64_t kToPrintNs = kSecond / 2;
+        return shutdown_seconds == 0 || now_ns + kToPrintNs < since_ns + nanoseconds(shutdown_seconds);
+    }
     [[nodiscard]] StallSchedule schedule() const { return {warning_ns(), nanoseconds(shutdown_seconds)}; }
 
     bool enabled;

@@ -126,9 +126,7 @@ Status Engine::start() {
         logger_.warning("{}", note);
     }
     // The background thread blocks all signals that the program's own threads may handle.
-    const sigset_t blocked = base::signals_of_the_program();
-    sigset_t saved;
-    pthread_sigmask(SIG_SETMASK, &blocked, &saved);
+    const base::ProgramSignalsBlocked blocked;
     Status started;
     try {
         background_ = std::thread([this] { run_background(); });
@@ -138,7 +136,6 @@ Status Engine::start() {
                           "or pids.max of the control group)",
                           error.what());
     }
-    pthread_sigmask(SIG_SETMASK, &saved, nullptr);
     RUEDA_RETURN_IF_FAILED(started);
     pthread_setname_np(background_.native_handle(), "rueda");
     return {};
@@ -745,7 +742,7 @@ void Engine::look(std::int64_t now) {
     }
     const MessageWatch::Source source{
         [this, now] { return sets_.account_of_world(now); },
-        [this, now](std::span<StallReport::Rank> ranks) { return sets_.add_stacks(ranks, now); }};
+        [this, now](std::span<StallReport::Rank> ranks) { return sets_.add_stacks_of_peers(ranks, now); }};
     if (const auto late = message_watch_.look(now, messenger_, source)) {
         if (!late->report_before.empty()) {
             tell({late->report_before, false});
@@ -782,9 +779,8 @@ void Engine::tell(const SetList::Finding& finding) noexcept {
         static_cast<void>(finding);
     }
     if (finding.shut_down) {
-        raise(ErrorCode::aborted, finding.text);
-    }
-    if (!finding.text.empty()) {
+        raise(ErrorCode::aborted, finding.text);  // every rank then writes its own flight recorder
+    } else if (!finding.text.empty()) {
         write_recorders(finding.text, /*at_end=*/false);
     }
 }

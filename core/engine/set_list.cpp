@@ -167,9 +167,9 @@ StallReport SetList::account_of_world(std::int64_t now_ns) const {
     return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
 }
 
-bool SetList::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const {
+bool SetList::add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    return released_ || sets_.front().stall_monitor->add_stacks(ranks, now_ns);
+    return released_ || sets_.front().stall_monitor->add_stacks_of_peers(ranks, now_ns);
 }
 
 WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {

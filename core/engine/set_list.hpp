@@ -70,8 +70,8 @@ public:
     // The following functions may be called by any thread.
     /// What the ranks of this host are doing.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
-    /// See StallMonitor::add_stacks. Only the background thread.
-    [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const;
+    /// See StallMonitor::add_stacks_of_peers. Only the background thread.
+    [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const;
     /// What an operation waits for, in whichever set it is pending; nothing if it is not a collective.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }

@@ -21,21 +21,6 @@ public:
 };
 ClosedMark closed_mark;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): has no state, only an address
 
-/// Blocks the signals that the program's own threads may handle.
-class WithoutSignals {
-public:
-    WithoutSignals() {
-        const sigset_t blocked = base::signals_of_the_program();
-        pthread_sigmask(SIG_SETMASK, &blocked, &saved_);
-    }
-    ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
-    WithoutSignals(const WithoutSignals&) = delete;
-    WithoutSignals& operator=(const WithoutSignals&) = delete;
-
-private:
-    sigset_t saved_{};
-};
-
 }  // namespace
 
 Status CallbackThread::start() {
@@ -47,7 +32,7 @@ Status CallbackThread::start() {
         return {};
     }
     try {
-        const WithoutSignals without_signals;
+        const base::ProgramSignalsBlocked without_signals;
         thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& error) {
         return failure(ErrorCode::resource_exhausted,

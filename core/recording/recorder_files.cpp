@@ -53,7 +53,8 @@ std::optional<std::string> RecorderFiles::write_at_end(std::string_view reason) 
     });
 }
 
-/// The recorders are read here, because the arena may be unmapped while a slow file system still writes.
+/// The recorders are read here, because the arena may be unmapped while a slow file system still writes. The writing
+/// thread makes the texts, which takes longer.
 template <class Choose>
 std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&& choose) noexcept {
     if (!files_.is_wanted() || arena_->recorder(0) == nullptr) {
@@ -64,7 +65,10 @@ std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&
         for (std::uint32_t member = 0; member < arena_->plan().members; ++member) {
             if (choose(member) && base::RecorderReader(*arena_->recorder(member)).is_ready()) {
                 const std::int32_t rank = arena_->control().ranks[member].global_rank.load(std::memory_order_relaxed);
-                files.push_back({base::recording_file_name(rank), text_of(member, reason)});
+                files.emplace_back(base::recording_file_name(rank),
+                                   [recording = std::make_shared<const base::Recording>(recording_of(member, reason))] {
+                                       return base::format_recording(*recording);
+                                   });
             }
         }
         return files_.write(std::move(files));
@@ -73,7 +77,7 @@ std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&
     }
 }
 
-std::string RecorderFiles::text_of(std::uint32_t member, std::string_view reason) const {
+base::Recording RecorderFiles::recording_of(std::uint32_t member, std::string_view reason) const {
     const base::RankBlock& block = arena_->control().ranks[member];
     const base::RankRecorder& recorder = *arena_->recorder(member);
     const base::RecorderReader reader(recorder);
@@ -95,7 +99,7 @@ std::string RecorderFiles::text_of(std::uint32_t member, std::string_view reason
     recording.counters = reader.counters();
     recording.sets = reader.sets();
     recording.operations = reader.operations();
-    return base::format_recording(recording);
+    return recording;
 }
 
 bool RecorderFiles::is_dead(std::uint32_t member) const {

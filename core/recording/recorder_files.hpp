@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/recorder/recording_file.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "core/diagnostics/files/file_writer.hpp"
 
@@ -34,7 +35,7 @@ public:
 private:
     template <class Choose>
     std::optional<std::string> write(std::string_view reason, Choose&& choose) noexcept;
-    [[nodiscard]] std::string text_of(std::uint32_t member, std::string_view reason) const;
+    [[nodiscard]] base::Recording recording_of(std::uint32_t member, std::string_view reason) const;
     [[nodiscard]] bool is_dead(std::uint32_t member) const;
     [[nodiscard]] bool is_lowest_alive() const;
 

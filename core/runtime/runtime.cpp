@@ -461,7 +461,7 @@ Status Runtime::leave_job() {
         engine_.end_for_good(reason);
         process_sets_.end();
     }
-    timeline_.stop();
+    const bool has_timeline_ended = timeline_.end();
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
     heap_.end();
     control_plane_->close(after_failure);
@@ -470,7 +470,7 @@ Status Runtime::leave_job() {
         const std::lock_guard lock(metrics_mutex_);
         has_metrics_ = false;
     }
-    if (!after_failure) {
+    if (!after_failure && has_timeline_ended) {
         // After an abort, another rank may be in the middle of a batch and may still use this rank's memory.
         engine_.release_memory();
         {

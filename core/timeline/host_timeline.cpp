@@ -3,8 +3,8 @@
 #include "core/timeline/host_timeline.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -19,24 +19,6 @@ namespace {
 /// How long the end of a timeline waits for the file system.
 constexpr std::chrono::seconds kPatience{2};
 
-/// Starts a thread that handles no signals: they belong to the program's threads.
-std::thread start_thread(const std::shared_ptr<TimelineRecording>& recording) {
-    const sigset_t blocked = base::signals_of_the_program();
-    sigset_t saved;
-    pthread_sigmask(SIG_SETMASK, &blocked, &saved);
-    try {
-        std::thread thread([recording] {
-            pthread_setname_np(pthread_self(), "rueda-timeline");
-            recording->run();
-        });
-        pthread_sigmask(SIG_SETMASK, &saved, nullptr);
-        return thread;
-    } catch (...) {
-        pthread_sigmask(SIG_SETMASK, &saved, nullptr);
-        throw;
-    }
-}
-
 }  // namespace
 
 Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineRecording::From from) {
@@ -47,6 +29,9 @@ Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineR
         return {ErrorCode::unsupported, "starting a timeline: this job has no flight recorder"};
     }
     const std::lock_guard lock(mutex_);
+    if (has_ended_) {
+        return {ErrorCode::not_initialized, "starting a timeline: rueda::shutdown() has been called on this rank"};
+    }
     if (is_on() && path == path_) {
         return {};
     }
@@ -57,7 +42,16 @@ Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineR
         auto recording = std::make_shared<TimelineRecording>(arena_, std::move(header));
         const std::string suffix = header_.host_index == 0 ? "" : fmt::format(".host{}", header_.host_index);
         RUEDA_RETURN_IF_FAILED(recording->begin(path + suffix, from));
-        thread_ = start_thread(recording);
+        const base::ProgramSignalsBlocked blocked;
+        try {
+            thread_ = std::thread([recording] {
+                pthread_setname_np(pthread_self(), "rueda-timeline");
+                recording->run();
+            });
+        } catch (const std::exception& error) {
+            return failure(ErrorCode::resource_exhausted, "starting a timeline: no thread could be started: {}",
+                           error.what());
+        }
         recording_ = std::move(recording);
     }
     path_ = path;
@@ -65,9 +59,19 @@ Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineR
     return {};
 }
 
-void HostTimeline::stop() noexcept {
+void HostTimeline::stop() noexcept { stop(/*for_good=*/false); }
+
+bool HostTimeline::end() noexcept {
+    stop(/*for_good=*/true);
+    const std::lock_guard lock(mutex_);
+    return std::all_of(left_behind_.begin(), left_behind_.end(),
+                       [](const std::weak_ptr<TimelineRecording>& recording) { return recording.expired(); });
+}
+
+void HostTimeline::stop(bool for_good) noexcept {
     try {
         const std::lock_guard lock(mutex_);
+        has_ended_ = has_ended_ || for_good;
         stop_recording();
     } catch (const std::exception& error) {
         logger_.warning("the timeline could not be ended: {}", error.what());
@@ -83,6 +87,7 @@ void HostTimeline::stop_recording() {
     recording->stop();
     if (!recording->wait_until_done(kPatience)) {
         thread_.detach();
+        left_behind_.push_back(recording);
         logger_.warning("the timeline {} is not complete, because writing it takes longer than {} s",
                         base::quote(path_, 300), kPatience.count());
         return;

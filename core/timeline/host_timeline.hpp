@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/status.hpp"
 #include "base/system/logging.hpp"
@@ -34,11 +35,15 @@ public:
     Status start(const std::string& path, bool marks_cycles, TimelineRecording::From from);
     /// Ends the timeline, if there is one. Waits two seconds at most for the file system. Logs what went wrong.
     void stop() noexcept;
+    /// The same, and no timeline can be started any more. Returns whether no thread of a timeline is left behind. Such
+    /// a thread, which waits for a file system, reads the arena when it goes on, so the arena must then stay mapped.
+    [[nodiscard]] bool end() noexcept;
 
     /// Whether this rank has started a timeline. Relaxed: a scope that begins or ends at the same time may be left out.
     [[nodiscard]] bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
 
 private:
+    void stop(bool for_good) noexcept;
     void stop_recording();
 
     std::shared_ptr<collectives::Arena> arena_;
@@ -50,6 +55,8 @@ private:
     std::string path_;  // under mutex_, as the rest
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing
     std::thread thread_;
+    bool has_ended_ = false;
+    std::vector<std::weak_ptr<TimelineRecording>> left_behind_;  // only a recording's thread keeps it alive
 };
 
 }  // namespace rueda::core

@@ -68,16 +68,13 @@ Result<std::unique_ptr<DescriptorServer>> DescriptorServer::start(const std::str
         return system_failure(ErrorCode::resource_exhausted, "eventfd");
     }
     std::unique_ptr<DescriptorServer> server(new DescriptorServer(std::move(listener).value(), std::move(stop), fd));
-    const sigset_t blocked = base::signals_of_the_program();
-    sigset_t before{};
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    const base::ProgramSignalsBlocked blocked;
     Status status;
     try {
         server->thread_ = std::thread([self = server.get()] { self->serve(); });
     } catch (const std::system_error& error) {
         status = failure(ErrorCode::resource_exhausted, "no thread could be started: {}", error.what());
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!status.is_ok()) {
         return status;
     }

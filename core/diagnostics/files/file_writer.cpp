@@ -3,8 +3,6 @@
 #include "core/diagnostics/files/file_writer.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -25,9 +23,10 @@ namespace {
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);  // if it fails, opening the file says why
+    const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
     RUEDA_RETURN_IF_FAILED(replaced.status());
-    RUEDA_RETURN_IF_FAILED(replaced.value().write(std::as_bytes(std::span(file.text))));
+    RUEDA_RETURN_IF_FAILED(replaced.value().write(std::as_bytes(std::span(text))));
     return replaced.value().commit();
 }
 
@@ -40,6 +39,7 @@ struct FileWriter::Shared {
     std::condition_variable is_done;   // wakes write() and stop(); rung by the writing thread
     std::deque<WholeFile> files;       // to be written
     bool is_writing = false;
+    bool is_late = false;  // write() has waited in vain for the file that is being written, and does not wait again
     bool is_stopping = false;
     bool has_ended = false;
     std::string complaint;  // about the first failure
@@ -73,16 +73,18 @@ struct FileWriter::Shared {
             files.pop_front();
             is_writing = true;
             lock.unlock();
-            Status written;
+            std::string failure;
             try {
-                written = replace_file(folder, suffix, file);
+                const Status written = replace_file(folder, suffix, file);
+                failure = written.is_ok() ? "" : "a file could not be written: " + written.message();
             } catch (const std::exception&) {
-                written = {};  // there is no memory; the next file may find some
+                failure.clear();  // there is no memory; the next file may find some
             }
             lock.lock();
             is_writing = false;
-            if (!written.is_ok() && complaint.empty()) {
-                complaint = "a file could not be written: " + written.message();
+            is_late = false;
+            if (complaint.empty()) {
+                complaint = std::move(failure);
             }
             is_done.notify_all();
         }
@@ -104,7 +106,9 @@ std::optional<std::string> FileWriter::write(std::vector<WholeFile> files) {
             shared_->add(std::move(file));
         }
         shared_->has_work.notify_one();
-        const bool is_written = shared_->await(lock, [this] { return shared_->files.empty() && !shared_->is_writing; });
+        const bool is_written = !shared_->is_late &&
+                                shared_->await(lock, [this] { return shared_->files.empty() && !shared_->is_writing; });
+        shared_->is_late = !is_written;
         if (!is_written && shared_->complaint.empty()) {
             shared_->complaint = "the files are written late or never: " + folder_ + " does not answer";
         }
@@ -120,33 +124,34 @@ void FileWriter::start() {
     if (thread_.joinable() || shared_->is_stopping) {
         return;
     }
-    // The thread handles no signals: they belong to the program's threads.
-    const sigset_t blocked = base::signals_of_the_program();
-    sigset_t saved;
-    pthread_sigmask(SIG_SETMASK, &blocked, &saved);
+    const base::ProgramSignalsBlocked blocked;
     try {
         thread_ = std::thread([shared = shared_, folder = folder_, suffix = suffix_] { shared->run(folder, suffix); });
     } catch (const std::exception& error) {
         shared_->complaint = std::string("no thread could be started that writes files: ") + error.what();
     }
-    pthread_sigmask(SIG_SETMASK, &saved, nullptr);
 }
 
 void FileWriter::stop() {
-    if (!thread_.joinable()) {
+    if (shared_ == nullptr) {
         return;
     }
+    std::thread thread;
     bool has_ended = false;
     {
         std::unique_lock lock(shared_->mutex);
+        thread = std::exchange(thread_, {});
         shared_->is_stopping = true;
         shared_->has_work.notify_one();
-        has_ended = shared_->await(lock, [this] { return shared_->has_ended; });
+        has_ended = !thread.joinable() || shared_->await(lock, [this] { return shared_->has_ended; });
+    }
+    if (!thread.joinable()) {
+        return;
     }
     if (has_ended) {
-        thread_.join();
+        thread.join();
     } else {
-        thread_.detach();
+        thread.detach();
     }
 }
 

@@ -4,17 +4,24 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace rueda::core {
 
 struct WholeFile {
-    std::string name;  ///< without a folder
-    std::string text;
+    WholeFile(std::string its_name, std::function<std::string()> its_text)
+        : name(std::move(its_name)), text(std::move(its_text)) {}
+    WholeFile(std::string its_name, std::string its_text)
+        : name(std::move(its_name)), text([text = std::move(its_text)] { return text; }) {}
+
+    std::string name;                   ///< without a folder
+    std::function<std::string()> text;  ///< called by the writing thread, because it may take long to make a text
 };
 
 /// Writes files to a folder, and makes the folder if necessary. A file appears whole or not at all (base::AtomicFile),

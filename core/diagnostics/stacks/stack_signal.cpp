@@ -232,7 +232,11 @@ bool install_stack_handler(int number) {
 void remove_stack_handler() {
     const int number = state.number.exchange(0, std::memory_order_acq_rel);
     if (is_installed(number)) {
+        // A signal of a capture that timed out may be pending, because the main thread blocks it. SIG_IGN discards it;
+        // with SIG_DFL alone it would end the process later.
         struct sigaction usual {};
+        usual.sa_handler = SIG_IGN;
+        sigaction(number, &usual, nullptr);
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
     }

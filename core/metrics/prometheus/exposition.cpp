@@ -17,27 +17,11 @@
 #include <system_error>
 #include <utility>
 
+#include "base/system/thread_signals.hpp"
 #include "base/unique_fd.hpp"
 
 namespace rueda::core {
 namespace {
-
-/// While it lives, new threads inherit a mask that blocks all signals. So the handlers of the program run in the
-/// program's threads.
-class SignalsBlocked {
-public:
-    SignalsBlocked() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-private:
-    sigset_t before_{};
-};
 
 /// Each thread of the web server makes the process ignore SIGPIPE, some time after it was started. When all these
 /// threads have ended, this object undoes it, unless the program has installed a handler of its own meanwhile.
@@ -137,7 +121,7 @@ Result<std::unique_ptr<MetricsEndpoint>> open_prometheus_endpoint(const MetricsA
     if (const std::string why = why_not_listening(address); !why.empty()) {
         return failure(ErrorCode::unsupported, "cannot listen on {}: {}", listening, why);
     }
-    const SignalsBlocked guard;
+    const base::ProgramSignalsBlocked guard;
     try {
         return std::unique_ptr<MetricsEndpoint>(std::make_unique<PrometheusEndpoint>(listening, std::move(collect)));
     } catch (const std::exception& error) {
