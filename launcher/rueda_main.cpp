@@ -109,10 +109,10 @@ int run(const std::vector<std::string>& arguments) {
         return rueda::launcher::run_stacks(std::span(arguments).subspan(1));
     }
     if (arguments.front() == "analyze") {
-        return rueda::launcher::run_analyze({arguments.begin() + 1, arguments.end()});
+        return rueda::launcher::run_analyze(std::span(arguments).subspan(1));
     }
     if (arguments.front() == "timeline") {
-        return rueda::launcher::run_timeline({arguments.begin() + 1, arguments.end()});
+        return rueda::launcher::run_timeline(std::span(arguments).subspan(1));
     }
     return refuse(fmt::format("there is no command {}; expected doctor, ps, top, stacks, analyze or timeline",
                               rueda::base::quote(arguments.front())));

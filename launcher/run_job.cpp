@@ -45,9 +45,10 @@ std::unique_ptr<RankGroup> make_group(const LaunchPlan& plan, StartContext conte
     return std::make_unique<DirectRanks>(plan, std::move(context));
 }
 
-class Job {
+class RunningJob {
 public:
-    explicit Job(const LaunchPlan& plan) : plan_(plan), output_(plan), ending_(plan.grace, plan.grace_after_abort) {}
+    explicit RunningJob(const LaunchPlan& plan)
+        : plan_(plan), output_(plan), ending_(plan.grace, plan.grace_after_abort) {}
 
     JobReport run(const Surroundings& surroundings, const std::string& program_file) {
         const Clock::time_point begin = Clock::now();
@@ -303,7 +304,7 @@ private:
 }  // namespace
 
 JobReport run_job(const LaunchPlan& plan, const Surroundings& surroundings, const std::string& program_file) {
-    return Job(plan).run(surroundings, program_file);
+    return RunningJob(plan).run(surroundings, program_file);
 }
 
 }  // namespace rueda::launcher

@@ -4,26 +4,20 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "launcher/analyze/read_recordings.hpp"
+#include "launcher/options/command_app.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
-constexpr const char* kAbout =
-    "Compares what the ranks of a job did last. The files are those that the flight recorder writes to "
-    "RUEDA_DIAGNOSTICS_DIR when a job is aborted or stands still.";
-constexpr const char* kFooter =
-    "Exit status: 0 if no rank diverges and nothing was pending, 1 if ranks diverge or operations were pending, 2 if "
-    "the command or the files are wrong.";
 /// More pending operations than this are counted only. A program of one thread has one.
 constexpr std::size_t kMostPending = 20;
 
@@ -129,11 +123,6 @@ Json json_of(const Lateness& late) {
             {"longest_in", late.longest_in}};
 }
 
-int fail(const std::string& text) {
-    fmt::print(stderr, "rueda analyze: {}\n", text);
-    return static_cast<int>(AnalyzeExit::failed);
-}
-
 }  // namespace
 
 std::string format_analysis(const Analysis& analysis) {
@@ -193,25 +182,34 @@ std::string format_analysis_json(const Analysis& analysis) {
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-int run_analyze(std::vector<std::string> arguments) {
-    CLI::App app(kAbout, "rueda analyze");
-    app.footer(kFooter);
+int run_analyze(std::span<const std::string> arguments) {
+    CommandApp command(
+        {"rueda analyze", "[--json] DIR",
+         "Compares what the ranks of a job did last. The files are those that the flight recorder writes to\n"
+         "RUEDA_DIAGNOSTICS_DIR when a job is aborted or stands still.",
+         "Examples:\n"
+         "  rueda analyze diagnostics\n"
+         "  rueda analyze --json diagnostics\n"
+         "\n"
+         "Exit status: 0 if no rank diverges and nothing was pending, 1 if ranks diverge or operations were\n"
+         "pending, 2 if the files cannot be read, 3 if rueda was called wrongly.\n"});
     std::string folder;
     bool as_json = false;
-    app.add_option("DIR", folder, "The folder with the files, recorder-rank0.json and so on")->required();
-    app.add_flag("--json", as_json, "Print JSON");
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes arguments from the end
-    try {
-        app.parse(arguments);
-    } catch (const CLI::CallForHelp&) {
-        fmt::print("{}", app.help());
+    command.options().add_option("DIR", folder, "The folder with the files, recorder-rank0.json and so on")->required();
+    command.options().add_flag("--json", as_json, "Print JSON");
+    const Result<std::optional<std::string>> help = command.parse(arguments);
+    if (!help.is_ok()) {
+        fmt::print(stderr, "rueda: {}\n", help.status().message());
+        return kRuedaCalledWrongly;
+    }
+    if (help.value()) {
+        fmt::print("{}", *help.value());
         return static_cast<int>(AnalyzeExit::clean);
-    } catch (const CLI::ParseError& error) {
-        return fail(error.what());
     }
     const Result<std::vector<base::Recording>> recordings = read_recordings(folder);
     if (!recordings.is_ok()) {
-        return fail(recordings.status().message());
+        fmt::print(stderr, "rueda analyze: {}\n", recordings.status().message());
+        return static_cast<int>(AnalyzeExit::failed);
     }
     const Analysis analysis = analyze(recordings.value());
     fmt::print("{}", as_json ? format_analysis_json(analysis) : format_analysis(analysis));

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,12 @@ namespace rueda::launcher {
 enum class AnalyzeExit : int {
     clean = 0,    ///< the ranks do not diverge, and nothing was pending
     finding = 1,  ///< ranks diverge, or operations were pending
-    failed = 2,   ///< wrong arguments, or files that cannot be read
+    failed = 2,   ///< files that cannot be read
 };
 
 /// Runs `rueda analyze` with these arguments, and prints to the standard output, or errors to the standard error.
 /// Returns the exit status.
-[[nodiscard]] int run_analyze(std::vector<std::string> arguments);
+[[nodiscard]] int run_analyze(std::span<const std::string> arguments);
 
 /// What the command prints.
 [[nodiscard]] std::string format_analysis(const Analysis& analysis);

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Longer command lines are cut, so that the state behind them stays on the screen.
-constexpr std::size_t kProgramBytes = 40;
+constexpr std::size_t kTableProgramBytes = 40;
 
 std::vector<std::int32_t> ranks_of(const JobSample& job) {
     std::vector<std::int32_t> ranks;
@@ -114,7 +114,7 @@ std::string describe_jobs(std::span<const JobSample> jobs, std::span<const Unrea
         std::vector<std::vector<std::string>> rows;
         for (const JobSample& job : jobs) {
             rows.push_back({job.id, format_numbers(ranks_of(job)), format_numbers(pids_of(job)), format_steps(job),
-                            format_age(job.age_seconds()), base::shortened(job.program, kProgramBytes), state_of(job)});
+                            format_age(job.age_seconds()), base::shortened(job.program, kTableProgramBytes), state_of(job)});
         }
         for (const std::string& line : lay_out(columns, rows)) {
             text += line + "\n";

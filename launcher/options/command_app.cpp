@@ -11,9 +11,9 @@ namespace rueda::launcher {
 namespace {
 
 /// CLI11 2.1 has no App::usage().
-class HelpFormatter final : public CLI::Formatter {
+class CommandHelpFormatter final : public CLI::Formatter {
 public:
-    explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(20); }
+    explicit CommandHelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(20); }
     std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override { return usage_; }
 
 private:
@@ -23,8 +23,8 @@ private:
 }  // namespace
 
 CommandApp::CommandApp(const CommandTexts& texts) : name_(texts.name), app_("", texts.name) {
-    app_.formatter(std::make_shared<HelpFormatter>("Usage: " + texts.name + " " + texts.usage + "\n\n" +
-                                                   texts.description + "\n"));
+    app_.formatter(std::make_shared<CommandHelpFormatter>("Usage: " + texts.name + " " + texts.usage + "\n\n" +
+                                                          texts.description + "\n"));
     app_.footer(texts.examples);
     app_.get_formatter()->label("Positionals", "Argument");
     app_.set_help_flag("-h,--help", "Print this help");

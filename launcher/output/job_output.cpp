@@ -58,7 +58,7 @@ std::string prefix_of(int rank, const OutputSink& sink) {
 
 }  // namespace
 
-OutputSink::OutputSink(int fd, std::shared_ptr<Screen> screen, std::function<void(int)> on_failure)
+OutputSink::OutputSink(int fd, std::shared_ptr<ProgressBarState> screen, std::function<void(int)> on_failure)
     : fd_(fd), is_terminal_(::isatty(fd) == 1), screen_(std::move(screen)), on_failure_(std::move(on_failure)) {}
 
 void OutputSink::wipe_progress() {
@@ -178,9 +178,10 @@ void RankStream::show(const std::vector<OutputPiece>& pieces) {
 
 JobOutput::JobOutput(const LaunchPlan& plan)
     : plan_(plan),
-      output_(STDOUT_FILENO, std::make_shared<Screen>(),
+      output_(STDOUT_FILENO, std::make_shared<ProgressBarState>(),
               [this](int error_number) { tell_failure(STDOUT_FILENO, "standard output", error_number); }),
-      error_(STDERR_FILENO, same_terminal(STDOUT_FILENO, STDERR_FILENO) ? output_.screen() : std::make_shared<Screen>(),
+      error_(STDERR_FILENO,
+             same_terminal(STDOUT_FILENO, STDERR_FILENO) ? output_.screen() : std::make_shared<ProgressBarState>(),
              [this](int error_number) { tell_failure(STDERR_FILENO, "standard error", error_number); }),
       streams_(static_cast<std::size_t>(plan.ranks)) {}
 

@@ -25,7 +25,7 @@ struct RankDescriptors {
 };
 
 /// Whether the last line of the terminal is a progress bar. Standard output and error often share one terminal.
-struct Screen {
+struct ProgressBarState {
     bool progress_open = false;
 };
 
@@ -35,7 +35,7 @@ class OutputSink {
 public:
     /// `on_failure` is called once with the errno of the first write that fails, except if the reader of a pipe has
     /// closed it.
-    OutputSink(int fd, std::shared_ptr<Screen> screen, std::function<void(int)> on_failure);
+    OutputSink(int fd, std::shared_ptr<ProgressBarState> screen, std::function<void(int)> on_failure);
 
     void put_line(std::string_view prefix, std::string_view text);
     void put_progress(std::string_view prefix, std::string_view text);
@@ -47,7 +47,7 @@ public:
     [[nodiscard]] bool is_empty() const { return queue_.empty(); }
     [[nodiscard]] bool is_full() const;
     [[nodiscard]] bool is_terminal() const { return is_terminal_; }
-    [[nodiscard]] const std::shared_ptr<Screen>& screen() const { return screen_; }
+    [[nodiscard]] const std::shared_ptr<ProgressBarState>& screen() const { return screen_; }
     /// Ends the line of a progress bar.
     void close_progress();
     [[nodiscard]] std::size_t lines() const { return lines_; }
@@ -58,7 +58,7 @@ private:
 
     int fd_;
     bool is_terminal_;
-    std::shared_ptr<Screen> screen_;
+    std::shared_ptr<ProgressBarState> screen_;
     std::function<void(int)> on_failure_;
     std::string queue_;
     std::size_t lines_ = 0;  ///< the number of lines that were put into the queue

@@ -17,7 +17,7 @@ namespace rueda::launcher {
 
 namespace {
 
-constexpr int kNoJob = 1;
+constexpr int kNoSuchJob = 1;
 constexpr int kIncomplete = 2;
 
 int refuse(const Status& status, int exit_status) {
@@ -59,13 +59,13 @@ int run_stacks(std::span<const std::string> arguments) {
     }
     const Result<Job> job = choose_job(find_jobs(), wanted);
     if (!job.is_ok()) {
-        return refuse(job.status(), kNoJob);
+        return refuse(job.status(), kNoSuchJob);
     }
     const Result<JobStacks> stacks = take_stacks(job.value());
     if (!stacks.is_ok()) {
         return refuse(failure(stacks.status().code(), "job {} cannot be asked for its stacks: {}", job.value().id,
                               stacks.status().message()),
-                      kNoJob);
+                      kNoSuchJob);
     }
     fmt::print("{}", as_json ? stacks_as_json(stacks.value()) : describe_stacks(stacks.value()));
     return stacks.value().are_complete() ? 0 : kIncomplete;

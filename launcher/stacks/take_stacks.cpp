@@ -20,7 +20,7 @@ constexpr std::int64_t kSilenceLimitNs = 2'000'000'000;
 /// How often the answers are looked for. Nobody notifies this program.
 constexpr std::chrono::milliseconds kLookInterval{20};
 
-std::string text_of(const base::StackQuestions& questions, const RankSample& rank, std::int64_t now_ns) {
+std::string lines_of_stack(const base::StackQuestions& questions, const RankSample& rank, std::int64_t now_ns) {
     if (!rank.process) {
         return "stack: the process does not exist any more";
     }
@@ -54,7 +54,7 @@ Result<JobStacks> take_stacks(const Job& job) {
         now_ns = base::monotonic_ns();
     }
     for (const RankSample& rank : stacks.job.ranks) {
-        stacks.texts.push_back(text_of(questions, rank, now_ns));
+        stacks.texts.push_back(lines_of_stack(questions, rank, now_ns));
     }
     return stacks;
 }

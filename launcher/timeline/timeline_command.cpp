@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,7 @@
 
 #include "base/text.hpp"
 #include "launcher/analyze/read_recordings.hpp"
+#include "launcher/options/command_app.hpp"
 #include "launcher/timeline/merge_timeline.hpp"
 
 namespace rueda::launcher {
@@ -22,18 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAbout =
-    "Merges the parts of a timeline, which the hosts of a job wrote (RUEDA_TIMELINE), into one file. The hosts' clocks "
-    "are aligned already. With a folder instead of parts, it makes a timeline of the flight recorder's files "
-    "(RUEDA_DIAGNOSTICS_DIR). Open the file at https://ui.perfetto.dev or in chrome://tracing.";
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  rueda timeline timeline.json timeline.json.host1 -o merged.json\n"
-    "  rueda timeline diagnostics -o timeline.json\n"
-    "\n"
-    "Exit status: 0 if the file was written, 2 if rueda was called wrongly or a file cannot be read or written.";
-
-int fail(const std::string& text) {
+int refuse_files(const std::string& text) {
     fmt::print(stderr, "rueda timeline: {}\n", text);
     return static_cast<int>(TimelineExit::failed);
 }
@@ -89,29 +78,39 @@ Status write(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-int run_timeline(std::vector<std::string> arguments) {
-    CLI::App app(kAbout, "rueda timeline");
-    app.footer(kFooter);
+int run_timeline(std::span<const std::string> arguments) {
+    CommandApp command(
+        {"rueda timeline", "PART… -o FILE",
+         "Merges the parts of a timeline, which the hosts of a job wrote (RUEDA_TIMELINE), into one file. The hosts'\n"
+         "clocks are aligned already. With a folder instead of parts, it makes a timeline of the flight recorder's\n"
+         "files (RUEDA_DIAGNOSTICS_DIR). Open the file at https://ui.perfetto.dev or in chrome://tracing.",
+         "Examples:\n"
+         "  rueda timeline timeline.json timeline.json.host1 -o merged.json\n"
+         "  rueda timeline diagnostics -o timeline.json\n"
+         "\n"
+         "Exit status: 0 if the file was written, 2 if a file cannot be read or written, 3 if rueda was called\n"
+         "wrongly.\n"});
     std::vector<std::string> paths;
     std::string output;
-    app.add_option("PART", paths, "The files of all hosts; or the folder with the files recorder-rank0.json and so on")
+    command.options()
+        .add_option("PART", paths, "The files of all hosts; or the folder with the files recorder-rank0.json and so on")
         ->required();
-    app.add_option("-o,--output", output, "The file to write")->required();
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes arguments from the end
-    try {
-        app.parse(arguments);
-    } catch (const CLI::CallForHelp&) {
-        fmt::print("{}", app.help());
+    command.options().add_option("-o,--output", output, "The file to write")->required();
+    const Result<std::optional<std::string>> help = command.parse(arguments);
+    if (!help.is_ok()) {
+        fmt::print(stderr, "rueda: {}\n", help.status().message());
+        return kRuedaCalledWrongly;
+    }
+    if (help.value()) {
+        fmt::print("{}", *help.value());
         return static_cast<int>(TimelineExit::written);
-    } catch (const CLI::ParseError& error) {
-        return fail(error.what());
     }
     const Result<MergedTimeline> timeline = make(paths);
     if (!timeline.is_ok()) {
-        return fail(timeline.status().message());
+        return refuse_files(timeline.status().message());
     }
     if (const Status written = write(output, timeline.value().text); !written.is_ok()) {
-        return fail(written.message());
+        return refuse_files(written.message());
     }
     fmt::print("{}: {} operations of {} ranks{}\n", output, timeline.value().end.operations, timeline.value().ranks,
                timeline.value().end.lost == 0

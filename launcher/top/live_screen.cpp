@@ -23,7 +23,7 @@ namespace rueda::launcher {
 
 namespace {
 
-constexpr int kSignalBase = 128;
+constexpr int kExitOfSignal = 128;
 
 /// A short interval has about so many looks. A look at a rank takes some 35 us of processor time.
 constexpr std::int64_t kLooks = 20;
@@ -123,7 +123,7 @@ private:
             case SIGINT:  // Ctrl-C is a usual way to end a program like this, and no failure
                 return false;
             default:
-                exit_status_ = kSignalBase + signal_number;
+                exit_status_ = kExitOfSignal + signal_number;
                 return false;
         }
     }

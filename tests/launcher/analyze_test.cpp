@@ -15,6 +15,8 @@
 namespace rueda::launcher {
 namespace {
 
+int exit_of(const std::vector<std::string>& arguments) { return run_analyze(arguments); }
+
 using base::RecordedOperation;
 using base::Recording;
 using Ranks = std::vector<std::int32_t>;
@@ -257,7 +259,7 @@ TEST_CASE("the files of a folder", "[analyze]") {
     const training::test::Folder folder;
     const auto refusal = [&] { return read_recordings(folder.path().string()).status().message(); };
     CHECK(contains(refusal(), "has no files of the flight recorder"));
-    CHECK(run_analyze({folder.path().string()}) == 2);
+    CHECK(exit_of({folder.path().string()}) == 2);
 
     Job job(3);
     for (std::int32_t rank = 0; rank < 3; ++rank) {
@@ -268,12 +270,12 @@ TEST_CASE("the files of a folder", "[analyze]") {
     write(folder.path() / "stall.rank.0.json", "{}");
     REQUIRE(read_recordings(folder.path().string()).is_ok());
     CHECK(read_recordings(folder.path().string()).value() == job.ranks);
-    CHECK(run_analyze({folder.path().string()}) == 0);
-    CHECK(run_analyze({"--json", folder.path().string()}) == 0);
+    CHECK(exit_of({folder.path().string()}) == 0);
+    CHECK(exit_of({"--json", folder.path().string()}) == 0);
 
     write(folder.path() / base::recording_file_name(1), "{\"format\":\"rueda-recor");
     CHECK(contains(refusal(), "recorder-rank1.json': it is not whole JSON"));
-    CHECK(run_analyze({folder.path().string()}) == 2);
+    CHECK(exit_of({folder.path().string()}) == 2);
 
     write(folder.path() / base::recording_file_name(1), base::format_recording(job.ranks[2]));
     CHECK(contains(refusal(), "recorder-rank1.json': it is of rank 2"));
@@ -290,10 +292,10 @@ TEST_CASE("the files of a folder", "[analyze]") {
 }
 
 TEST_CASE("wrong arguments of analyze", "[analyze]") {
-    CHECK(run_analyze({}) == 2);
-    CHECK(run_analyze({"--nonsense", "."}) == 2);
-    CHECK(run_analyze({"/there/is/no/such/folder"}) == 2);
-    CHECK(run_analyze({"--help"}) == 0);
+    CHECK(exit_of({}) == 3);
+    CHECK(exit_of({"--nonsense", "."}) == 3);
+    CHECK(exit_of({"/there/is/no/such/folder"}) == 2);
+    CHECK(exit_of({"--help"}) == 0);
 }
 
 }  // namespace rueda::launcher
