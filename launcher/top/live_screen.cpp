@@ -165,14 +165,14 @@ std::chrono::nanoseconds Interval::until_next_look() const {
 void Interval::look_if_due() {
     const std::int64_t now = base::monotonic_ns();
     if (now >= next_look_ns_) {
-        look_at_activities(job_, begin_.job.ranks, counts_);
+        look_at_activities(job_, begin_.job.ranks, looks_);
         next_look_ns_ = now + look_ns_;
     }
 }
 
 TopView Interval::finish() {
     end_ = take_top_sample(job_);
-    return compare(begin_, end_, counts_);
+    return compare(begin_, end_, looks_);
 }
 
 int show_live(Job& job, std::chrono::nanoseconds interval) { return LiveScreen(job, interval).run(); }

@@ -32,7 +32,7 @@ private:
     std::int64_t next_look_ns_;
     TopSample begin_;
     TopSample end_;
-    std::vector<ActivityCounts> counts_;
+    std::vector<std::vector<Look>> looks_;
 };
 
 /// Shows the job on the terminal until the user presses q, a signal arrives, or the job ends. Returns the exit status.

@@ -145,28 +145,44 @@ std::vector<std::string> sums_of(const TopView& view) {
             ""};
 }
 
-void add_findings(const TopView& view, std::vector<ScreenLine>& foot) {
-    std::vector<std::int32_t> bound;
+/// Says how much time the marked ranks lose: "Rank 1 waits: 84% of the time …", "Ranks 0-2 wait: at least 42% of …".
+void add_loss(const TopView& view, bool RankRow::*mark, double TimeOutside::*share, const char* one,
+              const char* several, std::vector<ScreenLine>& foot) {
+    std::vector<std::int32_t> ranks;
     double least = 1;
+    for (const RankRow& row : view.rows) {
+        if (row.*mark && row.outside) {
+            ranks.push_back(row.rank);
+            least = std::min(least, (*row.outside).*share);
+        }
+    }
+    if (!ranks.empty()) {
+        std::string who = base::format_ranks(ranks);
+        who.front() = 'R';
+        foot.push_back({who + " " +
+                            (ranks.size() == 1 ? fmt::format(fmt::runtime(one), percent(least))
+                                               : fmt::format(fmt::runtime(several), "at least " + percent(least))),
+                        Style::plain});
+    }
+}
+
+void add_findings(const TopView& view, std::vector<ScreenLine>& foot) {
     for (const RankRow& row : view.rows) {
         if (row.is_straggler) {
             foot.push_back(
                 {fmt::format("! Rank {} is a straggler: the other ranks wait for it.", row.rank), Style::straggler});
         }
-        if (row.seems_bound_by_input) {
-            bound.push_back(row.rank);
-            least = std::min(least, row.sleeps_outside_share.value_or(1));
-        }
     }
-    if (!bound.empty()) {
-        const char* const verb = bound.size() == 1 ? "seems" : "seem";
-        std::string who = base::format_ranks(bound);
-        who.front() = 'R';
-        foot.push_back({fmt::format("{} {} to wait for input: for {}{} of the time the main thread slept outside "
-                                    "of Rueda and of declared scopes.",
-                                    who, verb, bound.size() == 1 ? "" : "at least ", percent(least)),
-                        Style::plain});
-    }
+    add_loss(view, &RankRow::seems_bound_by_input, &TimeOutside::sleeps,
+             "seems to wait for input: {} of the time it neither computes nor is in Rueda or in a declared scope.",
+             "seem to wait for input: {} of the time they neither compute nor are in Rueda or in a declared scope.",
+             foot);
+    add_loss(view, &RankRow::waits_for_own_threads, &TimeOutside::threads_run,
+             "waits for other threads of its process: {} of the time its main thread sleeps outside of Rueda, while "
+             "another thread runs.",
+             "wait for other threads of their processes: {} of the time the main thread sleeps outside of Rueda, while "
+             "another thread runs.",
+             foot);
 }
 
 /// ANSI: bold; red; bold red. The end of each is kPlain.

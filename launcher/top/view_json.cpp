@@ -38,9 +38,12 @@ Json json_of(const RankRow& row) {
             {"resident_bytes", row.resident_bytes},
             {"scope", row.scope},
             {"pending", row.pending},
-            {"sleeps_outside_share", value_of(row.sleeps_outside_share)},
+            {"runs_outside_share", row.outside ? Json(row.outside->runs) : Json(nullptr)},
+            {"threads_run_outside_share", row.outside ? Json(row.outside->threads_run) : Json(nullptr)},
+            {"sleeps_outside_share", row.outside ? Json(row.outside->sleeps) : Json(nullptr)},
             {"is_straggler", row.is_straggler},
-            {"seems_bound_by_input", row.seems_bound_by_input}};
+            {"seems_bound_by_input", row.seems_bound_by_input},
+            {"waits_for_own_threads", row.waits_for_own_threads}};
 }
 
 }  // namespace

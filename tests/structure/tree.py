@@ -53,6 +53,7 @@ LAYERS = {
         "options",
         "processes",
         "jobs",
+        "activity",
         "top",
         "stacks",
         "hosts",

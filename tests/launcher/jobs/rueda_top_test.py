@@ -231,12 +231,24 @@ class Top(WithJob):
         self.assertIn("! Rank 1 is a straggler: the other ranks wait for it.", text)
         self.assertNotIn("\x1b", text)
 
-    def test_says_that_ranks_wait_for_input(self):
+    def test_says_which_rank_waits_for_input_and_which_computes(self):
         self.start("input")
-        ranks = self.top_until(lambda ranks: all(rank["seems_bound_by_input"] for rank in ranks))
+
+        def judged(ranks):
+            return [(rank["seems_bound_by_input"], rank["runs_outside_share"] > 0.3) for rank in ranks]
+
+        ranks = self.top_until(lambda ranks: judged(ranks) == [(True, False), (False, True)])
+        self.assertEqual(judged(ranks), [(True, False), (False, True)], ranks)
+        self.assertGreaterEqual(ranks[0]["sleeps_outside_share"], 0.3)
+        self.assertFalse(any(rank["waits_for_own_threads"] for rank in ranks), ranks)
+
+    def test_says_that_main_threads_wait_for_threads_that_compute(self):
+        self.start("threads")
+        ranks = self.top_until(lambda ranks: all(rank["waits_for_own_threads"] for rank in ranks))
         for rank in ranks:
-            self.assertTrue(rank["seems_bound_by_input"], ranks)
-            self.assertGreaterEqual(rank["sleeps_outside_share"], 0.3)
+            self.assertTrue(rank["waits_for_own_threads"], ranks)
+            self.assertGreaterEqual(rank["threads_run_outside_share"], 0.3)
+            self.assertFalse(rank["seems_bound_by_input"], ranks)
 
     def test_shows_for_whom_a_job_waits_that_stands_still(self):
         self.start("missing")

@@ -110,11 +110,19 @@ TEST_CASE("ranks that seem to wait for input are named together") {
     std::vector<RankRow> rows = {row(0), row(1), row(2), row(3)};
     for (const std::size_t index : {0U, 1U, 2U}) {
         rows[index].seems_bound_by_input = true;
-        rows[index].sleeps_outside_share = index == 1 ? 0.42 : 0.6;
+        rows[index].outside = TimeOutside{0.2, 0.1, index == 1 ? 0.42 : 0.6};
     }
+    rows[3].waits_for_own_threads = true;
+    rows[3].outside = TimeOutside{0.2, 0.45, 0.1};
     CHECK_THAT(joined(render(screen_of(view_of(rows)), {}, false)),
-               Catch::EndsWith("\nRanks 0-2 seem to wait for input: for at least 42% of the time the main thread slept "
-                               "outside of Rueda and of declared scopes.\n"));
+               Catch::EndsWith("\nRanks 0-2 seem to wait for input: at least 42% of the time they neither compute nor "
+                               "are in Rueda or in a declared scope.\n"
+                               "Rank 3 waits for other threads of its process: 45% of the time its main thread sleeps "
+                               "outside of Rueda, while another thread runs.\n"));
+    rows.resize(1);
+    CHECK_THAT(joined(render(screen_of(view_of(rows)), {}, false)),
+               Catch::EndsWith("\nRank 0 seems to wait for input: 60% of the time it neither computes nor is in Rueda "
+                               "or in a declared scope.\n"));
 }
 
 TEST_CASE("colours mark titles and stragglers, and end within the line") {
@@ -167,6 +175,8 @@ TEST_CASE("the screen in JSON") {
     other.waits = {{kOtherHosts, 500'000'000}};
     other.pid = 0;
     other.is_straggler = true;
+    other.outside = TimeOutside{0.25, 0.125, 0.5};
+    other.seems_bound_by_input = true;
     const auto document = nlohmann::json::parse(view_as_json(view_of({row(0), other})));
     CHECK(document["id"] == "j1034");
     CHECK(document["state"] == "running");
@@ -182,6 +192,12 @@ TEST_CASE("the screen in JSON") {
     CHECK(ranks[1]["waiting_share"].is_null());
     CHECK(ranks[1]["waits_for"][0]["rank"].is_null());
     CHECK(ranks[1]["is_straggler"] == true);
+    CHECK(ranks[0]["sleeps_outside_share"].is_null());
+    CHECK(ranks[1]["runs_outside_share"] == 0.25);
+    CHECK(ranks[1]["threads_run_outside_share"] == 0.125);
+    CHECK(ranks[1]["sleeps_outside_share"] == 0.5);
+    CHECK(ranks[1]["seems_bound_by_input"] == true);
+    CHECK(ranks[1]["waits_for_own_threads"] == false);
 }
 
 }  // namespace
