@@ -77,37 +77,54 @@ std::string doing(const RankRow& row) {
     return scope + (scope.empty() || row.pending.empty() ? "" : "; ") + row.pending;
 }
 
-std::vector<Column> columns() {
+std::vector<Column> columns(bool has_gpus) {
     constexpr bool kRight = true;
-    return {{"RANK", kRight},
-            {"PID", kRight},
-            {"PROCESS"},
-            {"STEP", kRight},
-            {"STEP TIME", kRight},
-            {"WAITS", kRight},
-            {"FOR"},
-            {"BYTES/S", kRight},
-            {"OPS/S", kRight},
-            {"BATCHES/S", kRight},
-            {"CPU", kRight},
-            {"MEMORY", kRight},
-            {"DOING"}};
+    std::vector<Column> made = {{"RANK", kRight},
+                                {"PID", kRight},
+                                {"PROCESS"},
+                                {"STEP", kRight},
+                                {"STEP TIME", kRight},
+                                {"WAITS", kRight},
+                                {"FOR"},
+                                {"BYTES/S", kRight},
+                                {"OPS/S", kRight},
+                                {"BATCHES/S", kRight},
+                                {"CPU", kRight},
+                                {"MEMORY", kRight},
+                                {"DOING"}};
+    if (has_gpus) {
+        made.insert(made.end() - 1, {{"GPU", kRight}, {"GPU MEMORY", kRight}});
+    }
+    return made;
 }
 
-std::vector<std::string> cells_of(const RankRow& row) {
-    return {(row.is_straggler ? "! " : "") + fmt::format("{}", row.rank),
-            row.pid != 0 ? fmt::format("{}", row.pid) : kNothing,
-            row.process,
-            row.step >= 0 ? fmt::format("{}", row.step) : kNothing,
-            step_time(row),
-            text_of(row.waiting_share, percent),
-            waited_for(row),
-            text_of(row.bytes_per_second, bytes),
-            text_of(row.operations_per_second, number),
-            text_of(row.batches_per_second, number),
-            text_of(row.cpu_share, percent),
-            row.resident_bytes != 0 ? base::format_bytes(row.resident_bytes) : kNothing,
-            doing(row)};
+/// The memory that is used on the GPUs of the rank, also by other processes.
+std::string gpu_memory(const RankRow& row) {
+    std::uint64_t sum = 0;
+    for (const RankGpu& gpu : row.gpus) {
+        sum += gpu.used_bytes.value_or(0);
+    }
+    return sum != 0 ? base::format_bytes(sum) : kNothing;
+}
+
+std::vector<std::string> cells_of(const RankRow& row, bool has_gpus) {
+    std::vector<std::string> cells = {(row.is_straggler ? "! " : "") + fmt::format("{}", row.rank),
+                                      row.pid != 0 ? fmt::format("{}", row.pid) : kNothing,
+                                      row.process,
+                                      row.step >= 0 ? fmt::format("{}", row.step) : kNothing,
+                                      step_time(row),
+                                      text_of(row.waiting_share, percent),
+                                      waited_for(row),
+                                      text_of(row.bytes_per_second, bytes),
+                                      text_of(row.operations_per_second, number),
+                                      text_of(row.batches_per_second, number),
+                                      text_of(row.cpu_share, percent),
+                                      row.resident_bytes != 0 ? base::format_bytes(row.resident_bytes) : kNothing,
+                                      doing(row)};
+    if (has_gpus) {
+        cells.insert(cells.end() - 1, {text_of(gpu_utilization(row), percent), gpu_memory(row)});
+    }
+    return cells;
 }
 
 /// The sum, or the average if `is_average`, over the rows that have the value.
@@ -130,30 +147,34 @@ std::vector<std::string> sums_of(const TopView& view) {
         memory += row.resident_bytes;
     }
     constexpr bool kAverage = true;
-    return {"all",
-            "",
-            "",
-            format_steps(view.job),
-            text_of(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
-            text_of(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
-            "",
-            text_of(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
-            text_of(over_rows(view.rows, &RankRow::operations_per_second, false), number),
-            text_of(over_rows(view.rows, &RankRow::batches_per_second, false), number),
-            text_of(over_rows(view.rows, &RankRow::cpu_share, false), percent),
-            base::format_bytes(memory),
-            ""};
+    std::vector<std::string> cells = {"all",
+                                      "",
+                                      "",
+                                      format_steps(view.job),
+                                      text_of(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
+                                      text_of(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
+                                      "",
+                                      text_of(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
+                                      text_of(over_rows(view.rows, &RankRow::operations_per_second, false), number),
+                                      text_of(over_rows(view.rows, &RankRow::batches_per_second, false), number),
+                                      text_of(over_rows(view.rows, &RankRow::cpu_share, false), percent),
+                                      base::format_bytes(memory),
+                                      ""};
+    if (view.has_gpus) {
+        cells.insert(cells.end() - 1, {"", ""});  // several ranks may share a GPU, so a sum would be wrong
+    }
+    return cells;
 }
 
 /// Says how much time the marked ranks lose: "Rank 1 waits: 84% of the time …", "Ranks 0-2 wait: at least 42% of …".
-void add_loss(const TopView& view, bool RankRow::*mark, double TimeOutside::*share, const char* one,
+void add_loss(const TopView& view, bool RankRow::*mark, double (*share)(const RankRow&), const char* one,
               const char* several, std::vector<ScreenLine>& foot) {
     std::vector<std::int32_t> ranks;
     double least = 1;
     for (const RankRow& row : view.rows) {
-        if (row.*mark && row.outside) {
+        if (row.*mark) {
             ranks.push_back(row.rank);
-            least = std::min(least, (*row.outside).*share);
+            least = std::min(least, share(row));
         }
     }
     if (!ranks.empty()) {
@@ -173,16 +194,18 @@ void add_findings(const TopView& view, std::vector<ScreenLine>& foot) {
                 {fmt::format("! Rank {} is a straggler: the other ranks wait for it.", row.rank), Style::straggler});
         }
     }
-    add_loss(view, &RankRow::seems_bound_by_input, &TimeOutside::sleeps,
-             "seems to wait for input: {} of the time it neither computes nor is in Rueda or in a declared scope.",
-             "seem to wait for input: {} of the time they neither compute nor are in Rueda or in a declared scope.",
-             foot);
-    add_loss(view, &RankRow::waits_for_own_threads, &TimeOutside::threads_run,
-             "waits for other threads of its process: {} of the time its main thread sleeps outside of Rueda, while "
-             "another thread runs.",
-             "wait for other threads of their processes: {} of the time the main thread sleeps outside of Rueda, while "
-             "another thread runs.",
-             foot);
+    add_loss(
+        view, &RankRow::seems_bound_by_input, [](const RankRow& row) { return row.idle_share.value_or(0); },
+        "seems to wait for input: {} of the time it neither computes nor is in Rueda or in a declared scope.",
+        "seem to wait for input: {} of the time they neither compute nor are in Rueda or in a declared scope.", foot);
+    add_loss(
+        view, &RankRow::waits_for_own_threads,
+        [](const RankRow& row) { return row.outside ? row.outside->threads_run : 0; },
+        "waits for other threads of its process: {} of the time its main thread sleeps outside of Rueda, while "
+        "another thread runs.",
+        "wait for other threads of their processes: {} of the time the main thread sleeps outside of Rueda, while "
+        "another thread runs.",
+        foot);
 }
 
 /// ANSI: bold; red; bold red. The end of each is kPlain.
@@ -231,10 +254,10 @@ Screen screen_of(const TopView& view) {
     screen.head.push_back({});
     std::vector<std::vector<std::string>> cells;
     for (const RankRow& row : view.rows) {
-        cells.push_back(cells_of(row));
+        cells.push_back(cells_of(row, view.has_gpus));
     }
     cells.push_back(sums_of(view));
-    const std::vector<std::string> lines = lay_out(columns(), cells);
+    const std::vector<std::string> lines = lay_out(columns(view.has_gpus), cells);
     screen.head.push_back({lines.front(), Style::title});
     for (std::size_t i = 0; i < view.rows.size(); ++i) {
         screen.rows.push_back({lines[i + 1], view.rows[i].is_straggler ? Style::straggler : Style::plain});

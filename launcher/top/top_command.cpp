@@ -66,7 +66,8 @@ int refuse(const Status& status, int exit_status) {
 
 /// Prints one interval.
 int show_once(const Job& job, const TopOptions& options) {
-    Interval interval(job, options.interval);
+    Gpus gpus;
+    Interval interval(job, gpus, options.interval);
     while (!interval.is_over()) {
         std::this_thread::sleep_for(interval.until_next_look());
         interval.look_if_due();

@@ -107,10 +107,26 @@ void mark_stragglers(std::vector<RankRow>& rows, std::span<const RankWaits> wait
     }
 }
 
+std::vector<RankGpu> gpus_of(std::int32_t pid, std::span<const GpuUse> gpus) {
+    std::vector<RankGpu> found;
+    for (const GpuUse& gpu : gpus) {
+        if (pid != 0 && std::find(gpu.pids.begin(), gpu.pids.end(), pid) != gpu.pids.end()) {
+            found.push_back({gpu.index, gpu.utilization, gpu.used_bytes, gpu.total_bytes});
+        }
+    }
+    return found;
+}
+
 void judge_input(RankRow& row) {
+    if (!row.outside) {
+        return;
+    }
+    // The rank may have slept because it waited for its GPU. Nothing says when in the interval the GPU was busy, so all
+    // its busy time is taken to lie in the sleep.
+    row.idle_share = std::max(0.0, row.outside->sleeps - gpu_utilization(row).value_or(0));
     // A rank that does nothing with Rueda during the interval may be anything, for example a server.
-    if (row.outside && row.operations_per_second.value_or(0) > 0) {
-        row.seems_bound_by_input = row.outside->sleeps >= kInputShare;
+    if (row.operations_per_second.value_or(0) > 0) {
+        row.seems_bound_by_input = *row.idle_share >= kInputShare;
         row.waits_for_own_threads = row.outside->threads_run >= kInputShare;
     }
 }
@@ -134,9 +150,21 @@ TopSample take_top_sample(const Job& job) {
     return sample;
 }
 
-TopView compare(const TopSample& before, const TopSample& after, std::span<const std::vector<Look>> looks) {
+std::optional<double> gpu_utilization(const RankRow& row) {
+    double sum = 0;
+    int count = 0;
+    for (const RankGpu& gpu : row.gpus) {
+        sum += gpu.utilization.value_or(0);
+        count += gpu.utilization ? 1 : 0;
+    }
+    return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+TopView compare(const TopSample& before, const TopSample& after, std::span<const std::vector<Look>> looks,
+                std::span<const GpuUse> gpus) {
     TopView view;
     view.job = after.job;
+    view.has_gpus = !gpus.empty();
     view.interval_seconds = seconds(after.job.time_ns - before.job.time_ns);
     const std::vector<RankWaits> waits = find_waits(after.recorded, before.job.time_ns, after.job.time_ns);
     for (std::size_t index = 0; index < after.job.ranks.size(); ++index) {
@@ -155,6 +183,7 @@ TopView compare(const TopSample& before, const TopSample& after, std::span<const
             row.waits = waits[index].waits;
             row.pending = long_wait(after.recorded[index].operations, after.job.time_ns);
         }
+        row.gpus = gpus_of(row.pid, gpus);
         if (now.member < looks.size()) {
             row.outside = find_time_outside(after.recorded[index].operations, looks[now.member], before.job.time_ns,
                                             after.job.time_ns);

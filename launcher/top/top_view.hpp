@@ -11,6 +11,7 @@
 #include "launcher/activity/look.hpp"
 #include "launcher/activity/time_outside.hpp"
 #include "launcher/activity/waits.hpp"
+#include "launcher/gpus/gpus.hpp"
 #include "launcher/jobs/job_sample.hpp"
 
 namespace rueda::launcher {
@@ -23,6 +24,14 @@ struct TopSample {
 };
 
 [[nodiscard]] TopSample take_top_sample(const Job& job);
+
+/// A GPU on which a rank computes. Other processes may use it too.
+struct RankGpu {
+    std::uint32_t index = 0;
+    std::optional<double> utilization;  ///< from 0 to 1
+    std::optional<std::uint64_t> used_bytes;
+    std::optional<std::uint64_t> total_bytes;
+};
 
 /// A row of `rueda top`. A value is missing if the rank does not record, or has not reported a step.
 struct RankRow {
@@ -42,6 +51,9 @@ struct RankRow {
     std::string scope;
     std::string pending;  ///< the oldest operation that is not called, if it waits long: "allreduce 'loss' for 12 s"
     std::optional<TimeOutside> outside;  ///< the time that it was neither in Rueda nor in a declared scope
+    /// The part of the interval in which the rank was outside, and neither a thread nor a GPU of it ran: at least.
+    std::optional<double> idle_share;
+    std::vector<RankGpu> gpus;
     bool is_straggler = false;
     bool seems_bound_by_input = false;
     bool waits_for_own_threads = false;
@@ -51,12 +63,16 @@ struct RankRow {
 struct TopView {
     JobSample job;  ///< at the end of the interval
     double interval_seconds = 0;
+    bool has_gpus = false;  ///< whether this host has some
     std::vector<RankRow> rows;
 };
 
 /// Compares two samples. `looks` are in the order of RankSample::member. They may be empty: then nothing is said about
-/// the input. Pure.
-[[nodiscard]] TopView compare(const TopSample& before, const TopSample& after,
-                              std::span<const std::vector<Look>> looks);
+/// the input. `gpus` are those of the host. Pure.
+[[nodiscard]] TopView compare(const TopSample& before, const TopSample& after, std::span<const std::vector<Look>> looks,
+                              std::span<const GpuUse> gpus = {});
+
+/// The average of the GPUs of the rank that have the value.
+[[nodiscard]] std::optional<double> gpu_utilization(const RankRow& row);
 
 }  // namespace rueda::launcher

@@ -22,6 +22,19 @@ Json waits_of(const RankRow& row) {
     return list;
 }
 
+Json bytes_of(const std::optional<std::uint64_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); }
+
+Json gpus_of(const RankRow& row) {
+    Json list = Json::array();
+    for (const RankGpu& gpu : row.gpus) {
+        list.push_back({{"index", gpu.index},
+                        {"utilization", value_of(gpu.utilization)},
+                        {"used_bytes", bytes_of(gpu.used_bytes)},
+                        {"total_bytes", bytes_of(gpu.total_bytes)}});
+    }
+    return list;
+}
+
 Json json_of(const RankRow& row) {
     return {{"rank", row.rank},
             {"pid", row.pid != 0 ? Json(row.pid) : Json(nullptr)},
@@ -41,6 +54,8 @@ Json json_of(const RankRow& row) {
             {"runs_outside_share", row.outside ? Json(row.outside->runs) : Json(nullptr)},
             {"threads_run_outside_share", row.outside ? Json(row.outside->threads_run) : Json(nullptr)},
             {"sleeps_outside_share", row.outside ? Json(row.outside->sleeps) : Json(nullptr)},
+            {"idle_share", value_of(row.idle_share)},
+            {"gpus", gpus_of(row)},
             {"is_straggler", row.is_straggler},
             {"seems_bound_by_input", row.seems_bound_by_input},
             {"waits_for_own_threads", row.waits_for_own_threads}};

@@ -54,6 +54,7 @@ LAYERS = {
         "processes",
         "jobs",
         "activity",
+        "gpus",
         "top",
         "stacks",
         "hosts",

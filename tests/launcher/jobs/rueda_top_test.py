@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests `rueda ps` and `rueda top` as their users see them, with real jobs and a real terminal.
 
-Called as: rueda_top_test.py RUEDA RUEDARUN WATCHED_RANK [unittest's arguments].
+Called as: rueda_top_test.py RUEDA RUEDARUN WATCHED_RANK FAKE_NVML [unittest's arguments].
 """
 
 import fcntl
@@ -22,7 +22,7 @@ import termios
 import time
 import unittest
 
-RUEDA = RUEDARUN = WATCHED_RANK = ""
+RUEDA = RUEDARUN = WATCHED_RANK = FAKE_NVML = ""
 TIMEOUT = 60
 ENTER_SCREEN = b"\x1b[?1049h"
 LEAVE_SCREEN = b"\x1b[?1049l"
@@ -33,13 +33,13 @@ def environment():
     return {**kept, "TERM": "xterm"}
 
 
-def rueda(*arguments):
+def rueda(*arguments, **settings):
     return subprocess.run(
         [RUEDA, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
-        env=environment(),
+        env=environment() | settings,
         stdin=subprocess.DEVNULL,
     )
 
@@ -250,6 +250,33 @@ class Top(WithJob):
             self.assertGreaterEqual(rank["threads_run_outside_share"], 0.3)
             self.assertFalse(rank["seems_bound_by_input"], ranks)
 
+    def test_shows_the_gpus_of_the_ranks(self):
+        self.start("input")
+        plain = rueda("top", self.pids[0], "--once", "--interval", 0.2, LD_LIBRARY_PATH="/nonexistent").stdout
+        self.assertNotIn("GPU", plain)
+        pids = [rank["pid"] for rank in self.top(0.2)[1]]
+        gpus = self.folder / "gpus"
+        settings = {"LD_LIBRARY_PATH": os.path.dirname(FAKE_NVML), "FAKE_NVML": str(gpus)}
+
+        def top(utilization, *arguments):
+            gpus.write_text(f"{utilization} {3 << 30} {8 << 30} {pids[0]}\n0 0 1\n")
+            done = rueda("top", self.pids[0], "--once", "--interval", 1.5, *arguments, **settings)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout
+
+        text = top(85)
+        self.assertRegex(text, r"(?m)^RANK .*  GPU  GPU MEMORY  DOING$")
+        self.assertRegex(text, rf"(?m)^[ !]*0 +{pids[0]} .*  85%       3 GiB$")
+        self.assertRegex(text, rf"(?m)^[ !]*1 +{pids[1]} .*    -           -$")
+        # Rank 0 sleeps most of the time. If its GPU is busy then, it may wait for the GPU.
+        ranks = json.loads(top(100, "--json"))["ranks"]
+        self.assertEqual(
+            ranks[0]["gpus"], [{"index": 0, "utilization": 1.0, "used_bytes": 3 << 30, "total_bytes": 8 << 30}]
+        )
+        self.assertEqual(ranks[1]["gpus"], [])
+        self.assertFalse(ranks[0]["seems_bound_by_input"], ranks)
+        self.assertEqual(ranks[0]["idle_share"], 0)
+
     def test_shows_for_whom_a_job_waits_that_stands_still(self):
         self.start("missing")
         ranks = self.top_until(lambda ranks: ranks[0]["pending"], 0.2)
@@ -352,10 +379,10 @@ class Screen(WithJob):
 
 
 def use_programs(*paths):
-    global RUEDA, RUEDARUN, WATCHED_RANK
-    RUEDA, RUEDARUN, WATCHED_RANK = paths
+    global RUEDA, RUEDARUN, WATCHED_RANK, FAKE_NVML
+    RUEDA, RUEDARUN, WATCHED_RANK, FAKE_NVML = paths
 
 
 if __name__ == "__main__":
-    use_programs(*sys.argv[1:4])
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+    use_programs(*sys.argv[1:5])
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)

@@ -110,7 +110,7 @@ TEST_CASE("ranks that seem to wait for input are named together") {
     std::vector<RankRow> rows = {row(0), row(1), row(2), row(3)};
     for (const std::size_t index : {0U, 1U, 2U}) {
         rows[index].seems_bound_by_input = true;
-        rows[index].outside = TimeOutside{0.2, 0.1, index == 1 ? 0.42 : 0.6};
+        rows[index].idle_share = index == 1 ? 0.42 : 0.6;
     }
     rows[3].waits_for_own_threads = true;
     rows[3].outside = TimeOutside{0.2, 0.45, 0.1};
@@ -123,6 +123,20 @@ TEST_CASE("ranks that seem to wait for input are named together") {
     CHECK_THAT(joined(render(screen_of(view_of(rows)), {}, false)),
                Catch::EndsWith("\nRank 0 seems to wait for input: 60% of the time it neither computes nor is in Rueda "
                                "or in a declared scope.\n"));
+}
+
+TEST_CASE("GPUs have columns only where there are some") {
+    RankRow on_gpus = row(0);
+    on_gpus.gpus = {{0, 0.9, 3ULL << 30, 8ULL << 30}, {1, 0.6, 1ULL << 30, 8ULL << 30}};
+    on_gpus.scope = "saving";
+    TopView view = view_of({on_gpus, row(1)});
+    CHECK_THAT(joined(render(screen_of(view), {}, false)), !Catch::Contains("GPU"));
+    view.has_gpus = true;
+    const auto lines = render(screen_of(view), {}, false);
+    CHECK_THAT(lines[2], Catch::EndsWith("  MEMORY  GPU  GPU MEMORY  DOING"));
+    CHECK_THAT(lines[3], Catch::EndsWith("  64 MiB  75%       4 GiB  in scope 'saving'"));
+    CHECK_THAT(lines[4], Catch::EndsWith("  64 MiB    -           -"));
+    CHECK_THAT(lines[5], Catch::EndsWith(" 128 MiB"));
 }
 
 TEST_CASE("colours mark titles and stragglers, and end within the line") {
@@ -176,6 +190,8 @@ TEST_CASE("the screen in JSON") {
     other.pid = 0;
     other.is_straggler = true;
     other.outside = TimeOutside{0.25, 0.125, 0.5};
+    other.idle_share = 0.375;
+    other.gpus = {{3, 0.125, {}, 4096}};
     other.seems_bound_by_input = true;
     const auto document = nlohmann::json::parse(view_as_json(view_of({row(0), other})));
     CHECK(document["id"] == "j1034");
@@ -196,6 +212,12 @@ TEST_CASE("the screen in JSON") {
     CHECK(ranks[1]["runs_outside_share"] == 0.25);
     CHECK(ranks[1]["threads_run_outside_share"] == 0.125);
     CHECK(ranks[1]["sleeps_outside_share"] == 0.5);
+    CHECK(ranks[1]["idle_share"] == 0.375);
+    CHECK(ranks[0]["gpus"].empty());
+    CHECK(ranks[1]["gpus"][0]["index"] == 3);
+    CHECK(ranks[1]["gpus"][0]["utilization"] == 0.125);
+    CHECK(ranks[1]["gpus"][0]["used_bytes"].is_null());
+    CHECK(ranks[1]["gpus"][0]["total_bytes"] == 4096);
     CHECK(ranks[1]["seems_bound_by_input"] == true);
     CHECK(ranks[1]["waits_for_own_threads"] == false);
 }

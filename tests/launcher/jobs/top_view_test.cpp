@@ -208,6 +208,38 @@ TEST_CASE("a rank that sleeps outside of Rueda and of scopes seems to wait for i
     CHECK_FALSE(judged({{Activity::threads_run_outside, 20}}).waits_for_own_threads);
 }
 
+TEST_CASE("a rank that sleeps while its GPUs are busy may wait for these") {
+    const TopSample before = sample_at(0, 2);
+    TopSample after = sample_at(2, 2);
+    after.counters[0]->ended = after.counters[1]->ended = 10;
+    const std::vector<Look> sleeping = looks_of({{Activity::runs_outside, 4}, {Activity::sleeps_outside, 16}});
+    const std::vector<std::vector<Look>> looks = {sleeping, sleeping};
+    // Rank 0 is process 100, and rank 1 process 101.
+    std::vector<GpuUse> gpus = {{0, 0.75, 1000, 4000, {7, 100}}, {1, 0.35, {}, {}, {100}}, {2, {}, 5, 6, {101}}};
+    TopView view = compare(before, after, looks, gpus);
+    CHECK(view.has_gpus);
+    REQUIRE(view.rows[0].gpus.size() == 2);
+    CHECK(view.rows[0].gpus[0].used_bytes == 1000U);
+    CHECK(view.rows[0].gpus[1].index == 1);
+    CHECK(gpu_utilization(view.rows[0]) == Approx(0.55));
+    CHECK(view.rows[0].idle_share == Approx(0.25));  // it slept 80 % of the time, and its GPUs were busy 55 %
+    CHECK_FALSE(view.rows[0].seems_bound_by_input);
+    REQUIRE(view.rows[1].gpus.size() == 1);
+    CHECK_FALSE(gpu_utilization(view.rows[1]));
+    CHECK(view.rows[1].idle_share == Approx(0.8));
+    CHECK(view.rows[1].seems_bound_by_input);
+
+    gpus[0].utilization = 1;
+    gpus[1].utilization = 1;
+    view = compare(before, after, looks, gpus);
+    CHECK(view.rows[0].idle_share == 0);
+    CHECK_FALSE(view.rows[0].seems_bound_by_input);
+    view = compare(before, after, looks);
+    CHECK_FALSE(view.has_gpus);
+    CHECK(view.rows[0].gpus.empty());
+    CHECK(view.rows[0].seems_bound_by_input);
+}
+
 TEST_CASE("samples are taken from the memory of a job") {
     const MadeArena made(2);
     made.fill(0, getpid(), 5);
