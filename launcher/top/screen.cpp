@@ -77,7 +77,9 @@ std::string doing(const RankRow& row) {
     return scope + (scope.empty() || row.pending.empty() ? "" : "; ") + row.pending;
 }
 
-std::vector<Column> columns(bool has_gpus) {
+bool has_hosts(const TopView& view) { return !view.rows.empty() && !view.rows.front().host.empty(); }
+
+std::vector<Column> columns(const TopView& view) {
     constexpr bool kRight = true;
     std::vector<Column> made = {{"RANK", kRight},
                                 {"PID", kRight},
@@ -92,8 +94,11 @@ std::vector<Column> columns(bool has_gpus) {
                                 {"CPU", kRight},
                                 {"MEMORY", kRight},
                                 {"DOING"}};
-    if (has_gpus) {
+    if (view.has_gpus) {
         made.insert(made.end() - 1, {{"GPU", kRight}, {"GPU MEMORY", kRight}});
+    }
+    if (has_hosts(view)) {
+        made.insert(made.begin(), {"HOST"});
     }
     return made;
 }
@@ -107,7 +112,7 @@ std::string gpu_memory(const RankRow& row) {
     return sum != 0 ? base::format_bytes(sum) : kNothing;
 }
 
-std::vector<std::string> cells_of(const RankRow& row, bool has_gpus) {
+std::vector<std::string> cells_of(const RankRow& row, const TopView& view) {
     std::vector<std::string> cells = {(row.is_straggler ? "! " : "") + fmt::format("{}", row.rank),
                                       row.pid != 0 ? fmt::format("{}", row.pid) : kNothing,
                                       row.process,
@@ -121,8 +126,11 @@ std::vector<std::string> cells_of(const RankRow& row, bool has_gpus) {
                                       text_of(row.cpu_share, percent),
                                       row.resident_bytes != 0 ? base::format_bytes(row.resident_bytes) : kNothing,
                                       doing(row)};
-    if (has_gpus) {
+    if (view.has_gpus) {
         cells.insert(cells.end() - 1, {text_of(gpu_utilization(row), percent), gpu_memory(row)});
+    }
+    if (has_hosts(view)) {
+        cells.insert(cells.begin(), row.host);
     }
     return cells;
 }
@@ -162,6 +170,9 @@ std::vector<std::string> sums_of(const TopView& view) {
                                       ""};
     if (view.has_gpus) {
         cells.insert(cells.end() - 1, {"", ""});  // several ranks may share a GPU, so a sum would be wrong
+    }
+    if (has_hosts(view)) {
+        cells.insert(cells.begin(), "");
     }
     return cells;
 }
@@ -254,16 +265,19 @@ Screen screen_of(const TopView& view) {
     screen.head.push_back({});
     std::vector<std::vector<std::string>> cells;
     for (const RankRow& row : view.rows) {
-        cells.push_back(cells_of(row, view.has_gpus));
+        cells.push_back(cells_of(row, view));
     }
     cells.push_back(sums_of(view));
-    const std::vector<std::string> lines = lay_out(columns(view.has_gpus), cells);
+    const std::vector<std::string> lines = lay_out(columns(view), cells);
     screen.head.push_back({lines.front(), Style::title});
     for (std::size_t i = 0; i < view.rows.size(); ++i) {
         screen.rows.push_back({lines[i + 1], view.rows[i].is_straggler ? Style::straggler : Style::plain});
     }
     screen.foot.push_back({lines.back(), Style::title});
     add_findings(view, screen.foot);
+    for (const std::string& problem : view.problems) {
+        screen.foot.push_back({problem, Style::failure});
+    }
     return screen;
 }
 

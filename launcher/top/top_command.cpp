@@ -14,9 +14,11 @@
 
 #include "base/numbers.hpp"
 #include "base/text.hpp"
+#include "launcher/hosts/hosts.hpp"
 #include "launcher/jobs/find_jobs.hpp"
 #include "launcher/options/command_app.hpp"
 #include "launcher/top/choose_job.hpp"
+#include "launcher/top/hosts/ask_hosts.hpp"
 #include "launcher/top/live_screen.hpp"
 #include "launcher/top/screen.hpp"
 #include "launcher/top/top_view.hpp"
@@ -34,6 +36,9 @@ struct TopOptions {
     std::string job;
     bool once = false;
     bool as_json = false;
+    std::string hosts_text;
+    std::string ssh_port_text;
+    HostsQuestion question;
     std::string interval_text = "2";
     std::chrono::nanoseconds interval{};
 };
@@ -47,6 +52,10 @@ void add_options(CommandApp& command, TopOptions& options) {
     app.add_option("--interval", options.interval_text, "Length of an interval (default: 2)")
         ->type_name("SECONDS")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app.add_option("-H,--hosts", options.hosts_text, "Show the only job of each of these hosts, once")
+        ->type_name("HOST,HOST");
+    app.add_option("--ssh-port", options.ssh_port_text, "Port of ssh on the other hosts")->type_name("PORT");
+    app.add_option("--ssh-identity-file", options.question.ssh_identity, "Key file for ssh")->type_name("FILE");
 }
 
 Status read_interval(TopOptions& options) {
@@ -59,9 +68,62 @@ Status read_interval(TopOptions& options) {
     return {};
 }
 
+/// Fills options.question.
+Status read_hosts(TopOptions& options) {
+    if (!options.job.empty()) {
+        return failure(ErrorCode::invalid_argument,
+                       "a job has another id on each host, so with --hosts no job can be named; found {}",
+                       base::quote(options.job));
+    }
+    const Result<std::vector<Host>> hosts = parse_host_option(options.hosts_text);
+    RUEDA_RETURN_IF_FAILED(hosts.status());
+    for (const Host& host : hosts.value()) {
+        options.question.hosts.push_back(host.name);
+    }
+    if (!options.ssh_port_text.empty()) {
+        constexpr int kMostPort = 65535;
+        options.question.ssh_port = base::parse_integer<int>(options.ssh_port_text);
+        if (options.question.ssh_port.value_or(0) < 1 || *options.question.ssh_port > kMostPort) {
+            return failure(ErrorCode::invalid_argument, "--ssh-port is {}; expected a port from 1 to {}",
+                           base::quote(options.ssh_port_text), kMostPort);
+        }
+    }
+    options.question.arguments = {"top", "--json", "--interval", options.interval_text};
+    options.question.time = std::chrono::ceil<std::chrono::milliseconds>(options.interval);
+    return {};
+}
+
 int refuse(const Status& status, int exit_status) {
     fmt::print(stderr, "rueda: {}\n", status.message());
     return exit_status;
+}
+
+void print(const TopView& view) {
+    for (const std::string& line : render(screen_of(view), {}, ::isatty(STDOUT_FILENO) == 1)) {
+        fmt::print("{}\n", line);
+    }
+}
+
+/// Prints one interval of all hosts.
+int show_hosts(TopOptions& options) {
+    if (const Status status = read_hosts(options); !status.is_ok()) {
+        return refuse(status, kRuedaCalledWrongly);
+    }
+    const Result<std::vector<HostAnswer>> answers = ask_hosts(options.question);
+    if (!answers.is_ok()) {
+        return refuse(answers.status(), kNoJob);
+    }
+    const TopView view = merge_hosts(answers.value());
+    if (options.as_json) {
+        fmt::print("{}", hosts_as_json(answers.value()));
+    } else if (!view.rows.empty()) {
+        print(view);
+    } else {
+        for (const std::string& problem : view.problems) {
+            fmt::print(stderr, "rueda: {}\n", problem);
+        }
+    }
+    return view.rows.empty() ? kNoJob : 0;
 }
 
 /// Prints one interval.
@@ -80,9 +142,7 @@ int show_once(const Job& job, const TopOptions& options) {
         fmt::print("{}", view_as_json(view));
         return 0;
     }
-    for (const std::string& line : render(screen_of(view), {}, ::isatty(STDOUT_FILENO) == 1)) {
-        fmt::print("{}\n", line);
-    }
+    print(view);
     return 0;
 }
 
@@ -90,7 +150,7 @@ int show_once(const Job& job, const TopOptions& options) {
 
 int run_top(std::span<const std::string> arguments) {
     CommandApp command(
-        {"rueda top", "[JOB] [--once] [--json] [--interval SECONDS]",
+        {"rueda top", "[JOB] [--once] [--json] [--interval SECONDS] [--hosts HOST,HOST]",
          "Shows what the ranks of a job on this host are doing, and which rank the others wait for. It reads the "
          "memory\n"
          "that the ranks share, and /proc. So it needs no help from the program, and does not disturb it.\n"
@@ -101,6 +161,7 @@ int run_top(std::span<const std::string> arguments) {
          "  rueda top --interval 10     a new picture every 10 s\n"
          "  rueda top --once            2 s, printed as text\n"
          "  rueda top --json            the same for scripts\n"
+         "  rueda top --hosts a,b       2 s of the jobs on these hosts, as text\n"
          "\n"
          "Exit status: 0; 1 if there is no such job, or if it ends before the first picture; 3 if rueda was called\n"
          "wrongly.\n"});
@@ -116,6 +177,9 @@ int run_top(std::span<const std::string> arguments) {
     }
     if (const Status status = read_interval(options); !status.is_ok()) {
         return refuse(status, kRuedaCalledWrongly);
+    }
+    if (!options.hosts_text.empty()) {
+        return show_hosts(options);
     }
     Result<Job> job = choose_job(find_jobs(), options.job);
     if (!job.is_ok()) {

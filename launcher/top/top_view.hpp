@@ -35,6 +35,7 @@ struct RankGpu {
 
 /// A row of `rueda top`. A value is missing if the rank does not record, or has not reported a step.
 struct RankRow {
+    std::string host;  ///< "" if only this host is shown
     std::int32_t rank = -1;
     std::int32_t pid = 0;
     std::string process;  ///< "running", "sleeping", "stopped by a signal", …; "gone" if there is none
@@ -65,6 +66,7 @@ struct TopView {
     double interval_seconds = 0;
     bool has_gpus = false;  ///< whether this host has some
     std::vector<RankRow> rows;
+    std::vector<std::string> problems;  ///< of hosts that are not shown
 };
 
 /// Compares two samples. `looks` are in the order of RankSample::member. They may be empty: then nothing is said about

@@ -190,6 +190,8 @@ class Ps(WithJob):
 
 
 class Top(WithJob):
+    wrong_hosts = (["-H", "a,,b"], ["-H", "a", "j1"], ["-H", "a", "--ssh-port", "0"])
+
     def test_measures_a_job(self):
         self.start("even")
 
@@ -288,8 +290,46 @@ class Top(WithJob):
         self.assertTrue(ranks[1]["is_straggler"])
         self.assertGreater(ranks[0]["in_step_seconds"], 1)
 
+    def test_shows_the_ranks_of_several_hosts(self):
+        """The test replaces mpirun by a script that runs rueda here, for another job for each host."""
+        self.start("even")
+        (self.folder / "other").mkdir()
+        other = WithJob("start")
+        other.folder = self.folder / "other"
+        self.addCleanup(other.doCleanups)
+        other.start("even", ranks=1)
+        tools = self.folder / "bin"
+        tools.mkdir()
+        (tools / "mpirun").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
+            'until [ "$1" = --host ]; do shift; done\nhost=$2\n'
+            'until [ "$2" = top ]; do shift; done\n'
+            f'case $host in\none:1) echo a warning; exec "$@" {self.pids[0]} ;;\ntwo:1) exec "$@" {other.pids[0]} ;;\n'
+            'esac\necho "ssh: no way to $host" >&2\nexit 255\n'
+        )
+        (tools / "mpirun").chmod(0o755)
+        path = f"{tools}:{os.environ['PATH']}"
+        done = rueda("top", "--hosts", "one,two,gone", "--interval", 0.3, PATH=path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?m)^HOST +RANK +PID ")
+        pids = sorted(map(int, re.findall(r"(?m)^(?:one|two) [ !]*\d+ +(\d+) ", done.stdout)))
+        self.assertEqual(pids, sorted(self.pids + other.pids))
+        self.assertRegex(done.stdout, rf"(?m)^two [ !]*0 +{other.pids[0]} ")
+        self.assertTrue(done.stdout.endswith("\nHost gone is not shown: ssh: no way to gone:1\n"), done.stdout)
+
+        done = rueda("top", "-H", "one,gone", "--json", "--interval", 0.3, PATH=path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        one, gone = json.loads(done.stdout)["hosts"]
+        self.assertEqual((one["host"], one["problem"]), ("one", None))
+        self.assertEqual(sorted(rank["pid"] for rank in one["job"]["ranks"]), self.pids)
+        self.assertEqual(gone, {"host": "gone", "problem": "ssh: no way to gone:1", "job": None})
+
+        done = rueda("top", "-H", "gone", PATH=path)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, "rueda: Host gone is not shown: ssh: no way to gone:1\n")
+
     def test_called_wrongly(self):
-        for arguments in (["--interval", "0"], ["--interval", "x"], ["--onse"], ["j1", "j2"], ["--interval"]):
+        for arguments in (["--interval", "0"], ["--interval", "x"], ["--onse"], ["j1", "j2"], ["--interval"], *self.wrong_hosts):
             done = rueda("top", *arguments)
             self.assertEqual((done.returncode, done.stdout), (3, ""), arguments)
             self.assertRegex(done.stderr, r"^rueda: .*\n$")
@@ -378,9 +418,9 @@ class Screen(WithJob):
         self.assertRegex(terminal.seen.split(LEAVE_SCREEN)[1].decode(), r"^Job j\d+ has ended\.\r\n$")
 
 
-def use_programs(*paths):
+def use_programs(rueda, ruedarun, watched_rank, fake_nvml=""):
     global RUEDA, RUEDARUN, WATCHED_RANK, FAKE_NVML
-    RUEDA, RUEDARUN, WATCHED_RANK, FAKE_NVML = paths
+    RUEDA, RUEDARUN, WATCHED_RANK, FAKE_NVML = rueda, ruedarun, watched_rank, fake_nvml
 
 
 if __name__ == "__main__":
