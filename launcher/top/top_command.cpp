@@ -17,6 +17,7 @@
 #include "launcher/hosts/hosts.hpp"
 #include "launcher/jobs/find_jobs.hpp"
 #include "launcher/options/command_app.hpp"
+#include "launcher/options/text_parts.hpp"
 #include "launcher/top/choose_job.hpp"
 #include "launcher/top/hosts/ask_hosts.hpp"
 #include "launcher/top/live_screen.hpp"
@@ -52,7 +53,7 @@ void add_options(CommandApp& command, TopOptions& options) {
     app.add_option("--interval", options.interval_text, "Length of an interval (default: 2)")
         ->type_name("SECONDS")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    app.add_option("-H,--hosts", options.hosts_text, "Show the only job of each of these hosts, once")
+    app.add_option("-H,--hosts", options.hosts_text, "Print one interval of the jobs on these hosts")
         ->type_name("HOST,HOST");
     app.add_option("--ssh-port", options.ssh_port_text, "Port of ssh on the other hosts")->type_name("PORT");
     app.add_option("--ssh-identity-file", options.question.ssh_identity, "Key file for ssh")->type_name("FILE");
@@ -68,18 +69,35 @@ Status read_interval(TopOptions& options) {
     return {};
 }
 
+/// A job has another id on each host.
+Status read_jobs(const std::string& text, HostsQuestion& question) {
+    std::string_view rest = text;
+    while (!rest.empty()) {
+        const std::string_view job = take_until(rest, ',');
+        // The text becomes an argument of rueda on the host, where it must not be an option.
+        if (job.empty() || job.front() == '-') {
+            return failure(ErrorCode::invalid_argument, "the jobs are {}; expected one for each host, as in j17,j4",
+                           base::quote(text));
+        }
+        question.jobs.emplace_back(job);
+    }
+    if (!question.jobs.empty() && question.jobs.size() != question.hosts.size()) {
+        return failure(ErrorCode::invalid_argument,
+                       "{} jobs are named for {} hosts; expected one for each host, because a job has another id on "
+                       "each",
+                       question.jobs.size(), question.hosts.size());
+    }
+    return {};
+}
+
 /// Fills options.question.
 Status read_hosts(TopOptions& options) {
-    if (!options.job.empty()) {
-        return failure(ErrorCode::invalid_argument,
-                       "a job has another id on each host, so with --hosts no job can be named; found {}",
-                       base::quote(options.job));
-    }
     const Result<std::vector<Host>> hosts = parse_host_option(options.hosts_text);
     RUEDA_RETURN_IF_FAILED(hosts.status());
     for (const Host& host : hosts.value()) {
         options.question.hosts.push_back(host.name);
     }
+    RUEDA_RETURN_IF_FAILED(read_jobs(options.job, options.question));
     if (!options.ssh_port_text.empty()) {
         constexpr int kMostPort = 65535;
         options.question.ssh_port = base::parse_integer<int>(options.ssh_port_text);
@@ -161,7 +179,8 @@ int run_top(std::span<const std::string> arguments) {
          "  rueda top --interval 10     a new picture every 10 s\n"
          "  rueda top --once            2 s, printed as text\n"
          "  rueda top --json            the same for scripts\n"
-         "  rueda top --hosts a,b       2 s of the jobs on these hosts, as text\n"
+         "  rueda top --hosts a,b       2 s of the only jobs on these hosts, as text\n"
+         "  rueda top --hosts a,b j17,j4   j17 on host a, and j4 on host b\n"
          "\n"
          "Exit status: 0; 1 if there is no such job, or if it ends before the first picture; 3 if rueda was called\n"
          "wrongly.\n"});

@@ -25,10 +25,14 @@ constexpr std::size_t kMostHostsAtOnce = 64;
 
 constexpr std::string_view kErrorMark = "rueda: ";
 
-Result<std::vector<std::string>> command_for(const std::string& host, const HostsQuestion& question,
+Result<std::vector<std::string>> command_for(std::size_t index, const HostsQuestion& question,
                                              const Surroundings& around) {
+    const std::string& host = question.hosts[index];
     std::vector<std::string> program = {around.own_path};
     program.insert(program.end(), question.arguments.begin(), question.arguments.end());
+    if (!question.jobs.empty()) {
+        program.push_back(question.jobs[index]);
+    }
     if (around.host_names.contains(host)) {
         return program;
     }
@@ -83,8 +87,8 @@ Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question) {
     const Result<Surroundings> around = look_around(/*mpi_is_wanted=*/true);
     RUEDA_RETURN_IF_FAILED(around.status());
     std::vector<std::vector<std::string>> commands;
-    for (const std::string& host : question.hosts) {
-        Result<std::vector<std::string>> command = command_for(host, question, around.value());
+    for (std::size_t i = 0; i < question.hosts.size(); ++i) {
+        Result<std::vector<std::string>> command = command_for(i, question, around.value());
         RUEDA_RETURN_IF_FAILED(command.status());
         commands.push_back(std::move(command).value());
     }

@@ -21,6 +21,7 @@ struct HostAnswer {
 struct HostsQuestion {
     std::vector<std::string> hosts;
     std::vector<std::string> arguments;  ///< of rueda; it prints one JSON object with them
+    std::vector<std::string> jobs;       ///< the last argument on each host; empty: there is none
     std::chrono::milliseconds time{};    ///< that rueda itself needs for the answer
     std::optional<int> ssh_port;
     std::string ssh_identity;  ///< "": ssh chooses

@@ -22,6 +22,9 @@ import termios
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support" / "hosts"))
+import hosts as test_hosts  # noqa: E402
+
 RUEDA = RUEDARUN = WATCHED_RANK = FAKE_NVML = ""
 TIMEOUT = 60
 ENTER_SCREEN = b"\x1b[?1049h"
@@ -190,7 +193,13 @@ class Ps(WithJob):
 
 
 class Top(WithJob):
-    wrong_hosts = (["-H", "a,,b"], ["-H", "a", "j1"], ["-H", "a", "--ssh-port", "0"])
+    wrong_hosts = (
+        ["-H", "a,,b"],
+        ["-H", "a,b", "j1"],
+        ["-H", "a,b", "j1,"],
+        ["-H", "a,b", "j1,--once"],
+        ["-H", "a", "--ssh-port", "0"],
+    )
 
     def test_measures_a_job(self):
         self.start("even")
@@ -329,7 +338,14 @@ class Top(WithJob):
         self.assertEqual(done.stderr, "rueda: Host gone is not shown: ssh: no way to gone:1\n")
 
     def test_called_wrongly(self):
-        for arguments in (["--interval", "0"], ["--interval", "x"], ["--onse"], ["j1", "j2"], ["--interval"], *self.wrong_hosts):
+        for arguments in (
+            ["--interval", "0"],
+            ["--interval", "x"],
+            ["--onse"],
+            ["j1", "j2"],
+            ["--interval"],
+            *self.wrong_hosts,
+        ):
             done = rueda("top", *arguments)
             self.assertEqual((done.returncode, done.stdout), (3, ""), arguments)
             self.assertRegex(done.stderr, r"^rueda: .*\n$")
@@ -341,6 +357,59 @@ class Top(WithJob):
             text = rueda(command, "--help").stdout
             self.assertTrue(text.startswith(f"Usage: rueda {command} "), text)
             self.assertIn("Examples:", text)
+
+
+class SeveralHosts(WithJob):
+    """Runs a job on two test hosts. These share their processes, so the test names the part of the job on each host."""
+
+    @classmethod
+    def setUpClass(cls):
+        reason = test_hosts.why_not() if shutil.which("mpirun") else "there is no mpirun"
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.hosts = test_hosts.Hosts(2)
+        cls.addClassCleanup(cls.hosts.close)
+
+    def rueda(self, *arguments):
+        return self.hosts.run(
+            0,
+            [RUEDA, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+        )
+
+    def start(self, mode, ranks=2, **settings):
+        self.job = self.hosts.popen(
+            0,
+            [RUEDARUN, "-H", f"rueda-h0:{ranks},rueda-h1:{ranks}", WATCHED_RANK, mode, self.folder / "stop"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment() | settings,
+            stdin=subprocess.DEVNULL,
+        )
+        self.addCleanup(self.end_job)
+        self.assertEqual(self.job.stdout.readline().rstrip().split()[-1:], ["trains"])
+        listed = json.loads(rueda("ps", "--json").stdout)["jobs"]
+        self.parts = sorted((job for job in listed if str(self.folder) in job["program"]), key=lambda job: job["ranks"])
+
+    def test_shows_all_ranks_of_a_job(self):
+        self.start("even")
+        self.assertEqual([job["ranks"] for job in self.parts], [[0, 1], [2, 3]])
+        first, second = (job["id"] for job in self.parts)
+        hosts = ("--hosts", "rueda-h0,rueda-h1", "--interval", 0.5)
+        done = self.rueda("top", *hosts, f"{first},{second}")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"{first} on rueda-h0, {second} on rueda-h1  running", done.stdout)
+        places = re.findall(r"(?m)^(rueda-h\d) [ !]*(\d) +(\d+) ", done.stdout)
+        pids = [pid for job in self.parts for pid in job["pids"]]
+        self.assertEqual([(host, rank) for host, rank, _ in places], [(f"rueda-h{r // 2}", f"{r}") for r in range(4)])
+        self.assertEqual(sorted(int(pid) for _, _, pid in places), sorted(pids))
+        done = self.rueda("top", *hosts, f"{first},j0")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?m)^Host rueda-h1 is not shown: there is no job 'j0' on this host; there is ")
 
 
 class Screen(WithJob):
