@@ -64,8 +64,8 @@ _rueda() {
     elif [ "$command" = ps ]; then
         mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")
     elif [ "$command" = top ] && [[ $word == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "--once --json --interval --help" -- "$word")
-    elif [ "$command" = top ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" != --interval ]; then
+        mapfile -t COMPREPLY < <(compgen -W "--once --json --interval --hosts --ssh-port --ssh-identity-file --help" -- "$word")
+    elif [ "$command" = top ] && [[ ! ${COMP_WORDS[COMP_CWORD - 1]} =~ ^(--interval|--hosts|-H|--ssh-port|--ssh-identity-file)$ ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_rueda_jobs)" -- "$word")
     elif [ "$command" = stacks ] && [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")

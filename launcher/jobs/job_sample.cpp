@@ -133,4 +133,13 @@ JobSample take_sample(const Job& job) {
     return sample;
 }
 
+std::optional<base::RecorderReader> reader_of(const Job& job, const RankSample& rank) {
+    const base::RankRecorder* const recorder = job.arena.recorder(rank.member);
+    if (recorder == nullptr) {
+        return std::nullopt;
+    }
+    const base::RecorderReader reader(*recorder);
+    return reader.is_ready() ? std::optional(reader) : std::nullopt;
+}
+
 }  // namespace rueda::launcher

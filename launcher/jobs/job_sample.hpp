@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/recorder/recorder_reader.hpp"
 #include "base/shared_memory/control_block.hpp"
 #include "launcher/jobs/find_jobs.hpp"
 
@@ -52,5 +53,8 @@ struct JobSample {
 [[nodiscard]] const char* name_of(JobState state);
 
 [[nodiscard]] JobSample take_sample(const Job& job);
+
+/// Reads what the rank records. Returns nothing if it does not record (yet).
+[[nodiscard]] std::optional<base::RecorderReader> reader_of(const Job& job, const RankSample& rank);
 
 }  // namespace rueda::launcher

@@ -58,10 +58,10 @@ public:
 
 private:
     void show_intervals() {
-        Interval first(job_, std::min<std::chrono::nanoseconds>(kFirstInterval, interval_));
+        Interval first(job_, gpus_, std::min<std::chrono::nanoseconds>(kFirstInterval, interval_));
         std::optional<TopSample> last = watch(first);
         while (last) {
-            Interval next(job_, interval_, std::move(*last));
+            Interval next(job_, gpus_, interval_, std::move(*last));
             last = watch(next);
         }
     }
@@ -136,6 +136,7 @@ private:
     }
 
     Job& job_;
+    Gpus gpus_;
     std::chrono::nanoseconds interval_;
     Terminal terminal_;
     SignalInbox signals_;
@@ -146,10 +147,12 @@ private:
 
 }  // namespace
 
-Interval::Interval(const Job& job, std::chrono::nanoseconds length) : Interval(job, length, take_top_sample(job)) {}
+Interval::Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length)
+    : Interval(job, gpus, length, take_top_sample(job)) {}
 
-Interval::Interval(const Job& job, std::chrono::nanoseconds length, TopSample last)
+Interval::Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length, TopSample last)
     : job_(job),
+      gpus_(gpus),
       end_ns_(base::monotonic_ns() + length.count()),
       look_ns_(std::min(length.count() / kLooks, kLongestLookNs)),
       next_look_ns_(base::monotonic_ns() + look_ns_),
@@ -165,14 +168,15 @@ std::chrono::nanoseconds Interval::until_next_look() const {
 void Interval::look_if_due() {
     const std::int64_t now = base::monotonic_ns();
     if (now >= next_look_ns_) {
-        look_at_activities(job_, begin_.job.ranks, counts_);
+        look_at_activities(job_, begin_.job.ranks, looks_);
+        gpus_.look(now);
         next_look_ns_ = now + look_ns_;
     }
 }
 
 TopView Interval::finish() {
     end_ = take_top_sample(job_);
-    return compare(begin_, end_, counts_);
+    return compare(begin_, end_, looks_, gpus_.take(end_.job.time_ns));
 }
 
 int show_live(Job& job, std::chrono::nanoseconds interval) { return LiveScreen(job, interval).run(); }

@@ -13,9 +13,9 @@ namespace rueda::launcher {
 /// An interval during which a job is watched: a sample at each end, and looks in between. Threads: one.
 class Interval {
 public:
-    Interval(const Job& job, std::chrono::nanoseconds length);
+    Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length);
     /// Begins with the sample with which `last` ended.
-    Interval(const Job& job, std::chrono::nanoseconds length, TopSample last);
+    Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length, TopSample last);
 
     [[nodiscard]] bool is_over() const;
     /// How long to wait before look_if_due() is called again.
@@ -27,12 +27,13 @@ public:
 
 private:
     const Job& job_;
+    Gpus& gpus_;
     std::int64_t end_ns_;
     std::int64_t look_ns_;
     std::int64_t next_look_ns_;
     TopSample begin_;
     TopSample end_;
-    std::vector<ActivityCounts> counts_;
+    std::vector<std::vector<Look>> looks_;
 };
 
 /// Shows the job on the terminal until the user presses q, a signal arrives, or the job ends. Returns the exit status.

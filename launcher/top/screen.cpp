@@ -77,37 +77,62 @@ std::string doing(const RankRow& row) {
     return scope + (scope.empty() || row.pending.empty() ? "" : "; ") + row.pending;
 }
 
-std::vector<Column> columns() {
+bool has_hosts(const TopView& view) { return !view.rows.empty() && !view.rows.front().host.empty(); }
+
+std::vector<Column> columns(const TopView& view) {
     constexpr bool kRight = true;
-    return {{"RANK", kRight},
-            {"PID", kRight},
-            {"PROCESS"},
-            {"STEP", kRight},
-            {"STEP TIME", kRight},
-            {"WAITS", kRight},
-            {"FOR"},
-            {"BYTES/S", kRight},
-            {"OPS/S", kRight},
-            {"BATCHES/S", kRight},
-            {"CPU", kRight},
-            {"MEMORY", kRight},
-            {"DOING"}};
+    std::vector<Column> made = {{"RANK", kRight},
+                                {"PID", kRight},
+                                {"PROCESS"},
+                                {"STEP", kRight},
+                                {"STEP TIME", kRight},
+                                {"WAITS", kRight},
+                                {"FOR"},
+                                {"BYTES/S", kRight},
+                                {"OPS/S", kRight},
+                                {"BATCHES/S", kRight},
+                                {"CPU", kRight},
+                                {"MEMORY", kRight},
+                                {"DOING"}};
+    if (view.has_gpus) {
+        made.insert(made.end() - 1, {{"GPU", kRight}, {"GPU MEMORY", kRight}});
+    }
+    if (has_hosts(view)) {
+        made.insert(made.begin(), {"HOST"});
+    }
+    return made;
 }
 
-std::vector<std::string> cells_of(const RankRow& row) {
-    return {(row.is_straggler ? "! " : "") + fmt::format("{}", row.rank),
-            row.pid != 0 ? fmt::format("{}", row.pid) : kNothing,
-            row.process,
-            row.step >= 0 ? fmt::format("{}", row.step) : kNothing,
-            step_time(row),
-            text_of(row.waiting_share, percent),
-            waited_for(row),
-            text_of(row.bytes_per_second, bytes),
-            text_of(row.operations_per_second, number),
-            text_of(row.batches_per_second, number),
-            text_of(row.cpu_share, percent),
-            row.resident_bytes != 0 ? base::format_bytes(row.resident_bytes) : kNothing,
-            doing(row)};
+/// The memory that is used on the GPUs of the rank, also by other processes.
+std::string gpu_memory(const RankRow& row) {
+    std::uint64_t sum = 0;
+    for (const RankGpu& gpu : row.gpus) {
+        sum += gpu.used_bytes.value_or(0);
+    }
+    return sum != 0 ? base::format_bytes(sum) : kNothing;
+}
+
+std::vector<std::string> cells_of(const RankRow& row, const TopView& view) {
+    std::vector<std::string> cells = {(row.is_straggler ? "! " : "") + fmt::format("{}", row.rank),
+                                      row.pid != 0 ? fmt::format("{}", row.pid) : kNothing,
+                                      row.process,
+                                      row.step >= 0 ? fmt::format("{}", row.step) : kNothing,
+                                      step_time(row),
+                                      text_of(row.waiting_share, percent),
+                                      waited_for(row),
+                                      text_of(row.bytes_per_second, bytes),
+                                      text_of(row.operations_per_second, number),
+                                      text_of(row.batches_per_second, number),
+                                      text_of(row.cpu_share, percent),
+                                      row.resident_bytes != 0 ? base::format_bytes(row.resident_bytes) : kNothing,
+                                      doing(row)};
+    if (view.has_gpus) {
+        cells.insert(cells.end() - 1, {text_of(gpu_utilization(row), percent), gpu_memory(row)});
+    }
+    if (has_hosts(view)) {
+        cells.insert(cells.begin(), row.host);
+    }
+    return cells;
 }
 
 /// The sum, or the average if `is_average`, over the rows that have the value.
@@ -130,43 +155,68 @@ std::vector<std::string> sums_of(const TopView& view) {
         memory += row.resident_bytes;
     }
     constexpr bool kAverage = true;
-    return {"all",
-            "",
-            "",
-            format_steps(view.job),
-            text_of(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
-            text_of(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
-            "",
-            text_of(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
-            text_of(over_rows(view.rows, &RankRow::operations_per_second, false), number),
-            text_of(over_rows(view.rows, &RankRow::batches_per_second, false), number),
-            text_of(over_rows(view.rows, &RankRow::cpu_share, false), percent),
-            base::format_bytes(memory),
-            ""};
+    std::vector<std::string> cells = {"all",
+                                      "",
+                                      "",
+                                      format_steps(view.job),
+                                      text_of(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
+                                      text_of(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
+                                      "",
+                                      text_of(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
+                                      text_of(over_rows(view.rows, &RankRow::operations_per_second, false), number),
+                                      text_of(over_rows(view.rows, &RankRow::batches_per_second, false), number),
+                                      text_of(over_rows(view.rows, &RankRow::cpu_share, false), percent),
+                                      base::format_bytes(memory),
+                                      ""};
+    if (view.has_gpus) {
+        cells.insert(cells.end() - 1, {"", ""});  // several ranks may share a GPU, so a sum would be wrong
+    }
+    if (has_hosts(view)) {
+        cells.insert(cells.begin(), "");
+    }
+    return cells;
+}
+
+/// Says how much time the marked ranks lose: "Rank 1 waits: 84% of the time …", "Ranks 0-2 wait: at least 42% of …".
+void add_loss(const TopView& view, bool RankRow::*mark, double (*share)(const RankRow&), const char* one,
+              const char* several, std::vector<ScreenLine>& foot) {
+    std::vector<std::int32_t> ranks;
+    double least = 1;
+    for (const RankRow& row : view.rows) {
+        if (row.*mark) {
+            ranks.push_back(row.rank);
+            least = std::min(least, share(row));
+        }
+    }
+    if (!ranks.empty()) {
+        std::string who = base::format_ranks(ranks);
+        who.front() = 'R';
+        foot.push_back({who + " " +
+                            (ranks.size() == 1 ? fmt::format(fmt::runtime(one), percent(least))
+                                               : fmt::format(fmt::runtime(several), "at least " + percent(least))),
+                        Style::plain});
+    }
 }
 
 void add_findings(const TopView& view, std::vector<ScreenLine>& foot) {
-    std::vector<std::int32_t> bound;
-    double least = 1;
     for (const RankRow& row : view.rows) {
         if (row.is_straggler) {
             foot.push_back(
                 {fmt::format("! Rank {} is a straggler: the other ranks wait for it.", row.rank), Style::straggler});
         }
-        if (row.seems_bound_by_input) {
-            bound.push_back(row.rank);
-            least = std::min(least, row.sleeps_outside_share.value_or(1));
-        }
     }
-    if (!bound.empty()) {
-        const char* const verb = bound.size() == 1 ? "seems" : "seem";
-        std::string who = base::format_ranks(bound);
-        who.front() = 'R';
-        foot.push_back({fmt::format("{} {} to wait for input: for {}{} of the time the main thread slept outside "
-                                    "of Rueda and of declared scopes.",
-                                    who, verb, bound.size() == 1 ? "" : "at least ", percent(least)),
-                        Style::plain});
-    }
+    add_loss(
+        view, &RankRow::seems_bound_by_input, [](const RankRow& row) { return row.idle_share.value_or(0); },
+        "seems to wait for input: {} of the time it neither computes nor is in Rueda or in a declared scope.",
+        "seem to wait for input: {} of the time they neither compute nor are in Rueda or in a declared scope.", foot);
+    add_loss(
+        view, &RankRow::waits_for_own_threads,
+        [](const RankRow& row) { return row.outside ? row.outside->threads_run : 0; },
+        "waits for other threads of its process: {} of the time its main thread sleeps outside of Rueda, while "
+        "another thread runs.",
+        "wait for other threads of their processes: {} of the time the main thread sleeps outside of Rueda, while "
+        "another thread runs.",
+        foot);
 }
 
 /// ANSI: bold; red; bold red. The end of each is kPlain.
@@ -215,16 +265,19 @@ Screen screen_of(const TopView& view) {
     screen.head.push_back({});
     std::vector<std::vector<std::string>> cells;
     for (const RankRow& row : view.rows) {
-        cells.push_back(cells_of(row));
+        cells.push_back(cells_of(row, view));
     }
     cells.push_back(sums_of(view));
-    const std::vector<std::string> lines = lay_out(columns(), cells);
+    const std::vector<std::string> lines = lay_out(columns(view), cells);
     screen.head.push_back({lines.front(), Style::title});
     for (std::size_t i = 0; i < view.rows.size(); ++i) {
         screen.rows.push_back({lines[i + 1], view.rows[i].is_straggler ? Style::straggler : Style::plain});
     }
     screen.foot.push_back({lines.back(), Style::title});
     add_findings(view, screen.foot);
+    for (const std::string& problem : view.problems) {
+        screen.foot.push_back({problem, Style::failure});
+    }
     return screen;
 }
 

@@ -14,9 +14,12 @@
 
 #include "base/numbers.hpp"
 #include "base/text.hpp"
+#include "launcher/hosts/hosts.hpp"
 #include "launcher/jobs/find_jobs.hpp"
 #include "launcher/options/command_app.hpp"
+#include "launcher/options/text_parts.hpp"
 #include "launcher/top/choose_job.hpp"
+#include "launcher/top/hosts/ask_hosts.hpp"
 #include "launcher/top/live_screen.hpp"
 #include "launcher/top/screen.hpp"
 #include "launcher/top/top_view.hpp"
@@ -34,6 +37,9 @@ struct TopOptions {
     std::string job;
     bool once = false;
     bool as_json = false;
+    std::string hosts_text;
+    std::string ssh_port_text;
+    HostsQuestion question;
     std::string interval_text = "2";
     std::chrono::nanoseconds interval{};
 };
@@ -47,6 +53,10 @@ void add_options(CommandApp& command, TopOptions& options) {
     app.add_option("--interval", options.interval_text, "Length of an interval (default: 2)")
         ->type_name("SECONDS")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app.add_option("-H,--hosts", options.hosts_text, "Print one interval of the jobs on these hosts")
+        ->type_name("HOST,HOST");
+    app.add_option("--ssh-port", options.ssh_port_text, "Port of ssh on the other hosts")->type_name("PORT");
+    app.add_option("--ssh-identity-file", options.question.ssh_identity, "Key file for ssh")->type_name("FILE");
 }
 
 Status read_interval(TopOptions& options) {
@@ -59,14 +69,85 @@ Status read_interval(TopOptions& options) {
     return {};
 }
 
+/// A job has another id on each host.
+Status read_jobs(const std::string& text, HostsQuestion& question) {
+    std::string_view rest = text;
+    while (!rest.empty()) {
+        const std::string_view job = take_until(rest, ',');
+        // The text becomes an argument of rueda on the host, where it must not be an option.
+        if (job.empty() || job.front() == '-') {
+            return failure(ErrorCode::invalid_argument, "the jobs are {}; expected one for each host, as in j17,j4",
+                           base::quote(text));
+        }
+        question.jobs.emplace_back(job);
+    }
+    if (!question.jobs.empty() && question.jobs.size() != question.hosts.size()) {
+        return failure(ErrorCode::invalid_argument,
+                       "{} jobs are named for {} hosts; expected one for each host, because a job has another id on "
+                       "each",
+                       question.jobs.size(), question.hosts.size());
+    }
+    return {};
+}
+
+/// Fills options.question.
+Status read_hosts(TopOptions& options) {
+    const Result<std::vector<Host>> hosts = parse_host_option(options.hosts_text);
+    RUEDA_RETURN_IF_FAILED(hosts.status());
+    for (const Host& host : hosts.value()) {
+        options.question.hosts.push_back(host.name);
+    }
+    RUEDA_RETURN_IF_FAILED(read_jobs(options.job, options.question));
+    if (!options.ssh_port_text.empty()) {
+        constexpr int kMostPort = 65535;
+        options.question.ssh_port = base::parse_integer<int>(options.ssh_port_text);
+        if (options.question.ssh_port.value_or(0) < 1 || *options.question.ssh_port > kMostPort) {
+            return failure(ErrorCode::invalid_argument, "--ssh-port is {}; expected a port from 1 to {}",
+                           base::quote(options.ssh_port_text), kMostPort);
+        }
+    }
+    options.question.arguments = {"top", "--json", "--interval", options.interval_text};
+    options.question.time = std::chrono::ceil<std::chrono::milliseconds>(options.interval);
+    return {};
+}
+
 int refuse(const Status& status, int exit_status) {
     fmt::print(stderr, "rueda: {}\n", status.message());
     return exit_status;
 }
 
+void print(const TopView& view) {
+    for (const std::string& line : render(screen_of(view), {}, ::isatty(STDOUT_FILENO) == 1)) {
+        fmt::print("{}\n", line);
+    }
+}
+
+/// Prints one interval of all hosts.
+int show_hosts(TopOptions& options) {
+    if (const Status status = read_hosts(options); !status.is_ok()) {
+        return refuse(status, kRuedaCalledWrongly);
+    }
+    const Result<std::vector<HostAnswer>> answers = ask_hosts(options.question);
+    if (!answers.is_ok()) {
+        return refuse(answers.status(), kNoJob);
+    }
+    const TopView view = merge_hosts(answers.value());
+    if (options.as_json) {
+        fmt::print("{}", hosts_as_json(answers.value()));
+    } else if (!view.rows.empty()) {
+        print(view);
+    } else {
+        for (const std::string& problem : view.problems) {
+            fmt::print(stderr, "rueda: {}\n", problem);
+        }
+    }
+    return view.rows.empty() ? kNoJob : 0;
+}
+
 /// Prints one interval.
 int show_once(const Job& job, const TopOptions& options) {
-    Interval interval(job, options.interval);
+    Gpus gpus;
+    Interval interval(job, gpus, options.interval);
     while (!interval.is_over()) {
         std::this_thread::sleep_for(interval.until_next_look());
         interval.look_if_due();
@@ -79,9 +160,7 @@ int show_once(const Job& job, const TopOptions& options) {
         fmt::print("{}", view_as_json(view));
         return 0;
     }
-    for (const std::string& line : render(screen_of(view), {}, ::isatty(STDOUT_FILENO) == 1)) {
-        fmt::print("{}\n", line);
-    }
+    print(view);
     return 0;
 }
 
@@ -89,7 +168,7 @@ int show_once(const Job& job, const TopOptions& options) {
 
 int run_top(std::span<const std::string> arguments) {
     CommandApp command(
-        {"rueda top", "[JOB] [--once] [--json] [--interval SECONDS]",
+        {"rueda top", "[JOB] [--once] [--json] [--interval SECONDS] [--hosts HOST,HOST]",
          "Shows what the ranks of a job on this host are doing, and which rank the others wait for. It reads the "
          "memory\n"
          "that the ranks share, and /proc. So it needs no help from the program, and does not disturb it.\n"
@@ -100,6 +179,8 @@ int run_top(std::span<const std::string> arguments) {
          "  rueda top --interval 10     a new picture every 10 s\n"
          "  rueda top --once            2 s, printed as text\n"
          "  rueda top --json            the same for scripts\n"
+         "  rueda top --hosts a,b       2 s of the only jobs on these hosts, as text\n"
+         "  rueda top --hosts a,b j17,j4   j17 on host a, and j4 on host b\n"
          "\n"
          "Exit status: 0; 1 if there is no such job, or if it ends before the first picture; 3 if rueda was called\n"
          "wrongly.\n"});
@@ -115,6 +196,9 @@ int run_top(std::span<const std::string> arguments) {
     }
     if (const Status status = read_interval(options); !status.is_ok()) {
         return refuse(status, kRuedaCalledWrongly);
+    }
+    if (!options.hosts_text.empty()) {
+        return show_hosts(options);
     }
     Result<Job> job = choose_job(find_jobs(), options.job);
     if (!job.is_ok()) {

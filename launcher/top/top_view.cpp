@@ -22,12 +22,9 @@ constexpr double kStragglerShare = 0.10;
 /// waited for each other 38 % and 14 % of the time.
 constexpr double kStragglersOwnShare = 0.25;
 
-/// A rank seems bound by its input if its main thread slept outside of Rueda and of declared scopes during this part of
+/// A rank seems bound by its input if it neither computed nor was in Rueda or in a declared scope during this part of
 /// the interval. A program that computes hardly sleeps there.
 constexpr double kInputShare = 0.3;
-
-/// With fewer looks than this, a share of them says nothing.
-constexpr std::int64_t kFewestLooks = 10;
 
 /// An operation that has waited this long is named.
 constexpr std::int64_t kLongWaitNs = 1'000'000'000;
@@ -35,42 +32,12 @@ constexpr std::int64_t kLongWaitNs = 1'000'000'000;
 /// The newest operations that are compared: a limit for the work of a sample on hosts with many ranks.
 constexpr std::size_t kComparedOperations = 1024;
 
-/// The newest operations among which a look searches for one that has not ended.
-constexpr std::size_t kLookedAtOperations = 32;
-
 constexpr std::size_t kNameBytes = 60;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 bool is_pending(const base::RecordedOperation& operation) {
     return operation.kind < base::RecordKind::kStep && !operation.ended_ns;
-}
-
-std::optional<base::RecorderReader> reader_of(const Job& job, const RankSample& rank) {
-    const base::RankRecorder* const recorder = job.arena.recorder(rank.member);
-    if (recorder == nullptr) {
-        return std::nullopt;
-    }
-    const base::RecorderReader reader(*recorder);
-    return reader.is_ready() ? std::optional(reader) : std::nullopt;
-}
-
-std::optional<Activity> activity_of(const Job& job, const RankSample& rank) {
-    const std::optional<base::RecorderReader> reader = reader_of(job, rank);
-    const std::optional<base::ProcessStatus> process =
-        rank.process ? base::read_process_status(rank.pid) : std::nullopt;
-    if (!reader || !process || process->has_ended()) {
-        return std::nullopt;
-    }
-    const std::vector<base::RecordedOperation> operations = reader->operations(kLookedAtOperations);
-    if (std::any_of(operations.begin(), operations.end(), is_pending)) {
-        return Activity::in_rueda;
-    }
-    if (!job.arena.control().ranks[rank.member].busy.read().empty()) {
-        return Activity::in_scope;
-    }
-    const bool sleeps = process->state == 'S' || process->state == 'D';
-    return sleeps ? Activity::sleeps_outside : Activity::runs_outside;
 }
 
 /// Counters only grow. If another process damages them, the rate is 0.
@@ -140,14 +107,28 @@ void mark_stragglers(std::vector<RankRow>& rows, std::span<const RankWaits> wait
     }
 }
 
-void judge_input(RankRow& row, const ActivityCounts& counts) {
-    if (counts.all() < kFewestLooks) {
+std::vector<RankGpu> gpus_of(std::int32_t pid, std::span<const GpuUse> gpus) {
+    std::vector<RankGpu> found;
+    for (const GpuUse& gpu : gpus) {
+        if (pid != 0 && std::find(gpu.pids.begin(), gpu.pids.end(), pid) != gpu.pids.end()) {
+            found.push_back({gpu.index, gpu.utilization, gpu.used_bytes, gpu.total_bytes});
+        }
+    }
+    return found;
+}
+
+void judge_input(RankRow& row) {
+    if (!row.outside) {
         return;
     }
-    row.sleeps_outside_share = static_cast<double>(counts.sleeps_outside) / static_cast<double>(counts.all());
+    // The rank may have slept because it waited for its GPU. Nothing says when in the interval the GPU was busy, so all
+    // its busy time is taken to lie in the sleep.
+    row.idle_share = std::max(0.0, row.outside->sleeps - gpu_utilization(row).value_or(0));
     // A rank that does nothing with Rueda during the interval may be anything, for example a server.
-    const bool trains = row.operations_per_second.value_or(0) > 0;
-    row.seems_bound_by_input = trains && *row.sleeps_outside_share >= kInputShare;
+    if (row.operations_per_second.value_or(0) > 0) {
+        row.seems_bound_by_input = *row.idle_share >= kInputShare;
+        row.waits_for_own_threads = row.outside->threads_run >= kInputShare;
+    }
 }
 
 }  // namespace
@@ -169,35 +150,21 @@ TopSample take_top_sample(const Job& job) {
     return sample;
 }
 
-void ActivityCounts::add(Activity activity) {
-    switch (activity) {
-        case Activity::in_rueda:
-            ++in_rueda;
-            break;
-        case Activity::in_scope:
-            ++in_scope;
-            break;
-        case Activity::runs_outside:
-            ++runs_outside;
-            break;
-        case Activity::sleeps_outside:
-            ++sleeps_outside;
-            break;
+std::optional<double> gpu_utilization(const RankRow& row) {
+    double sum = 0;
+    int count = 0;
+    for (const RankGpu& gpu : row.gpus) {
+        sum += gpu.utilization.value_or(0);
+        count += gpu.utilization ? 1 : 0;
     }
+    return count > 0 ? std::optional(sum / count) : std::nullopt;
 }
 
-void look_at_activities(const Job& job, std::span<const RankSample> ranks, std::vector<ActivityCounts>& counts) {
-    counts.resize(job.arena.members());
-    for (const RankSample& rank : ranks) {
-        if (const std::optional<Activity> activity = activity_of(job, rank)) {
-            counts[rank.member].add(*activity);
-        }
-    }
-}
-
-TopView compare(const TopSample& before, const TopSample& after, std::span<const ActivityCounts> counts) {
+TopView compare(const TopSample& before, const TopSample& after, std::span<const std::vector<Look>> looks,
+                std::span<const GpuUse> gpus) {
     TopView view;
     view.job = after.job;
+    view.has_gpus = !gpus.empty();
     view.interval_seconds = seconds(after.job.time_ns - before.job.time_ns);
     const std::vector<RankWaits> waits = find_waits(after.recorded, before.job.time_ns, after.job.time_ns);
     for (std::size_t index = 0; index < after.job.ranks.size(); ++index) {
@@ -216,8 +183,11 @@ TopView compare(const TopSample& before, const TopSample& after, std::span<const
             row.waits = waits[index].waits;
             row.pending = long_wait(after.recorded[index].operations, after.job.time_ns);
         }
-        if (now.member < counts.size()) {
-            judge_input(row, counts[now.member]);
+        row.gpus = gpus_of(row.pid, gpus);
+        if (now.member < looks.size()) {
+            row.outside = find_time_outside(after.recorded[index].operations, looks[now.member], before.job.time_ns,
+                                            after.job.time_ns);
+            judge_input(row);
         }
         view.rows.push_back(std::move(row));
     }

@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "launcher/activity/look.hpp"
+#include "launcher/activity/time_outside.hpp"
+#include "launcher/activity/waits.hpp"
+#include "launcher/gpus/gpus.hpp"
 #include "launcher/jobs/job_sample.hpp"
-#include "launcher/top/waits.hpp"
 
 namespace rueda::launcher {
 
@@ -22,31 +25,17 @@ struct TopSample {
 
 [[nodiscard]] TopSample take_top_sample(const Job& job);
 
-/// What the main thread of a rank is doing at one moment, seen from outside.
-enum class Activity {
-    in_rueda,       ///< an operation that the rank has announced has not ended
-    in_scope,       ///< the program has declared a scope
-    runs_outside,   ///< neither, and the main thread has a core, or waits for one
-    sleeps_outside  ///< neither, and the main thread sleeps, as it does while it waits for data
+/// A GPU on which a rank computes. Other processes may use it too.
+struct RankGpu {
+    std::uint32_t index = 0;
+    std::optional<double> utilization;  ///< from 0 to 1
+    std::optional<std::uint64_t> used_bytes;
+    std::optional<std::uint64_t> total_bytes;
 };
-
-/// How often each activity was seen in an interval.
-struct ActivityCounts {
-    std::int64_t in_rueda = 0;
-    std::int64_t in_scope = 0;
-    std::int64_t runs_outside = 0;
-    std::int64_t sleeps_outside = 0;
-
-    void add(Activity activity);
-    [[nodiscard]] std::int64_t all() const { return in_rueda + in_scope + runs_outside + sleeps_outside; }
-};
-
-/// Looks at all ranks once, and adds what each is doing to its counts, which are in the order of RankSample::member. A
-/// rank that has no process, or that does not record, is left out.
-void look_at_activities(const Job& job, std::span<const RankSample> ranks, std::vector<ActivityCounts>& counts);
 
 /// A row of `rueda top`. A value is missing if the rank does not record, or has not reported a step.
 struct RankRow {
+    std::string host;  ///< "" if only this host is shown
     std::int32_t rank = -1;
     std::int32_t pid = 0;
     std::string process;  ///< "running", "sleeping", "stopped by a signal", …; "gone" if there is none
@@ -62,21 +51,30 @@ struct RankRow {
     std::uint64_t resident_bytes = 0;
     std::string scope;
     std::string pending;  ///< the oldest operation that is not called, if it waits long: "allreduce 'loss' for 12 s"
-    /// The part of the interval in which it slept outside of Rueda and outside of declared scopes.
-    std::optional<double> sleeps_outside_share;
+    std::optional<TimeOutside> outside;  ///< the time that it was neither in Rueda nor in a declared scope
+    /// The part of the interval in which the rank was outside, and neither a thread nor a GPU of it ran: at least.
+    std::optional<double> idle_share;
+    std::vector<RankGpu> gpus;
     bool is_straggler = false;
     bool seems_bound_by_input = false;
+    bool waits_for_own_threads = false;
 };
 
 /// What `rueda top` shows: a job during an interval.
 struct TopView {
     JobSample job;  ///< at the end of the interval
     double interval_seconds = 0;
+    bool has_gpus = false;  ///< whether this host has some
     std::vector<RankRow> rows;
+    std::vector<std::string> problems;  ///< of hosts that are not shown
 };
 
-/// Compares two samples. `counts` are in the order of RankSample::member. They may be empty: then nothing is said about
-/// the input. Pure.
-[[nodiscard]] TopView compare(const TopSample& before, const TopSample& after, std::span<const ActivityCounts> counts);
+/// Compares two samples. `looks` are in the order of RankSample::member. They may be empty: then nothing is said about
+/// the input. `gpus` are those of the host. Pure.
+[[nodiscard]] TopView compare(const TopSample& before, const TopSample& after, std::span<const std::vector<Look>> looks,
+                              std::span<const GpuUse> gpus = {});
+
+/// The average of the GPUs of the rank that have the value.
+[[nodiscard]] std::optional<double> gpu_utilization(const RankRow& row);
 
 }  // namespace rueda::launcher

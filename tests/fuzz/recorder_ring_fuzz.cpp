@@ -14,7 +14,7 @@
 #include "base/recorder/recorder_reader.hpp"
 #include "base/recorder/recording_file.hpp"
 #include "base/system/clock.hpp"
-#include "launcher/top/waits.hpp"
+#include "launcher/activity/waits.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests `rueda ps` and `rueda top` as their users see them, with real jobs and a real terminal.
 
-Called as: rueda_top_test.py RUEDA RUEDARUN WATCHED_RANK [unittest's arguments].
+Called as: rueda_top_test.py RUEDA RUEDARUN WATCHED_RANK FAKE_NVML [unittest's arguments].
 """
 
 import fcntl
@@ -22,7 +22,10 @@ import termios
 import time
 import unittest
 
-RUEDA = RUEDARUN = WATCHED_RANK = ""
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support" / "hosts"))
+import hosts as test_hosts  # noqa: E402
+
+RUEDA = RUEDARUN = WATCHED_RANK = FAKE_NVML = ""
 TIMEOUT = 60
 ENTER_SCREEN = b"\x1b[?1049h"
 LEAVE_SCREEN = b"\x1b[?1049l"
@@ -33,13 +36,13 @@ def environment():
     return {**kept, "TERM": "xterm"}
 
 
-def rueda(*arguments):
+def rueda(*arguments, **settings):
     return subprocess.run(
         [RUEDA, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
-        env=environment(),
+        env=environment() | settings,
         stdin=subprocess.DEVNULL,
     )
 
@@ -190,6 +193,14 @@ class Ps(WithJob):
 
 
 class Top(WithJob):
+    wrong_hosts = (
+        ["-H", "a,,b"],
+        ["-H", "a,b", "j1"],
+        ["-H", "a,b", "j1,"],
+        ["-H", "a,b", "j1,--once"],
+        ["-H", "a", "--ssh-port", "0"],
+    )
+
     def test_measures_a_job(self):
         self.start("even")
 
@@ -197,7 +208,8 @@ class Top(WithJob):
             # In each step there are two operations, of 64 KiB and of 4 bytes.
             bytes_per_operation = rank["bytes_per_second"] / max(rank["operations_per_second"], 1)
             operations_per_step = rank["step_seconds"] * rank["operations_per_second"]
-            return abs(bytes_per_operation - (65536 + 4) / 2) < 3000 and abs(operations_per_step - 2) < 0.2
+            steps_fit = abs(bytes_per_operation - (65536 + 4) / 2) < 3000 and abs(operations_per_step - 2) < 0.2
+            return steps_fit and rank["cpu_share"] > 0  # the kernel counts in steps of 10 ms
 
         ranks = self.top_until(lambda ranks: all(fits(rank) for rank in ranks))
         view, _ = self.top()
@@ -208,7 +220,6 @@ class Top(WithJob):
             self.assertTrue(fits(rank), rank)
             self.assertGreater(rank["step"], 2)
             self.assertGreater(rank["resident_bytes"], 1 << 20)
-            self.assertGreater(rank["cpu_share"], 0)
             self.assertEqual((rank["scope"], rank["pending"]), ("", ""))
 
     def test_marks_a_straggler(self):
@@ -231,12 +242,53 @@ class Top(WithJob):
         self.assertIn("! Rank 1 is a straggler: the other ranks wait for it.", text)
         self.assertNotIn("\x1b", text)
 
-    def test_says_that_ranks_wait_for_input(self):
+    def test_says_which_rank_waits_for_input_and_which_computes(self):
         self.start("input")
-        ranks = self.top_until(lambda ranks: all(rank["seems_bound_by_input"] for rank in ranks))
+
+        def judged(ranks):
+            return [(rank["seems_bound_by_input"], rank["runs_outside_share"] > 0.3) for rank in ranks]
+
+        ranks = self.top_until(lambda ranks: judged(ranks) == [(True, False), (False, True)])
+        self.assertEqual(judged(ranks), [(True, False), (False, True)], ranks)
+        self.assertGreaterEqual(ranks[0]["sleeps_outside_share"], 0.3)
+        self.assertFalse(any(rank["waits_for_own_threads"] for rank in ranks), ranks)
+
+    def test_says_that_main_threads_wait_for_threads_that_compute(self):
+        self.start("threads")
+        ranks = self.top_until(lambda ranks: all(rank["waits_for_own_threads"] for rank in ranks))
         for rank in ranks:
-            self.assertTrue(rank["seems_bound_by_input"], ranks)
-            self.assertGreaterEqual(rank["sleeps_outside_share"], 0.3)
+            self.assertTrue(rank["waits_for_own_threads"], ranks)
+            self.assertGreaterEqual(rank["threads_run_outside_share"], 0.3)
+            self.assertFalse(rank["seems_bound_by_input"], ranks)
+
+    def test_shows_the_gpus_of_the_ranks(self):
+        self.start("input")
+        folder = os.path.dirname(FAKE_NVML)
+        without_driver = rueda("top", self.pids[0], "--once", "--interval", 0.2, LD_LIBRARY_PATH=folder).stdout
+        self.assertIn("MEMORY", without_driver)
+        self.assertNotIn("GPU", without_driver)
+        pids = [rank["pid"] for rank in self.top(0.2)[1]]
+        gpus = self.folder / "gpus"
+        settings = {"LD_LIBRARY_PATH": folder, "FAKE_NVML": str(gpus)}
+
+        def top(utilization, *arguments):
+            gpus.write_text(f"{utilization} {3 << 30} {8 << 30} {pids[0]}\n0 0 1\n")
+            done = rueda("top", self.pids[0], "--once", "--interval", 1.5, *arguments, **settings)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout
+
+        text = top(85)
+        self.assertRegex(text, r"(?m)^RANK .*  GPU  GPU MEMORY  DOING$")
+        self.assertRegex(text, rf"(?m)^[ !]*0 +{pids[0]} .*  85%       3 GiB$")
+        self.assertRegex(text, rf"(?m)^[ !]*1 +{pids[1]} .*    -           -$")
+        # Rank 0 sleeps most of the time. If its GPU is busy then, it may wait for the GPU.
+        ranks = json.loads(top(100, "--json"))["ranks"]
+        self.assertEqual(
+            ranks[0]["gpus"], [{"index": 0, "utilization": 1.0, "used_bytes": 3 << 30, "total_bytes": 8 << 30}]
+        )
+        self.assertEqual(ranks[1]["gpus"], [])
+        self.assertFalse(ranks[0]["seems_bound_by_input"], ranks)
+        self.assertEqual(ranks[0]["idle_share"], 0)
 
     def test_shows_for_whom_a_job_waits_that_stands_still(self):
         self.start("missing")
@@ -249,8 +301,53 @@ class Top(WithJob):
         self.assertTrue(ranks[1]["is_straggler"])
         self.assertGreater(ranks[0]["in_step_seconds"], 1)
 
+    def test_shows_the_ranks_of_several_hosts(self):
+        """The test replaces mpirun by a script that runs rueda here, for another job for each host."""
+        self.start("even")
+        (self.folder / "other").mkdir()
+        other = WithJob("start")
+        other.folder = self.folder / "other"
+        self.addCleanup(other.doCleanups)
+        other.start("even", ranks=1)
+        tools = self.folder / "bin"
+        tools.mkdir()
+        (tools / "mpirun").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
+            'until [ "$1" = --host ]; do shift; done\nhost=$2\n'
+            'until [ "$2" = top ]; do shift; done\n'
+            f'case $host in\none:1) echo a warning; exec "$@" {self.pids[0]} ;;\ntwo:1) exec "$@" {other.pids[0]} ;;\n'
+            'esac\necho "ssh: no way to $host" >&2\nexit 255\n'
+        )
+        (tools / "mpirun").chmod(0o755)
+        path = f"{tools}:{os.environ['PATH']}"
+        done = rueda("top", "--hosts", "one,two,gone", "--interval", 0.3, PATH=path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?m)^HOST +RANK +PID ")
+        pids = sorted(map(int, re.findall(r"(?m)^(?:one|two) [ !]*\d+ +(\d+) ", done.stdout)))
+        self.assertEqual(pids, sorted(self.pids + other.pids))
+        self.assertRegex(done.stdout, rf"(?m)^two [ !]*0 +{other.pids[0]} ")
+        self.assertTrue(done.stdout.endswith("\nHost gone is not shown: ssh: no way to gone:1\n"), done.stdout)
+
+        done = rueda("top", "-H", "one,gone", "--json", "--interval", 0.3, PATH=path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        one, gone = json.loads(done.stdout)["hosts"]
+        self.assertEqual((one["host"], one["problem"]), ("one", None))
+        self.assertEqual(sorted(rank["pid"] for rank in one["job"]["ranks"]), self.pids)
+        self.assertEqual(gone, {"host": "gone", "problem": "ssh: no way to gone:1", "job": None})
+
+        done = rueda("top", "-H", "gone", PATH=path)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, "rueda: Host gone is not shown: ssh: no way to gone:1\n")
+
     def test_called_wrongly(self):
-        for arguments in (["--interval", "0"], ["--interval", "x"], ["--onse"], ["j1", "j2"], ["--interval"]):
+        for arguments in (
+            ["--interval", "0"],
+            ["--interval", "x"],
+            ["--onse"],
+            ["j1", "j2"],
+            ["--interval"],
+            *self.wrong_hosts,
+        ):
             done = rueda("top", *arguments)
             self.assertEqual((done.returncode, done.stdout), (3, ""), arguments)
             self.assertRegex(done.stderr, r"^rueda: .*\n$")
@@ -262,6 +359,59 @@ class Top(WithJob):
             text = rueda(command, "--help").stdout
             self.assertTrue(text.startswith(f"Usage: rueda {command} "), text)
             self.assertIn("Examples:", text)
+
+
+class SeveralHosts(WithJob):
+    """Runs a job on two test hosts. These share their processes, so the test names the part of the job on each host."""
+
+    @classmethod
+    def setUpClass(cls):
+        reason = test_hosts.why_not() if shutil.which("mpirun") else "there is no mpirun"
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.hosts = test_hosts.Hosts(2)
+        cls.addClassCleanup(cls.hosts.close)
+
+    def rueda(self, *arguments):
+        return self.hosts.run(
+            0,
+            [RUEDA, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+        )
+
+    def start(self, mode, ranks=2, **settings):
+        self.job = self.hosts.popen(
+            0,
+            [RUEDARUN, "-H", f"rueda-h0:{ranks},rueda-h1:{ranks}", WATCHED_RANK, mode, self.folder / "stop"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment() | settings,
+            stdin=subprocess.DEVNULL,
+        )
+        self.addCleanup(self.end_job)
+        self.assertEqual(self.job.stdout.readline().rstrip().split()[-1:], ["trains"])
+        listed = json.loads(rueda("ps", "--json").stdout)["jobs"]
+        self.parts = sorted((job for job in listed if str(self.folder) in job["program"]), key=lambda job: job["ranks"])
+
+    def test_shows_all_ranks_of_a_job(self):
+        self.start("even")
+        self.assertEqual([job["ranks"] for job in self.parts], [[0, 1], [2, 3]])
+        first, second = (job["id"] for job in self.parts)
+        hosts = ("--hosts", "rueda-h0,rueda-h1", "--interval", 0.5)
+        done = self.rueda("top", *hosts, f"{first},{second}")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"{first} on rueda-h0, {second} on rueda-h1  running", done.stdout)
+        places = re.findall(r"(?m)^(rueda-h\d) [ !]*(\d) +(\d+) ", done.stdout)
+        pids = [pid for job in self.parts for pid in job["pids"]]
+        self.assertEqual([(host, rank) for host, rank, _ in places], [(f"rueda-h{r // 2}", f"{r}") for r in range(4)])
+        self.assertEqual(sorted(int(pid) for _, _, pid in places), sorted(pids))
+        done = self.rueda("top", *hosts, f"{first},j0")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?m)^Host rueda-h1 is not shown: there is no job 'j0' on this host; there is ")
 
 
 class Screen(WithJob):
@@ -339,11 +489,11 @@ class Screen(WithJob):
         self.assertRegex(terminal.seen.split(LEAVE_SCREEN)[1].decode(), r"^Job j\d+ has ended\.\r\n$")
 
 
-def use_programs(*paths):
-    global RUEDA, RUEDARUN, WATCHED_RANK
-    RUEDA, RUEDARUN, WATCHED_RANK = paths
+def use_programs(rueda, ruedarun, watched_rank, fake_nvml=""):
+    global RUEDA, RUEDARUN, WATCHED_RANK, FAKE_NVML
+    RUEDA, RUEDARUN, WATCHED_RANK, FAKE_NVML = rueda, ruedarun, watched_rank, fake_nvml
 
 
 if __name__ == "__main__":
-    use_programs(*sys.argv[1:4])
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+    use_programs(*sys.argv[1:5])
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rueda::launcher {
@@ -110,11 +111,33 @@ TEST_CASE("ranks that seem to wait for input are named together") {
     std::vector<RankRow> rows = {row(0), row(1), row(2), row(3)};
     for (const std::size_t index : {0U, 1U, 2U}) {
         rows[index].seems_bound_by_input = true;
-        rows[index].sleeps_outside_share = index == 1 ? 0.42 : 0.6;
+        rows[index].idle_share = index == 1 ? 0.42 : 0.6;
     }
+    rows[3].waits_for_own_threads = true;
+    rows[3].outside = TimeOutside{0.2, 0.45, 0.1};
     CHECK_THAT(joined(render(screen_of(view_of(rows)), {}, false)),
-               Catch::EndsWith("\nRanks 0-2 seem to wait for input: for at least 42% of the time the main thread slept "
-                               "outside of Rueda and of declared scopes.\n"));
+               Catch::EndsWith("\nRanks 0-2 seem to wait for input: at least 42% of the time they neither compute nor "
+                               "are in Rueda or in a declared scope.\n"
+                               "Rank 3 waits for other threads of its process: 45% of the time its main thread sleeps "
+                               "outside of Rueda, while another thread runs.\n"));
+    rows.resize(1);
+    CHECK_THAT(joined(render(screen_of(view_of(rows)), {}, false)),
+               Catch::EndsWith("\nRank 0 seems to wait for input: 60% of the time it neither computes nor is in Rueda "
+                               "or in a declared scope.\n"));
+}
+
+TEST_CASE("GPUs have columns only where there are some") {
+    RankRow on_gpus = row(0);
+    on_gpus.gpus = {{0, 0.9, 3ULL << 30, 8ULL << 30}, {1, 0.6, 1ULL << 30, 8ULL << 30}};
+    on_gpus.scope = "saving";
+    TopView view = view_of({on_gpus, row(1)});
+    CHECK_THAT(joined(render(screen_of(view), {}, false)), !Catch::Contains("GPU"));
+    view.has_gpus = true;
+    const auto lines = render(screen_of(view), {}, false);
+    CHECK_THAT(lines[2], Catch::EndsWith("  MEMORY  GPU  GPU MEMORY  DOING"));
+    CHECK_THAT(lines[3], Catch::EndsWith("  64 MiB  75%       4 GiB  in scope 'saving'"));
+    CHECK_THAT(lines[4], Catch::EndsWith("  64 MiB    -           -"));
+    CHECK_THAT(lines[5], Catch::EndsWith(" 128 MiB"));
 }
 
 TEST_CASE("colours mark titles and stragglers, and end within the line") {
@@ -167,6 +190,10 @@ TEST_CASE("the screen in JSON") {
     other.waits = {{kOtherHosts, 500'000'000}};
     other.pid = 0;
     other.is_straggler = true;
+    other.outside = TimeOutside{0.25, 0.125, 0.5};
+    other.idle_share = 0.375;
+    other.gpus = {{3, 0.125, {}, 4096}};
+    other.seems_bound_by_input = true;
     const auto document = nlohmann::json::parse(view_as_json(view_of({row(0), other})));
     CHECK(document["id"] == "j1034");
     CHECK(document["state"] == "running");
@@ -182,6 +209,99 @@ TEST_CASE("the screen in JSON") {
     CHECK(ranks[1]["waiting_share"].is_null());
     CHECK(ranks[1]["waits_for"][0]["rank"].is_null());
     CHECK(ranks[1]["is_straggler"] == true);
+    CHECK(ranks[0]["sleeps_outside_share"].is_null());
+    CHECK(ranks[1]["runs_outside_share"] == 0.25);
+    CHECK(ranks[1]["threads_run_outside_share"] == 0.125);
+    CHECK(ranks[1]["sleeps_outside_share"] == 0.5);
+    CHECK(ranks[1]["idle_share"] == 0.375);
+    CHECK(ranks[0]["gpus"].empty());
+    CHECK(ranks[1]["gpus"][0]["index"] == 3);
+    CHECK(ranks[1]["gpus"][0]["utilization"] == 0.125);
+    CHECK(ranks[1]["gpus"][0]["used_bytes"].is_null());
+    CHECK(ranks[1]["gpus"][0]["total_bytes"] == 4096);
+    CHECK(ranks[1]["seems_bound_by_input"] == true);
+    CHECK(ranks[1]["waits_for_own_threads"] == false);
+}
+
+TEST_CASE("a view is read from its JSON as it was") {
+    RankRow full = row(1);
+    full.waits = {{0, 500'000'000}, {kOtherHosts, 250'000'000}};
+    full.scope = "saving";
+    full.pending = "allreduce 'loss' for 11 s";
+    full.in_step_seconds = 0.25;
+    full.outside = TimeOutside{0.25, 0.125, 0.5};
+    full.idle_share = 0.375;
+    full.gpus = {{3, 0.125, {}, 4096}};
+    full.is_straggler = full.seems_bound_by_input = full.waits_for_own_threads = true;
+    RankRow empty;
+    empty.rank = 2;
+    empty.process = "gone";
+    TopView view = view_of({full, empty});
+    view.job.was_aborted = true;
+    view.job.abort_reason = "rank 1 was killed";
+    view.has_gpus = true;
+    view.job.ranks[1].process.reset();
+    const std::string text = view_as_json(view);
+    const Result<TopView> read = view_from_json(text);
+    REQUIRE(read.is_ok());
+    CHECK(view_as_json(read.value()) == text);
+    CHECK(joined(render(screen_of(read.value()), {}, false)) == joined(render(screen_of(view), {}, false)));
+}
+
+TEST_CASE("JSON that is not a view is refused, and texts lose their control characters") {
+    const std::string good = view_as_json(view_of({row(0)}));
+    for (const auto& [found, harmed] : {std::pair<std::string, std::string>{"\"rank\": 0", "\"rank\": \"0\""},
+                                        {"\"gpus\": []", "\"gpus\": [1]"},
+                                        {"\"cpu_share\"", "\"cpu\""},
+                                        {"\"ranks\": [", "\"ranks\": [ ["}}) {
+        std::string text = good;
+        REQUIRE(text.find(found) != std::string::npos);
+        text.replace(text.find(found), found.size(), harmed);
+        const Result<TopView> read = view_from_json(text);
+        REQUIRE_FALSE(read.is_ok());
+        CHECK_THAT(read.status().message(), Catch::StartsWith("its answer cannot be read"));
+    }
+    std::string text = good;
+    text.replace(text.find("./trainer"), 9, "\\u001b[2J");
+    CHECK(view_from_json(text).value().job.program == "?[2J");
+}
+
+TEST_CASE("the answer of a host is found between other lines") {
+    const HostAnswer found = read_host_answer("a", "a warning\n{\n  \"id\": 1\n}\nmpirun: bye\n");
+    CHECK(found.host == "a");
+    CHECK(found.json == "{\n  \"id\": 1\n}\n");
+    CHECK(found.problem.empty());
+    CHECK(read_host_answer("a", "-----\nssh: no route\nmore\n").problem == "ssh: no route");
+    CHECK(read_host_answer("a", "a warning\nrueda: no job\x1b of Rueda\n").problem == "no job? of Rueda");
+    CHECK(read_host_answer("a", "").problem == "it did not answer");
+    const HostAnswer cut = read_host_answer("a", "{\n  \"id\": 1\n");
+    CHECK(cut.json.empty());
+    CHECK(cut.problem == "it did not answer");
+}
+
+TEST_CASE("the ranks of several hosts are on one screen") {
+    const std::vector<HostAnswer> answers = {{"b", view_as_json(view_of({row(2), row(3)})), ""},
+                                             {"a", view_as_json(view_of({row(0)})), ""},
+                                             {"c", "{}", ""},
+                                             {"d", "", "ssh: no route"}};
+    const TopView view = merge_hosts(answers);
+    const auto lines = render(screen_of(view), {}, false);
+    REQUIRE(lines.size() == 9);
+    CHECK_THAT(lines[0], Catch::StartsWith("j1034 on b, j1034 on a  running  ./trainer  age 1m00s"));
+    CHECK_THAT(lines[2], Catch::StartsWith("HOST  RANK   PID  "));
+    CHECK_THAT(lines[3], Catch::StartsWith("a        0  4711  running"));
+    CHECK_THAT(lines[4], Catch::StartsWith("b        2  4713  running"));
+    CHECK_THAT(lines[5], Catch::StartsWith("b        3  4714  running"));
+    CHECK_THAT(lines[6], Catch::StartsWith("       all ") && Catch::EndsWith(" 192 MiB"));
+    CHECK_THAT(lines[7], Catch::StartsWith("Host c is not shown: its answer cannot be read"));
+    CHECK(lines[8] == "Host d is not shown: ssh: no route");
+
+    const auto document = nlohmann::json::parse(hosts_as_json(answers));
+    CHECK(document["hosts"][0]["host"] == "b");
+    CHECK(document["hosts"][0]["problem"].is_null());
+    CHECK(document["hosts"][0]["job"]["ranks"][1]["rank"] == 3);
+    CHECK(document["hosts"][2]["job"].is_null());
+    CHECK(document["hosts"][3]["problem"] == "ssh: no route");
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_CASE("rates are differences over the interval") {
     CHECK(row.in_step_seconds == Approx(2));
     CHECK(row.cpu_share == Approx(0.75));
     CHECK(row.process == "sleeping");
-    CHECK_FALSE(row.sleeps_outside_share);
+    CHECK_FALSE(row.outside);
 }
 
 TEST_CASE("if no step began in the interval, the step time is that of the last one") {
@@ -177,22 +177,67 @@ TEST_CASE("an operation that waits long is named") {
     CHECK(compare(before, after, {}).rows[0].pending.empty());
 }
 
+std::vector<Look> looks_of(std::initializer_list<std::pair<Activity, int>> counts) {
+    std::vector<Look> looks;
+    for (const auto& [activity, count] : counts) {
+        looks.insert(looks.end(), static_cast<std::size_t>(count), Look{kSecond, activity});
+    }
+    return looks;
+}
+
 TEST_CASE("a rank that sleeps outside of Rueda and of scopes seems to wait for input") {
     const TopSample before = sample_at(0, 1);
     TopSample after = sample_at(2, 1);
     after.counters[0]->ended = 10;
-    ActivityCounts counts;
-    counts.in_rueda = 6;
-    counts.in_scope = 3;
-    counts.runs_outside = 4;
-    counts.sleeps_outside = 7;
-    const auto judged = [&] { return compare(before, after, std::vector<ActivityCounts>{counts}).rows[0]; };
-    CHECK(judged().sleeps_outside_share == Approx(0.35));
-    CHECK(judged().seems_bound_by_input);
-    SECTION("it sleeps less") { counts.runs_outside = 20; }
-    SECTION("it uses Rueda for nothing") { after.counters[0]->ended = 0; }
-    SECTION("there were few looks") { counts = {0, 0, 0, 9}; }
-    CHECK_FALSE(judged().seems_bound_by_input);
+    const auto judged = [&](std::initializer_list<std::pair<Activity, int>> counts) {
+        return compare(before, after, std::vector<std::vector<Look>>{looks_of(counts)}).rows[0];
+    };
+    const RankRow bound = judged({{Activity::in_scope, 5}, {Activity::runs_outside, 8}, {Activity::sleeps_outside, 7}});
+    REQUIRE(bound.outside);
+    CHECK(bound.outside->sleeps == Approx(0.35));
+    CHECK(bound.outside->runs == Approx(0.4));
+    CHECK(bound.seems_bound_by_input);
+    CHECK_FALSE(bound.waits_for_own_threads);
+    CHECK_FALSE(judged({{Activity::runs_outside, 15}, {Activity::sleeps_outside, 5}}).seems_bound_by_input);
+    CHECK_FALSE(judged({{Activity::sleeps_outside, 9}}).seems_bound_by_input);  // there were few looks
+    const RankRow threads = judged({{Activity::runs_outside, 6}, {Activity::threads_run_outside, 4}});
+    CHECK_FALSE(threads.seems_bound_by_input);
+    CHECK(threads.waits_for_own_threads);
+    after.counters[0]->ended = 0;  // it uses Rueda for nothing
+    CHECK_FALSE(judged({{Activity::sleeps_outside, 20}}).seems_bound_by_input);
+    CHECK_FALSE(judged({{Activity::threads_run_outside, 20}}).waits_for_own_threads);
+}
+
+TEST_CASE("a rank that sleeps while its GPUs are busy may wait for these") {
+    const TopSample before = sample_at(0, 2);
+    TopSample after = sample_at(2, 2);
+    after.counters[0]->ended = after.counters[1]->ended = 10;
+    const std::vector<Look> sleeping = looks_of({{Activity::runs_outside, 4}, {Activity::sleeps_outside, 16}});
+    const std::vector<std::vector<Look>> looks = {sleeping, sleeping};
+    // Rank 0 is process 100, and rank 1 process 101.
+    std::vector<GpuUse> gpus = {{0, 0.75, 1000, 4000, {7, 100}}, {1, 0.35, {}, {}, {100}}, {2, {}, 5, 6, {101}}};
+    TopView view = compare(before, after, looks, gpus);
+    CHECK(view.has_gpus);
+    REQUIRE(view.rows[0].gpus.size() == 2);
+    CHECK(view.rows[0].gpus[0].used_bytes == 1000U);
+    CHECK(view.rows[0].gpus[1].index == 1);
+    CHECK(gpu_utilization(view.rows[0]) == Approx(0.55));
+    CHECK(view.rows[0].idle_share == Approx(0.25));  // it slept 80 % of the time, and its GPUs were busy 55 %
+    CHECK_FALSE(view.rows[0].seems_bound_by_input);
+    REQUIRE(view.rows[1].gpus.size() == 1);
+    CHECK_FALSE(gpu_utilization(view.rows[1]));
+    CHECK(view.rows[1].idle_share == Approx(0.8));
+    CHECK(view.rows[1].seems_bound_by_input);
+
+    gpus[0].utilization = 1;
+    gpus[1].utilization = 1;
+    view = compare(before, after, looks, gpus);
+    CHECK(view.rows[0].idle_share == 0);
+    CHECK_FALSE(view.rows[0].seems_bound_by_input);
+    view = compare(before, after, looks);
+    CHECK_FALSE(view.has_gpus);
+    CHECK(view.rows[0].gpus.empty());
+    CHECK(view.rows[0].seems_bound_by_input);
 }
 
 TEST_CASE("samples are taken from the memory of a job") {
@@ -203,25 +248,26 @@ TEST_CASE("samples are taken from the memory of a job") {
     REQUIRE(job.is_ok());
     CHECK_FALSE(take_top_sample(job.value()).counters[1]);
 
-    std::vector<ActivityCounts> counts;
-    const auto look = [&] { look_at_activities(job.value(), take_sample(job.value()).ranks, counts); };
+    std::vector<std::vector<Look>> looks;
+    const auto look = [&] { look_at_activities(job.value(), take_sample(job.value()).ranks, looks); };
     look();
-    CHECK(counts.at(0).all() == 0);  // it does not record yet
+    CHECK(looks.at(0).empty());  // it does not record yet
     writer.begin();
     writer.note_set(0, "ranks 5, 6");
     look();
-    CHECK(counts[0].runs_outside == 1);
+    CHECK(looks[0].back().activity == Activity::runs_outside);
     made.control().ranks[0].busy.write("saving");
     look();
-    CHECK(counts[0].in_scope == 1);
+    CHECK(looks[0].back().activity == Activity::in_scope);
     base::RecorderWriter::Announced what;
     what.name = writer.note_name(0, "loss");
     what.ordinal = 1;
     what.bytes = 64;
     const std::uint64_t number = writer.announce(what);
     look();
-    CHECK(counts[0].in_rueda == 1);
-    CHECK(counts[0].all() == 3);
+    CHECK(looks[0].back().activity == Activity::in_rueda);
+    CHECK(looks[0].size() == 3);
+    CHECK(looks[0][0].time_ns < looks[0][2].time_ns);
 
     const auto of_rank_5 = [](const TopSample& sample) { return sample.recorded.back(); };
     const TopSample pending = take_top_sample(job.value());
@@ -233,7 +279,7 @@ TEST_CASE("samples are taken from the memory of a job") {
     writer.end(number, base::ticks_now(), ErrorCode::ok);
     const TopSample ended = take_top_sample(job.value());
     CHECK(ended.counters.back()->bytes == 64);
-    CHECK(compare(pending, ended, counts).rows.back().operations_per_second.value() > 0);
+    CHECK(compare(pending, ended, looks).rows.back().operations_per_second.value() > 0);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 // until the file exists.
 //   even       both ranks are equally fast
 //   straggler  rank 1 takes longer in each step
-//   input      all ranks sleep between the steps, as if they waited for data
+//   input      rank 0 sleeps between the steps, as if it waited for data; the other ranks compute
+//   threads    the main threads sleep, while another thread computes
 //   missing    rank 1 stays away from the third step, in a declared scope, until the file exists
 //   loop       the same, but rank 1 computes in a loop
 #include <unistd.h>
@@ -41,12 +42,22 @@ bool exists(const char* file) { return access(file, F_OK) == 0; }
 
 namespace {
 
+void compute_for(std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+}
+
 void compute(std::string_view mode, std::int64_t step, const char* stop_file) {
     using std::chrono::milliseconds;
     if (mode == "straggler" && rueda::rank() == 1) {
         std::this_thread::sleep_for(milliseconds(30));
-    } else if (mode == "input") {
+    } else if (mode == "input" && rueda::rank() == 0) {
         std::this_thread::sleep_for(milliseconds(20));
+    } else if (mode == "input") {
+        compute_for(milliseconds(20));
+    } else if (mode == "threads") {
+        std::thread(compute_for, milliseconds(20)).join();
     } else if (mode == "missing" && rueda::rank() == 1 && step == kMissingStep) {
         const rueda::Busy busy("saving the model");
         while (!exists(stop_file)) {

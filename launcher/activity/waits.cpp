@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/top/waits.hpp"
+#include "launcher/activity/waits.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/activity/time_outside.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace rueda::launcher {
+
+namespace {
+
+using base::RecordedOperation;
+
+/// With fewer looks than this, a share of them says nothing.
+constexpr std::size_t kFewestLooks = 10;
+
+bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
+
+/// Since when the list is complete. A scope is recorded when it ends, everything else when it begins.
+std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
+    if (operations.empty() || operations.front().number == 0) {
+        return from_ns;
+    }
+    const RecordedOperation& first = operations.front();
+    return std::max(from_ns, is_scope(first) ? first.ended_ns.value_or(first.announced_ns) : first.announced_ns);
+}
+
+struct Span {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
+/// The time that the spans cover together, within two moments.
+std::int64_t covered_ns(std::vector<Span> spans, std::int64_t from_ns, std::int64_t to_ns) {
+    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    std::int64_t sum = 0;
+    std::int64_t covered = from_ns;
+    for (const Span& span : spans) {
+        const std::int64_t begin = std::max(span.begin, covered);
+        const std::int64_t end = std::min(span.end, to_ns);
+        if (begin < end) {
+            sum += end - begin;
+            covered = end;
+        }
+    }
+    return sum;
+}
+
+/// The part of the interval that is outside of all operations and recorded scopes.
+double share_outside(std::span<const RecordedOperation> operations, std::int64_t from_ns, std::int64_t to_ns) {
+    const std::int64_t from = complete_since(operations, from_ns);
+    if (from >= to_ns) {
+        return 0;
+    }
+    std::vector<Span> spans;
+    for (const RecordedOperation& operation : operations) {
+        if (operation.kind < base::RecordKind::kStep || is_scope(operation)) {
+            spans.push_back({operation.announced_ns, operation.ended_ns.value_or(to_ns)});
+        }
+    }
+    return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);
+}
+
+/// A program may declare a scope when it is over, so a look cannot see it.
+bool is_in_recorded_scope(const Look& look, std::span<const RecordedOperation> operations) {
+    return std::any_of(operations.begin(), operations.end(), [&look](const RecordedOperation& operation) {
+        return is_scope(operation) && operation.announced_ns <= look.time_ns &&
+               look.time_ns < operation.ended_ns.value_or(operation.announced_ns);
+    });
+}
+
+}  // namespace
+
+std::optional<TimeOutside> find_time_outside(std::span<const RecordedOperation> operations, std::span<const Look> looks,
+                                             std::int64_t from_ns, std::int64_t to_ns) {
+    if (looks.size() < kFewestLooks) {
+        return std::nullopt;
+    }
+    TimeOutside found;
+    double all = 0;
+    for (const Look& look : looks) {
+        if (look.activity == Activity::in_rueda || is_in_recorded_scope(look, operations)) {
+            continue;
+        }
+        ++all;
+        found.runs += look.activity == Activity::runs_outside ? 1 : 0;
+        found.threads_run += look.activity == Activity::threads_run_outside ? 1 : 0;
+        found.sleeps += look.activity == Activity::sleeps_outside ? 1 : 0;
+    }
+    const double each = all > 0 ? share_outside(operations, from_ns, to_ns) / all : 0;
+    return TimeOutside{found.runs * each, found.threads_run * each, found.sleeps * each};
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/gpus/gpus.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr int kSuccess = 0;
+constexpr int kInsufficientSize = 7;
+
+/// The driver measures over 1/6 s to 1 s, so more frequent looks see the same.
+constexpr std::int64_t kLookNs = 100'000'000;
+
+/// More GPUs or processes than this are not in one host; a larger number is a fault of the library.
+constexpr unsigned kMostGpus = 256;
+constexpr unsigned kMostProcesses = 4096;
+
+/// nvmlUtilization_t: percent of the driver's last sample period.
+struct Utilization {
+    unsigned gpu = 0;
+    unsigned memory = 0;
+};
+
+/// nvmlMemory_t
+struct Memory {
+    unsigned long long total = 0;
+    unsigned long long free = 0;
+    unsigned long long used = 0;
+};
+
+/// nvmlProcessInfo_v2_t
+struct Process {
+    unsigned pid = 0;
+    unsigned long long used = 0;
+    unsigned gpu_instance = 0;
+    unsigned compute_instance = 0;
+};
+static_assert(sizeof(Process) == 24);
+
+template <class Function>
+bool find(void* library, const char* name, Function*& function) {
+    function = reinterpret_cast<Function*>(::dlsym(library, name));
+    return function != nullptr;
+}
+
+}  // namespace
+
+/// The functions of NVML that are used, with the names of nvml.h without the prefix nvml. An nvmlDevice_t is a pointer,
+/// and an nvmlReturn_t is an int.
+class Gpus::Nvml {
+public:
+    /// Returns null if the library does not exist, lacks a function, or finds no driver.
+    static std::unique_ptr<const Nvml> load(const char* name) {
+        void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        auto nvml = std::make_unique<Nvml>();
+        if (library == nullptr || !nvml->find_all(library) || nvml->init() != kSuccess) {
+            return nullptr;
+        }
+        nvml->is_open_ = true;
+        return nvml;
+    }
+    Nvml() = default;
+    Nvml(const Nvml&) = delete;
+    Nvml& operator=(const Nvml&) = delete;
+    ~Nvml() {
+        if (is_open_) {
+            shutdown();
+        }
+    }
+
+    [[nodiscard]] std::vector<Gpu> gpus() const {
+        unsigned count = 0;
+        std::vector<Gpu> found;
+        if (device_count(&count) == kSuccess) {
+            for (unsigned index = 0; index < std::min(count, kMostGpus); ++index) {
+                Gpu gpu;
+                gpu.index = index;
+                // A GPU that this user may not use is left out.
+                if (device_by_index(index, &gpu.device) == kSuccess) {
+                    found.push_back(gpu);
+                }
+            }
+        }
+        return found;
+    }
+
+    [[nodiscard]] std::optional<double> utilization(void* device) const {
+        constexpr double kPercent = 100;
+        Utilization read;
+        return device_utilization(device, &read) == kSuccess ? std::optional(std::min(read.gpu / kPercent, 1.0))
+                                                             : std::nullopt;
+    }
+
+    [[nodiscard]] std::optional<Memory> memory(void* device) const {
+        Memory read;
+        return device_memory(device, &read) == kSuccess ? std::optional(read) : std::nullopt;
+    }
+
+    [[nodiscard]] std::vector<std::int32_t> pids(void* device) const {
+        unsigned count = 0;
+        int result = device_processes(device, &count, nullptr);
+        std::vector<Process> processes;
+        // Processes may begin between the two calls. The room for some more makes a third call improbable, and a
+        // process that is missed is seen in the next interval.
+        if (result == kInsufficientSize && count <= kMostProcesses) {
+            constexpr unsigned kMore = 16;
+            count += kMore;
+            processes.resize(count);
+            result = device_processes(device, &count, processes.data());
+        }
+        std::vector<std::int32_t> found;
+        if (result == kSuccess) {
+            for (std::size_t i = 0; i < std::min<std::size_t>(count, processes.size()); ++i) {
+                found.push_back(static_cast<std::int32_t>(processes[i].pid));
+            }
+        }
+        return found;
+    }
+
+private:
+    bool find_all(void* library) {
+        // The third version of the last function has the same form, except in the first drivers of the series 535,
+        // where a process takes eight bytes more. So the second version comes first.
+        return find(library, "nvmlInit_v2", init) && find(library, "nvmlShutdown", shutdown) &&
+               find(library, "nvmlDeviceGetCount_v2", device_count) &&
+               find(library, "nvmlDeviceGetHandleByIndex_v2", device_by_index) &&
+               find(library, "nvmlDeviceGetUtilizationRates", device_utilization) &&
+               find(library, "nvmlDeviceGetMemoryInfo", device_memory) &&
+               (find(library, "nvmlDeviceGetComputeRunningProcesses_v2", device_processes) ||
+                find(library, "nvmlDeviceGetComputeRunningProcesses_v3", device_processes));
+    }
+
+    int (*init)() = nullptr;
+    int (*shutdown)() = nullptr;
+    int (*device_count)(unsigned* count) = nullptr;
+    int (*device_by_index)(unsigned index, void** device) = nullptr;
+    int (*device_utilization)(void* device, Utilization* utilization) = nullptr;
+    int (*device_memory)(void* device, Memory* memory) = nullptr;
+    int (*device_processes)(void* device, unsigned* count, Process* processes) = nullptr;
+    bool is_open_ = false;
+};
+
+Gpus::Gpus(const char* library) : nvml_(Nvml::load(library)) {
+    if (nvml_) {
+        gpus_ = nvml_->gpus();
+    }
+}
+
+Gpus::~Gpus() = default;
+
+void Gpus::look(std::int64_t now_ns) {
+    if (now_ns >= next_look_ns_) {
+        next_look_ns_ = now_ns + kLookNs;
+        read();
+    }
+}
+
+void Gpus::read() {
+    for (Gpu& gpu : gpus_) {
+        if (const std::optional<double> utilization = nvml_->utilization(gpu.device)) {
+            gpu.sum += *utilization;
+            ++gpu.looks;
+        }
+    }
+}
+
+std::vector<GpuUse> Gpus::take(std::int64_t now_ns) {
+    look(now_ns);
+    std::vector<GpuUse> uses;
+    for (Gpu& gpu : gpus_) {
+        GpuUse use;
+        use.index = gpu.index;
+        if (gpu.looks > 0) {
+            use.utilization = gpu.sum / static_cast<double>(gpu.looks);
+        }
+        if (const std::optional<Memory> memory = nvml_->memory(gpu.device)) {
+            use.used_bytes = memory->used;
+            use.total_bytes = memory->total;
+        }
+        use.pids = nvml_->pids(gpu.device);
+        uses.push_back(std::move(use));
+        gpu.sum = 0;
+        gpu.looks = 0;
+    }
+    return uses;
+}
+
+}  // namespace rueda::launcher

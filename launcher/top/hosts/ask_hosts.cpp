@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/top/hosts/ask_hosts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "launcher/options/text_parts.hpp"
+#include "launcher/plan/mpi_launcher.hpp"
+#include "launcher/plan/surroundings.hpp"
+#include "launcher/processes/captured_run.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// If ssh gets no answer, mpirun itself gives up after about 20 s.
+constexpr std::chrono::seconds kStartTime{25};
+
+/// Each question starts a separate mpirun. The answers shall be about the same interval, so all are asked at once.
+constexpr std::size_t kMostHostsAtOnce = 64;
+
+constexpr std::string_view kErrorMark = "rueda: ";
+
+Result<std::vector<std::string>> command_for(std::size_t index, const HostsQuestion& question,
+                                             const Surroundings& around) {
+    const std::string& host = question.hosts[index];
+    std::vector<std::string> program = {around.own_path};
+    program.insert(program.end(), question.arguments.begin(), question.arguments.end());
+    if (!question.jobs.empty()) {
+        program.push_back(question.jobs[index]);
+    }
+    if (around.host_names.contains(host)) {
+        return program;
+    }
+    if (!around.mpi) {
+        return failure(ErrorCode::invalid_argument, "host {} cannot be asked: {}", base::quote(host),
+                       around.no_mpi_reason);
+    }
+    MpiRequest request;
+    request.shares = {{host, 1}};
+    request.as_root = around.is_root;
+    request.ssh_port = question.ssh_port;
+    request.ssh_identity = question.ssh_identity;
+    request.program = std::move(program);
+    Result<MpiCommand> command = mpi_command(*around.mpi, request);
+    RUEDA_RETURN_IF_FAILED(command.status());
+    return std::move(command.value().words);
+}
+
+}  // namespace
+
+HostAnswer read_host_answer(std::string_view host, std::string_view output) {
+    HostAnswer answer;
+    answer.host = host;
+    bool is_inside = false;
+    std::string first_line;
+    while (!output.empty()) {
+        const std::string_view line = take_until(output, '\n');
+        is_inside = is_inside || line == "{";
+        if (is_inside) {
+            answer.json += std::string(line) + "\n";
+            if (line == "}") {
+                return answer;
+            }
+        } else if (line.starts_with(kErrorMark) && answer.problem.empty()) {
+            answer.problem = base::printable(line.substr(kErrorMark.size()));
+        } else if (first_line.empty() && line.find_first_not_of(" \t\r-") != std::string_view::npos) {
+            first_line = base::printable(line);
+        }
+    }
+    answer.json.clear();
+    if (answer.problem.empty()) {
+        answer.problem = first_line.empty() ? "it did not answer" : first_line;
+    }
+    return answer;
+}
+
+Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question) {
+    if (question.hosts.size() > kMostHostsAtOnce) {
+        return failure(ErrorCode::invalid_argument, "{} hosts are named; expected at most {}", question.hosts.size(),
+                       kMostHostsAtOnce);
+    }
+    const Result<Surroundings> around = look_around(/*mpi_is_wanted=*/true);
+    RUEDA_RETURN_IF_FAILED(around.status());
+    std::vector<std::vector<std::string>> commands;
+    for (std::size_t i = 0; i < question.hosts.size(); ++i) {
+        Result<std::vector<std::string>> command = command_for(i, question, around.value());
+        RUEDA_RETURN_IF_FAILED(command.status());
+        commands.push_back(std::move(command).value());
+    }
+    const std::chrono::milliseconds time = question.time + kStartTime;
+    const Result<std::vector<CapturedRun>> runs =
+        run_all_captured(commands, around.value().environment, {time, time}, kMostHostsAtOnce);
+    RUEDA_RETURN_IF_FAILED(runs.status());
+    std::vector<HostAnswer> answers;
+    for (std::size_t i = 0; i < question.hosts.size(); ++i) {
+        const CapturedRun& run = runs.value()[i];
+        answers.push_back(read_host_answer(question.hosts[i], run.text));
+        if (answers.back().json.empty() && !run.in_time) {
+            answers.back().problem =
+                fmt::format("it did not answer within {} s", std::chrono::ceil<std::chrono::seconds>(time).count());
+        }
+    }
+    return answers;
+}
+
+}  // namespace rueda::launcher
