@@ -91,7 +91,7 @@ struct Announcement {
     std::int64_t ns = 0;
 };
 
-struct Span {
+struct WaitSpan {
     std::int64_t begin = 0;
     std::int64_t end = 0;
     std::int32_t whom = kOtherHosts;
@@ -115,7 +115,7 @@ public:
         // Older operations than the first one are no longer in the recorder.
         const bool has_all = operations.empty() || operations.front().number == 0;
         const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
-        std::vector<Span> spans;
+        std::vector<WaitSpan> spans;
         for (const RecordedOperation& operation : operations) {
             if (is_operation(operation)) {
                 add_spans(index, operation, spans);
@@ -180,7 +180,7 @@ private:
     }
 
     /// The wait for an operation that is not called yet.
-    void add_pending(std::size_t index, const RecordedOperation& operation, std::vector<Span>& spans) const {
+    void add_pending(std::size_t index, const RecordedOperation& operation, std::vector<WaitSpan>& spans) const {
         const std::vector<Part> members = members_of(index, operation.set_id);
         for (std::size_t other = 0; other < ranks_.size(); ++other) {
             if (other != index && contains(members, ranks_[other].rank) && !has_joined(other, operation.set_id) &&
@@ -200,7 +200,7 @@ private:
         return in_batch.ns > last.ns ? in_batch : last;
     }
 
-    void add_spans(std::size_t index, const RecordedOperation& operation, std::vector<Span>& spans) const {
+    void add_spans(std::size_t index, const RecordedOperation& operation, std::vector<WaitSpan>& spans) const {
         if (!is_called(operation)) {
             add_pending(index, operation, spans);
             return;
@@ -216,11 +216,11 @@ private:
     }
 
     /// Counts each moment once: for the operation that was announced first.
-    [[nodiscard]] RankWaits sum_up(std::vector<Span> spans, std::int64_t from) const {
-        std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    [[nodiscard]] RankWaits sum_up(std::vector<WaitSpan> spans, std::int64_t from) const {
+        std::sort(spans.begin(), spans.end(), [](const WaitSpan& a, const WaitSpan& b) { return a.begin < b.begin; });
         std::map<std::int32_t, std::int64_t> sums;
         std::int64_t covered = from;
-        for (const Span& span : spans) {
+        for (const WaitSpan& span : spans) {
             const std::int64_t begin = std::max(span.begin, covered);
             const std::int64_t end = std::min(span.end, to_ns_);
             if (begin < end) {

@@ -31,17 +31,17 @@ Key key_of(const RecordedOperation& operation) {
     return {operation.set_id, operation.name, operation.name_hash, number};
 }
 
-OperationText text_of(const RecordedOperation& operation) {
+OperationText text_of_operation(const RecordedOperation& operation) {
     return {std::string(base::name_of_record_kind(operation.kind)), operation.name, operation.generation};
 }
 
-bool is_operation(const RecordedOperation& operation) {
+bool counts_as_operation(const RecordedOperation& operation) {
     return operation.kind < base::RecordKind::kStep && operation.has_name_record;
 }
 
 /// Whether the operation was pending when its rank ended, or when the file was written.
-bool is_pending(const RecordedOperation& operation) {
-    return is_operation(operation) &&
+bool was_pending(const RecordedOperation& operation) {
+    return counts_as_operation(operation) &&
            (!operation.ended_ns || operation.status == static_cast<std::uint8_t>(ErrorCode::aborted));
 }
 
@@ -83,7 +83,7 @@ private:
                 members_[set.id].insert(members.begin(), members.end());
             }
             for (const RecordedOperation& operation : recording.operations) {
-                if (is_operation(operation)) {
+                if (counts_as_operation(operation)) {
                     members_[operation.set_id].insert(recording.rank);
                 }
             }
@@ -101,10 +101,10 @@ private:
                         .since_ns = 0};
         std::int64_t latest = 0;
         for (const RecordedOperation& operation : recording.operations) {
-            if (is_operation(operation) && operation.ended_ns && !is_pending(operation) &&
+            if (counts_as_operation(operation) && operation.ended_ns && !was_pending(operation) &&
                 (!last.last || *operation.ended_ns >= latest)) {
                 latest = *operation.ended_ns;
-                last.last = text_of(operation);
+                last.last = text_of_operation(operation);
                 last.since_ns = recording.written_ns - latest;
             }
         }
@@ -118,7 +118,7 @@ private:
         std::map<Key, PendingOperation> found;
         for (const Recording& recording : recordings_) {
             for (const RecordedOperation& operation : recording.operations) {
-                if (!is_pending(operation)) {
+                if (!was_pending(operation)) {
                     continue;
                 }
                 // A batch that one rank has begun and another has not seen has no position there.
@@ -126,7 +126,7 @@ private:
                 std::get<3>(key) = operation.generation;
                 PendingOperation& pending = found[key];
                 pending.set_id = operation.set_id;
-                pending.what = text_of(operation);
+                pending.what = text_of_operation(operation);
                 pending.calls.push_back(
                     {recording.rank, operation.ordinal,
                      (operation.ended_ns ? *operation.ended_ns : recording.written_ns) - operation.announced_ns,
@@ -174,7 +174,7 @@ private:
                              [&](const RecordedOperation& operation) {
                                  Key other = key_of(operation);
                                  std::get<3>(other) = operation.generation;
-                                 return is_operation(operation) && other == key;
+                                 return counts_as_operation(operation) && other == key;
                              });
     }
 
@@ -207,7 +207,7 @@ private:
     }
     /// Operations of other sets come after all those of this one.
     static std::uint64_t order_in(const RecordedOperation& operation, std::int32_t set_id) {
-        return is_operation(operation) && operation.set_id == set_id ? operation.ordinal : ~std::uint64_t{0};
+        return counts_as_operation(operation) && operation.set_id == set_id ? operation.ordinal : ~std::uint64_t{0};
     }
 
     // ---- where ranks diverge ----------------------------------------------------------------------------------------
@@ -277,9 +277,9 @@ private:
         std::map<Key, std::pair<OperationText, std::vector<Called>>> operations;
         for (const Recording& recording : recordings_) {
             for (const RecordedOperation& operation : recording.operations) {
-                if (is_operation(operation) && operation.ended_ns && !is_pending(operation)) {
+                if (counts_as_operation(operation) && operation.ended_ns && !was_pending(operation)) {
                     auto& [text, calls] = operations[key_of(operation)];
-                    text = text_of(operation);
+                    text = text_of_operation(operation);
                     calls.push_back({recording.rank, time_of(recording, operation.announced_ns, several_hosts)});
                 }
             }

@@ -34,7 +34,7 @@ std::string number(double value) { return value < 10 ? fmt::format("{:.1f}", val
 std::string bytes(double value) { return base::format_bytes(static_cast<std::uint64_t>(std::llround(value))); }
 
 template <class F>
-std::string text_of(const std::optional<double>& value, F&& format) {
+std::string cell_text(const std::optional<double>& value, F&& format) {
     return value ? format(*value) : kNothing;
 }
 
@@ -69,7 +69,7 @@ std::string step_time(const RankRow& row) {
         *row.in_step_seconds > 1) {
         return ">" + format_duration(*row.in_step_seconds);
     }
-    return text_of(row.step_seconds, format_duration);
+    return cell_text(row.step_seconds, format_duration);
 }
 
 std::string doing(const RankRow& row) {
@@ -118,16 +118,16 @@ std::vector<std::string> cells_of(const RankRow& row, const TopView& view) {
                                       row.process,
                                       row.step >= 0 ? fmt::format("{}", row.step) : kNothing,
                                       step_time(row),
-                                      text_of(row.waiting_share, percent),
+                                      cell_text(row.waiting_share, percent),
                                       waited_for(row),
-                                      text_of(row.bytes_per_second, bytes),
-                                      text_of(row.operations_per_second, number),
-                                      text_of(row.batches_per_second, number),
-                                      text_of(row.cpu_share, percent),
+                                      cell_text(row.bytes_per_second, bytes),
+                                      cell_text(row.operations_per_second, number),
+                                      cell_text(row.batches_per_second, number),
+                                      cell_text(row.cpu_share, percent),
                                       row.resident_bytes != 0 ? base::format_bytes(row.resident_bytes) : kNothing,
                                       doing(row)};
     if (view.has_gpus) {
-        cells.insert(cells.end() - 1, {text_of(gpu_utilization(row), percent), gpu_memory(row)});
+        cells.insert(cells.end() - 1, {cell_text(gpu_utilization(row), percent), gpu_memory(row)});
     }
     if (has_hosts(view)) {
         cells.insert(cells.begin(), row.host);
@@ -155,19 +155,20 @@ std::vector<std::string> sums_of(const TopView& view) {
         memory += row.resident_bytes;
     }
     constexpr bool kAverage = true;
-    std::vector<std::string> cells = {"all",
-                                      "",
-                                      "",
-                                      format_steps(view.job),
-                                      text_of(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
-                                      text_of(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
-                                      "",
-                                      text_of(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
-                                      text_of(over_rows(view.rows, &RankRow::operations_per_second, false), number),
-                                      text_of(over_rows(view.rows, &RankRow::batches_per_second, false), number),
-                                      text_of(over_rows(view.rows, &RankRow::cpu_share, false), percent),
-                                      base::format_bytes(memory),
-                                      ""};
+    std::vector<std::string> cells = {
+        "all",
+        "",
+        "",
+        format_steps(view.job),
+        cell_text(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
+        cell_text(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
+        "",
+        cell_text(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
+        cell_text(over_rows(view.rows, &RankRow::operations_per_second, false), number),
+        cell_text(over_rows(view.rows, &RankRow::batches_per_second, false), number),
+        cell_text(over_rows(view.rows, &RankRow::cpu_share, false), percent),
+        base::format_bytes(memory),
+        ""};
     if (view.has_gpus) {
         cells.insert(cells.end() - 1, {"", ""});  // several ranks may share a GPU, so a sum would be wrong
     }
