@@ -185,7 +185,7 @@ TEST_CASE("after a divergence the files say where", "[threads]") {
     CHECK(analysis.pending.size() == 2);
     REQUIRE(analysis.lateness.size() == 3);
     CHECK(analysis.lateness[0].compared == 4);
-    CHECK(launcher::run_analyze({folder.path().string()}) == 1);
+    CHECK(launcher::run_analyze(std::vector{folder.path().string()}) == 1);
 }
 
 TEST_CASE("the recorder of a killed rank is written by another", "[processes]") {
