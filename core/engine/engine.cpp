@@ -762,6 +762,14 @@ void Engine::look_at_stacks(std::int64_t now) {
     stack_responder_.look();  // after the questions, so that this rank's own one is answered soon
 }
 
+/// What a report says in one line: the probable cause, or the tensor that has waited longest. Both stand in its second
+/// line, behind the sentence that all reports begin with.
+std::string_view Engine::essence_of(std::string_view report) {
+    const std::size_t first = report.find('\n');
+    const std::size_t second = first == std::string_view::npos ? first : report.find_first_not_of(" \n", first);
+    return second == std::string_view::npos ? report : report.substr(second, report.find('\n', second) - second);
+}
+
 /// Writes the log line first, because a program that learns of the abort may end at once. The job ends even if there is
 /// no memory for the line.
 void Engine::tell(const SetList::Finding& finding) noexcept {
@@ -781,7 +789,7 @@ void Engine::tell(const SetList::Finding& finding) noexcept {
     if (finding.shut_down) {
         raise(ErrorCode::aborted, finding.text);  // every rank then writes its own flight recorder
     } else if (!finding.text.empty()) {
-        write_recorders(finding.text, /*at_end=*/false);
+        write_recorders(essence_of(finding.text), /*at_end=*/false);
     }
 }
 
