@@ -114,7 +114,8 @@ std::string describe_jobs(std::span<const JobSample> jobs, std::span<const Unrea
         std::vector<std::vector<std::string>> rows;
         for (const JobSample& job : jobs) {
             rows.push_back({job.id, format_numbers(ranks_of(job)), format_numbers(pids_of(job)), format_steps(job),
-                            format_age(job.age_seconds()), base::shortened(job.program, kTableProgramBytes), state_of(job)});
+                            format_age(job.age_seconds()), base::shortened(job.program, kTableProgramBytes),
+                            state_of(job)});
         }
         for (const std::string& line : lay_out(columns, rows)) {
             text += line + "\n";
