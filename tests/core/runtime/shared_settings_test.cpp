@@ -76,6 +76,7 @@ TEST_CASE("rank 0's value counts, bit by bit, of every setting that says so", "[
         std::visit(Other{configs[0]}, setting.kind);
         const std::string rank_zeros = base::value_text(setting, configs[0]);
         const std::string usual = base::value_text(setting, configs[1]);
+        const std::string described = usual.empty() ? "not set" : "'" + usual + "'";
         REQUIRE(rank_zeros != usual);
         const RanksResult result = share(configs);
         INFO(setting.name << '\n' << result.text());
@@ -85,9 +86,9 @@ TEST_CASE("rank 0's value counts, bit by bit, of every setting that says so", "[
             CHECK(rank.value(std::string(setting.name)) == rank_zeros);
         }
         CHECK(result.ranks[0].value("said") ==
-              fmt::format("{} is '{}' on rank 0 and '{}' on ranks 1, 2: rank 0's counts; pass it to all, as ruedarun "
+              fmt::format("{} is '{}' on rank 0 and {} on ranks 1, 2: rank 0's counts; pass it to all, as ruedarun "
                           "-x {}=VALUE does",
-                          setting.name, rank_zeros, usual, setting.name));
+                          setting.name, rank_zeros, described, setting.name));
         CHECK(result.ranks[1].value("said").empty());
     }
 }
