@@ -62,7 +62,8 @@ class Timeline(unittest.TestCase):
             self.check_late(mine, negotiations, rank, late)
             steps = [event for event in mine if event.get("cat") == "step"]
             self.assertEqual([event["name"] for event in steps], ["step 0", "step 1", "step 2"])
-            self.assertGreaterEqual(steps[1]["dur"], timeline_rank.LATE_SECONDS * 1e6)
+            if rank == late:  # another rank may begin its step while the late one sleeps already
+                self.assertGreaterEqual(steps[1]["dur"], timeline_rank.LATE_SECONDS * 1e6)
             busy = [event for event in mine if event["name"] == "being late"]
             self.assertEqual(len(busy), 1 if rank == late else 0)
             for event in busy:
