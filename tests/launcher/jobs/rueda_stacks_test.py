@@ -7,6 +7,7 @@ Called as: rueda_stacks_test.py RUEDA RUEDARUN WATCHED_RANK [unittest's argument
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -66,6 +67,9 @@ class Stacks(top.WithJob):
         pid = self.pid_of(1)
         self.addCleanup(os.kill, pid, signal.SIGCONT)
         os.kill(pid, signal.SIGSTOP)
+        stat = pathlib.Path(f"/proc/{pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
+            pass  # the signal has not reached all threads yet
         text = self.stacks(self.pids[0], status=2)
         self.assertRegex(
             text,
