@@ -11,14 +11,6 @@
 namespace rueda::core {
 namespace {
 
-/// Struct Dwfl_Callbacks of libdwfl.h. Its members are pointers to functions, and none of them is called from here.
-struct Callbacks {
-    void* find_elf = nullptr;
-    void* find_debuginfo = nullptr;
-    void* section_address = nullptr;
-    char** debuginfo_path = nullptr;  ///< null: the usual places
-};
-
 template <class Function>
 bool find(void* library, const char* name, Function*& function) {
     function = reinterpret_cast<Function*>(dlsym(library, name));
@@ -30,6 +22,14 @@ bool find(void* library, const char* name, Function*& function) {
 /// The names are those of libdwfl.h, without the prefix dwfl_. Handles of the library are void*, and Dwarf_Addr is
 /// std::uint64_t.
 struct Libdw::Functions {
+    /// Struct Dwfl_Callbacks of libdwfl.h. Its members are pointers to functions, and none of them is called from here.
+    struct Callbacks {
+        void* find_elf = nullptr;
+        void* find_debuginfo = nullptr;
+        void* section_address = nullptr;
+        char** debuginfo_path = nullptr;  ///< null: the usual places
+    };
+
     Callbacks callbacks;
     void* (*begin)(const Callbacks* callbacks) = nullptr;
     void (*end)(void* session) = nullptr;

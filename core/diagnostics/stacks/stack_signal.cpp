@@ -27,7 +27,7 @@ constexpr std::size_t kMostOwnFrames = 16;
 constexpr std::size_t kMostTraceback = 64 * 1024;
 
 /// What the handler and the thread that captures share. The captures are numbered from 1.
-struct State {
+struct HandlerState {
     std::atomic<int> number{
         0};                     ///< the signal; 0: the handler does nothing. Release by install, acquire by the handler
     std::atomic<pid_t> pid{0};  ///< the process that installed the handler. Relaxed: written before `number`
@@ -47,7 +47,7 @@ struct State {
     std::size_t count;
     bool is_complete;
 };
-State state;
+HandlerState handler_state;
 
 /// Held by the thread that captures.
 std::mutex capture_mutex;
@@ -74,12 +74,12 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     if (address == 0) {
         return _URC_NORMAL_STOP;
     }
-    if (state.count == kMostFrames) {
-        state.is_complete = false;
+    if (handler_state.count == kMostFrames) {
+        handler_state.is_complete = false;
         return _URC_NORMAL_STOP;
     }
     // A return address stands behind the call, perhaps in the next line or function.
-    state.addresses[state.count++] = is_exact != 0 ? address : address - 1;
+    handler_state.addresses[handler_state.count++] = is_exact != 0 ? address : address - 1;
     return _URC_NO_REASON;
 }
 
@@ -89,11 +89,11 @@ _Unwind_Reason_Code note_any_frame(_Unwind_Context* context, void* argument) {
 }
 
 void record_stack() {
-    state.count = 0;
-    state.is_complete = true;
+    handler_state.count = 0;
+    handler_state.is_complete = true;
     Walk walk;
     _Unwind_Backtrace(&note_frame, &walk);
-    if (state.count == 0) {
+    if (handler_state.count == 0) {
         Walk all;
         _Unwind_Backtrace(&note_any_frame, &all);
     }
@@ -106,22 +106,22 @@ bool is_from_this_process(const siginfo_t* info) {
 /// Runs in the main thread for a capture, and in any thread for a signal from outside.
 void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
     const int saved_errno = errno;
-    if (state.number.load(std::memory_order_acquire) == number &&
-        state.pid.load(std::memory_order_relaxed) == getpid()) {
+    if (handler_state.number.load(std::memory_order_acquire) == number &&
+        handler_state.pid.load(std::memory_order_relaxed) == getpid()) {
         const bool is_own = is_from_this_process(info);
         // A capture that nobody waits for any more leaves its signal pending: it finds nothing wanted.
         const std::uint32_t wanted =
-            is_own && syscall(SYS_gettid) == getpid() ? state.wanted.exchange(0, std::memory_order_acq_rel) : 0;
+            is_own && syscall(SYS_gettid) == getpid() ? handler_state.wanted.exchange(0, std::memory_order_acq_rel) : 0;
         if (!is_own) {
-            state.print_wanted.store(true, std::memory_order_relaxed);
+            handler_state.print_wanted.store(true, std::memory_order_relaxed);
         }
         // An interpreter's handler that passes signals on would call ours again, with a signal of this process.
-        if ((wanted != 0 || !is_own) && state.calls_inner.load(std::memory_order_acquire)) {
-            state.inner.load(std::memory_order_acquire)(number);
+        if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
+            handler_state.inner.load(std::memory_order_acquire)(number);
         }
         if (wanted != 0) {
             record_stack();
-            state.taken.store(wanted, std::memory_order_release);
+            handler_state.taken.store(wanted, std::memory_order_release);
         }
     }
     errno = saved_errno;
@@ -167,7 +167,7 @@ void empty_traceback(int descriptor) {
 bool await_capture(std::uint32_t number, std::chrono::nanoseconds patience) {
     constexpr std::chrono::microseconds kPause{200};
     const auto until = std::chrono::steady_clock::now() + patience;
-    while (state.taken.load(std::memory_order_acquire) != number) {
+    while (handler_state.taken.load(std::memory_order_acquire) != number) {
         if (std::chrono::steady_clock::now() >= until) {
             return false;
         }
@@ -219,18 +219,18 @@ bool install_stack_handler(int number) {
         return false;
     }
     _Unwind_Backtrace(&ignore_frame, nullptr);
-    state.pid.store(getpid(), std::memory_order_relaxed);
-    state.print_wanted.store(false, std::memory_order_relaxed);
-    state.number.store(number, std::memory_order_release);
+    handler_state.pid.store(getpid(), std::memory_order_relaxed);
+    handler_state.print_wanted.store(false, std::memory_order_relaxed);
+    handler_state.number.store(number, std::memory_order_release);
     if (!is_ours(found) && !put_in_place(number)) {
-        state.number.store(0, std::memory_order_release);
+        handler_state.number.store(0, std::memory_order_release);
         return false;
     }
     return true;
 }
 
 void remove_stack_handler() {
-    const int number = state.number.exchange(0, std::memory_order_acq_rel);
+    const int number = handler_state.number.exchange(0, std::memory_order_acq_rel);
     if (is_installed(number)) {
         // A signal of a capture that timed out may be pending, because the main thread blocks it. SIG_IGN discards it;
         // with SIG_DFL alone it would end the process later.
@@ -242,7 +242,7 @@ void remove_stack_handler() {
     }
 }
 
-int stack_signal() { return state.number.load(std::memory_order_acquire); }
+int stack_signal() { return handler_state.number.load(std::memory_order_acquire); }
 
 Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience) {
     const std::lock_guard lock(capture_mutex);
@@ -250,25 +250,25 @@ Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience) {
     if (!is_installed(number)) {
         return failure(ErrorCode::unsupported, "the program has installed a handler of its own for the signal");
     }
-    if (last_capture != state.taken.load(std::memory_order_acquire)) {
+    if (last_capture != handler_state.taken.load(std::memory_order_acquire)) {
         return failure(ErrorCode::timeout, "its main thread is still in the handler of an earlier request");
     }
-    const int descriptor = state.calls_inner.load(std::memory_order_acquire)
+    const int descriptor = handler_state.calls_inner.load(std::memory_order_acquire)
                                ? descriptor_of_traceback.load(std::memory_order_relaxed)
                                : -1;
     if (descriptor >= 0) {
         empty_traceback(descriptor);
     }
     const std::uint32_t capture = last_capture + 1 != 0 ? last_capture + 1 : 1;
-    state.wanted.store(capture, std::memory_order_release);
+    handler_state.wanted.store(capture, std::memory_order_release);
     if (syscall(SYS_tgkill, getpid(), getpid(), number) != 0) {
         const int error = errno;
-        state.wanted.store(0, std::memory_order_relaxed);
+        handler_state.wanted.store(0, std::memory_order_relaxed);
         return system_failure(ErrorCode::unsupported, "tgkill", error);
     }
     if (!await_capture(capture, patience)) {
         constexpr std::chrono::milliseconds kToFinish{100};
-        if (state.wanted.exchange(0, std::memory_order_acq_rel) == capture) {
+        if (handler_state.wanted.exchange(0, std::memory_order_acq_rel) == capture) {
             return failure(ErrorCode::timeout, "its main thread did not run the handler of the signal within {} s",
                            std::chrono::duration<double>(patience).count());
         }
@@ -281,18 +281,19 @@ Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience) {
     }
     last_capture = capture;
     RawStack stack;
-    stack.addresses.assign(state.addresses.begin(), state.addresses.begin() + static_cast<std::ptrdiff_t>(state.count));
-    stack.is_complete = state.is_complete;
+    stack.addresses.assign(handler_state.addresses.begin(),
+                           handler_state.addresses.begin() + static_cast<std::ptrdiff_t>(handler_state.count));
+    stack.is_complete = handler_state.is_complete;
     if (descriptor >= 0) {
         stack.traceback = read_traceback(descriptor);
     }
     return stack;
 }
 
-bool take_print_request() { return state.print_wanted.exchange(false, std::memory_order_relaxed); }
+bool take_print_request() { return handler_state.print_wanted.exchange(false, std::memory_order_relaxed); }
 
 Status adopt_traceback_handler(int descriptor) {
-    state.calls_inner.store(false, std::memory_order_release);
+    handler_state.calls_inner.store(false, std::memory_order_release);
     if (descriptor < 0) {
         return {};  // without the mutex, which a thread of its parent may have held when this process was forked
     }
@@ -306,16 +307,16 @@ Status adopt_traceback_handler(int descriptor) {
         if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler == SIG_DFL || found.sa_handler == SIG_IGN) {
             return {ErrorCode::unsupported, "no interpreter's handler is installed for the stack signal"};
         }
-        state.inner.store(found.sa_handler, std::memory_order_release);
+        handler_state.inner.store(found.sa_handler, std::memory_order_release);
         if (!put_in_place(number)) {
             return system_failure(ErrorCode::unsupported, "sigaction");
         }
     }
-    if (state.inner.load(std::memory_order_acquire) == nullptr) {
+    if (handler_state.inner.load(std::memory_order_acquire) == nullptr) {
         return {ErrorCode::unsupported, "no interpreter's handler was installed for the stack signal"};
     }
     descriptor_of_traceback.store(descriptor, std::memory_order_relaxed);
-    state.calls_inner.store(true, std::memory_order_release);
+    handler_state.calls_inner.store(true, std::memory_order_release);
     return {};
 }
 
