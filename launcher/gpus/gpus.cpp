@@ -20,28 +20,6 @@ constexpr std::int64_t kLookNs = 100'000'000;
 constexpr unsigned kMostGpus = 256;
 constexpr unsigned kMostProcesses = 4096;
 
-/// nvmlUtilization_t: percent of the driver's last sample period.
-struct Utilization {
-    unsigned gpu = 0;
-    unsigned memory = 0;
-};
-
-/// nvmlMemory_t
-struct Memory {
-    unsigned long long total = 0;
-    unsigned long long free = 0;
-    unsigned long long used = 0;
-};
-
-/// nvmlProcessInfo_v2_t
-struct Process {
-    unsigned pid = 0;
-    unsigned long long used = 0;
-    unsigned gpu_instance = 0;
-    unsigned compute_instance = 0;
-};
-static_assert(sizeof(Process) == 24);
-
 template <class Function>
 bool find(void* library, const char* name, Function*& function) {
     function = reinterpret_cast<Function*>(::dlsym(library, name));
@@ -49,6 +27,31 @@ bool find(void* library, const char* name, Function*& function) {
 }
 
 }  // namespace
+
+// The names of these types are NVML's. They are not in the anonymous namespace, because the class below, which is not
+// in it, has them in its members.
+
+/// nvmlUtilization_t: percent of the driver's last sample period.
+struct NvmlUtilization {
+    unsigned gpu = 0;
+    unsigned memory = 0;
+};
+
+/// nvmlMemory_t
+struct NvmlMemory {
+    unsigned long long total = 0;
+    unsigned long long free = 0;
+    unsigned long long used = 0;
+};
+
+/// nvmlProcessInfo_v2_t
+struct NvmlProcess {
+    unsigned pid = 0;
+    unsigned long long used = 0;
+    unsigned gpu_instance = 0;
+    unsigned compute_instance = 0;
+};
+static_assert(sizeof(NvmlProcess) == 24);
 
 /// The functions of NVML that are used, with the names of nvml.h without the prefix nvml. An nvmlDevice_t is a pointer,
 /// and an nvmlReturn_t is an int.
@@ -91,20 +94,20 @@ public:
 
     [[nodiscard]] std::optional<double> utilization(void* device) const {
         constexpr double kPercent = 100;
-        Utilization read;
+        NvmlUtilization read;
         return device_utilization(device, &read) == kSuccess ? std::optional(std::min(read.gpu / kPercent, 1.0))
                                                              : std::nullopt;
     }
 
-    [[nodiscard]] std::optional<Memory> memory(void* device) const {
-        Memory read;
+    [[nodiscard]] std::optional<NvmlMemory> memory(void* device) const {
+        NvmlMemory read;
         return device_memory(device, &read) == kSuccess ? std::optional(read) : std::nullopt;
     }
 
     [[nodiscard]] std::vector<std::int32_t> pids(void* device) const {
         unsigned count = 0;
         int result = device_processes(device, &count, nullptr);
-        std::vector<Process> processes;
+        std::vector<NvmlProcess> processes;
         // Processes may begin between the two calls. The room for some more makes a third call improbable, and a
         // process that is missed is seen in the next interval.
         if (result == kInsufficientSize && count <= kMostProcesses) {
@@ -139,9 +142,9 @@ private:
     int (*shutdown)() = nullptr;
     int (*device_count)(unsigned* count) = nullptr;
     int (*device_by_index)(unsigned index, void** device) = nullptr;
-    int (*device_utilization)(void* device, Utilization* utilization) = nullptr;
-    int (*device_memory)(void* device, Memory* memory) = nullptr;
-    int (*device_processes)(void* device, unsigned* count, Process* processes) = nullptr;
+    int (*device_utilization)(void* device, NvmlUtilization* utilization) = nullptr;
+    int (*device_memory)(void* device, NvmlMemory* memory) = nullptr;
+    int (*device_processes)(void* device, unsigned* count, NvmlProcess* processes) = nullptr;
     bool is_open_ = false;
 };
 
@@ -178,7 +181,7 @@ std::vector<GpuUse> Gpus::take(std::int64_t now_ns) {
         if (gpu.looks > 0) {
             use.utilization = gpu.sum / static_cast<double>(gpu.looks);
         }
-        if (const std::optional<Memory> memory = nvml_->memory(gpu.device)) {
+        if (const std::optional<NvmlMemory> memory = nvml_->memory(gpu.device)) {
             use.used_bytes = memory->used;
             use.total_bytes = memory->total;
         }
