@@ -157,7 +157,8 @@ TEST_CASE("the responder answers with the stack of the main thread", "[stacks]")
         const std::string text = block.text.read();
         INFO(text);
         CHECK(text.find("native, innermost first") != std::string::npos);
-        CHECK(text.find("sleep_until") != std::string::npos);
+        // The thread may be asked before it sleeps, so only the outer functions of its stack are certain.
+        CHECK(text.find("\n  main") != std::string::npos);
     }
     responder.stop();
 }
