@@ -79,7 +79,12 @@ def wrong_symbols(name: str, shown: set[str]) -> list[str]:
     """
     if name in PROGRAMS:
         return []
-    base = "librueda_mpi" if name in MPI else "librueda" if name.startswith("rueda/lib/") else "_native"
+    if name in MPI:
+        base = "librueda_mpi"
+    elif name.endswith("/librueda_prometheus.so"):  # only in a wheel that pip builds where prometheus-cpp is installed
+        base = "librueda_prometheus"
+    else:
+        base = "librueda" if name.startswith("rueda/lib/") else "_native"
     listed = listed_symbols(base)
     c_names = {symbol for symbol in listed if not symbol.startswith("_Z")}
     found = [
