@@ -197,14 +197,8 @@ int run_analyze(std::span<const std::string> arguments) {
     bool as_json = false;
     command.options().add_option("DIR", folder, "The folder with the files, recorder-rank0.json and so on")->required();
     command.options().add_flag("--json", as_json, "Print JSON");
-    const Result<std::optional<std::string>> help = command.parse(arguments);
-    if (!help.is_ok()) {
-        fmt::print(stderr, "rueda: {}\n", help.status().message());
-        return kRuedaCalledWrongly;
-    }
-    if (help.value()) {
-        fmt::print("{}", *help.value());
-        return static_cast<int>(AnalyzeExit::clean);
+    if (const std::optional<int> status = command.parse(arguments)) {
+        return *status;
     }
     const Result<std::vector<base::Recording>> recordings = read_recordings(folder);
     if (!recordings.is_ok()) {

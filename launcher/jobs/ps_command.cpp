@@ -27,14 +27,8 @@ int run_ps(std::span<const std::string> arguments) {
                         "Exit status: 0, also if there is no job; 3 if rueda was called wrongly.\n"});
     bool as_json = false;
     command.options().add_flag("--json", as_json, "Print JSON");
-    const Result<std::optional<std::string>> help = command.parse(arguments);
-    if (!help.is_ok()) {
-        fmt::print(stderr, "rueda: {}\n", help.status().message());
-        return kRuedaCalledWrongly;
-    }
-    if (help.value()) {
-        fmt::print("{}", *help.value());
-        return 0;
+    if (const std::optional<int> status = command.parse(arguments)) {
+        return *status;
     }
     const JobList list = find_jobs();
     std::vector<JobSample> samples;

@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/options/command_app.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +25,11 @@ private:
 
 }  // namespace
 
+int refuse_command(const Status& status, int exit_status) {
+    fmt::print(stderr, "rueda: {}\n", status.message());
+    return exit_status;
+}
+
 CommandApp::CommandApp(const CommandTexts& texts) : name_(texts.name), app_("", texts.name) {
     app_.formatter(std::make_shared<CommandHelpFormatter>("Usage: " + texts.name + " " + texts.usage + "\n\n" +
                                                           texts.description + "\n"));
@@ -30,16 +38,18 @@ CommandApp::CommandApp(const CommandTexts& texts) : name_(texts.name), app_("", 
     app_.set_help_flag("-h,--help", "Print this help");
 }
 
-Result<std::optional<std::string>> CommandApp::parse(std::span<const std::string> arguments) {
+std::optional<int> CommandApp::parse(std::span<const std::string> arguments) {
     try {
         // CLI11 reads its arguments from the back.
         app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
-        return std::optional<std::string>(app_.help());
+        fmt::print("{}", app_.help());
+        return 0;
     } catch (const CLI::ParseError& error) {
-        return failure(ErrorCode::invalid_argument, "{}; see {} --help", error.what(), name_);
+        return refuse_command(failure(ErrorCode::invalid_argument, "{}; see {} --help", error.what(), name_),
+                              kRuedaCalledWrongly);
     }
-    return std::optional<std::string>();
+    return std::nullopt;
 }
 
 }  // namespace rueda::launcher

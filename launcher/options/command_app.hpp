@@ -14,6 +14,9 @@ namespace rueda::launcher {
 /// The exit status of `rueda` if it was called wrongly.
 inline constexpr int kRuedaCalledWrongly = 3;
 
+/// Prints why a command cannot do its work, and returns the exit status.
+[[nodiscard]] int refuse_command(const Status& status, int exit_status);
+
 struct CommandTexts {
     std::string name;   ///< "rueda top"
     std::string usage;  ///< what follows the name in the line "Usage:"
@@ -27,8 +30,9 @@ public:
     explicit CommandApp(const CommandTexts& texts);
 
     [[nodiscard]] CLI::App& options() { return app_; }
-    /// Returns the help if it was asked for, or nothing. Fails with InvalidArgument.
-    [[nodiscard]] Result<std::optional<std::string>> parse(std::span<const std::string> arguments);
+    /// Reads the arguments. If the user asked for the help, or if the arguments are wrong, it prints the help or the
+    /// error, and returns the exit status with which the command ends. Otherwise it returns nothing.
+    [[nodiscard]] std::optional<int> parse(std::span<const std::string> arguments);
 
 private:
     std::string name_;

@@ -20,11 +20,6 @@ namespace {
 constexpr int kNoSuchJob = 1;
 constexpr int kIncomplete = 2;
 
-int refuse(const Status& status, int exit_status) {
-    fmt::print(stderr, "rueda: {}\n", status.message());
-    return exit_status;
-}
-
 }  // namespace
 
 int run_stacks(std::span<const std::string> arguments) {
@@ -49,23 +44,18 @@ int run_stacks(std::span<const std::string> arguments) {
         .add_option("JOB", wanted, "Id of the job, or number of one of its processes (default: the only job here)")
         ->type_name("");
     command.options().add_flag("--json", as_json, "Print JSON");
-    const Result<std::optional<std::string>> help = command.parse(arguments);
-    if (!help.is_ok()) {
-        return refuse(help.status(), kRuedaCalledWrongly);
-    }
-    if (help.value()) {
-        fmt::print("{}", *help.value());
-        return 0;
+    if (const std::optional<int> status = command.parse(arguments)) {
+        return *status;
     }
     const Result<Job> job = choose_job(find_jobs(), wanted);
     if (!job.is_ok()) {
-        return refuse(job.status(), kNoSuchJob);
+        return refuse_command(job.status(), kNoSuchJob);
     }
     const Result<JobStacks> stacks = take_stacks(job.value());
     if (!stacks.is_ok()) {
-        return refuse(failure(stacks.status().code(), "job {} cannot be asked for its stacks: {}", job.value().id,
-                              stacks.status().message()),
-                      kNoSuchJob);
+        return refuse_command(failure(stacks.status().code(), "job {} cannot be asked for its stacks: {}",
+                                      job.value().id, stacks.status().message()),
+                              kNoSuchJob);
     }
     fmt::print("{}", as_json ? stacks_as_json(stacks.value()) : describe_stacks(stacks.value()));
     return stacks.value().are_complete() ? 0 : kIncomplete;

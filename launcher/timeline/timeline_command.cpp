@@ -96,14 +96,8 @@ int run_timeline(std::span<const std::string> arguments) {
         .add_option("PART", paths, "The files of all hosts; or the folder with the files recorder-rank0.json and so on")
         ->required();
     command.options().add_option("-o,--output", output, "The file to write")->required();
-    const Result<std::optional<std::string>> help = command.parse(arguments);
-    if (!help.is_ok()) {
-        fmt::print(stderr, "rueda: {}\n", help.status().message());
-        return kRuedaCalledWrongly;
-    }
-    if (help.value()) {
-        fmt::print("{}", *help.value());
-        return static_cast<int>(TimelineExit::written);
+    if (const std::optional<int> status = command.parse(arguments)) {
+        return *status;
     }
     const Result<MergedTimeline> timeline = make(paths);
     if (!timeline.is_ok()) {

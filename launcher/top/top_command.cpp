@@ -111,11 +111,6 @@ Status read_hosts(TopOptions& options) {
     return {};
 }
 
-int refuse(const Status& status, int exit_status) {
-    fmt::print(stderr, "rueda: {}\n", status.message());
-    return exit_status;
-}
-
 void print(const TopView& view) {
     for (const std::string& line : render(screen_of(view), {}, ::isatty(STDOUT_FILENO) == 1)) {
         fmt::print("{}\n", line);
@@ -125,11 +120,11 @@ void print(const TopView& view) {
 /// Prints one interval of all hosts.
 int show_hosts(TopOptions& options) {
     if (const Status status = read_hosts(options); !status.is_ok()) {
-        return refuse(status, kRuedaCalledWrongly);
+        return refuse_command(status, kRuedaCalledWrongly);
     }
     const Result<std::vector<HostAnswer>> answers = ask_hosts(options.question);
     if (!answers.is_ok()) {
-        return refuse(answers.status(), kNoJob);
+        return refuse_command(answers.status(), kNoJob);
     }
     const TopView view = merge_hosts(answers.value());
     if (options.as_json) {
@@ -154,7 +149,7 @@ int show_once(const Job& job, const TopOptions& options) {
     }
     const TopView view = interval.finish();
     if (!view.job.has_processes()) {
-        return refuse(failure(ErrorCode::invalid_argument, "job {} has ended", job.id), kNoJob);
+        return refuse_command(failure(ErrorCode::invalid_argument, "job {} has ended", job.id), kNoJob);
     }
     if (options.as_json) {
         fmt::print("{}", view_as_json(view));
@@ -186,23 +181,18 @@ int run_top(std::span<const std::string> arguments) {
          "wrongly.\n"});
     TopOptions options;
     add_options(command, options);
-    const Result<std::optional<std::string>> help = command.parse(arguments);
-    if (!help.is_ok()) {
-        return refuse(help.status(), kRuedaCalledWrongly);
-    }
-    if (help.value()) {
-        fmt::print("{}", *help.value());
-        return 0;
+    if (const std::optional<int> status = command.parse(arguments)) {
+        return *status;
     }
     if (const Status status = read_interval(options); !status.is_ok()) {
-        return refuse(status, kRuedaCalledWrongly);
+        return refuse_command(status, kRuedaCalledWrongly);
     }
     if (!options.hosts_text.empty()) {
         return show_hosts(options);
     }
     Result<Job> job = choose_job(find_jobs(), options.job);
     if (!job.is_ok()) {
-        return refuse(job.status(), kNoJob);
+        return refuse_command(job.status(), kNoJob);
     }
     if (options.once || options.as_json || ::isatty(STDOUT_FILENO) != 1) {
         return show_once(job.value(), options);
