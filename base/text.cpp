@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+
+#include "base/numbers.hpp"
 
 namespace rueda::base {
 
@@ -137,6 +140,25 @@ std::string format_ranks(std::vector<std::int32_t> ranks) {
         first = last + 1;
     }
     return text;
+}
+
+std::vector<RankRange> parse_ranks(std::string_view text) {
+    constexpr std::string_view kSeparator = ", ";
+    text.remove_prefix(std::min(text.find(' '), text.size()));
+    std::vector<RankRange> ranges;
+    while (!text.empty()) {
+        text.remove_prefix(std::min(text.find_first_not_of(kSeparator), text.size()));
+        const std::string_view part = text.substr(0, text.find_first_of(kSeparator));
+        text.remove_prefix(part.size());
+        const std::size_t dash = part.find('-');
+        const auto first = parse_integer<std::int32_t>(part.substr(0, dash));
+        const auto last = dash == std::string_view::npos ? first : parse_integer<std::int32_t>(part.substr(dash + 1));
+        if (!first || !last || *last < *first) {
+            break;
+        }
+        ranges.push_back({*first, *last});
+    }
+    return ranges;
 }
 
 std::size_t copy_shortened(std::string_view text, std::span<char> room) noexcept {

@@ -31,6 +31,16 @@ namespace rueda::base {
 /// rank". The input may have any order.
 [[nodiscard]] std::string format_ranks(std::vector<std::int32_t> ranks);
 
+/// The ranks from `first` to `last`.
+struct RankRange {
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+    [[nodiscard]] bool operator==(const RankRange&) const = default;
+};
+/// Reads a list that format_ranks() wrote, for example "ranks 0-3, 8" → {0, 3}, {8, 8}. The list may come from another
+/// process, and its end may have been cut: everything from the first damaged part on is left out.
+[[nodiscard]] std::vector<RankRange> parse_ranks(std::string_view text);
+
 /// Copies as much of the text as fits. A shortened text ends with "…", and is never cut inside a UTF-8 character.
 /// Returns the number of bytes. May be called in a signal handler.
 std::size_t copy_shortened(std::string_view text, std::span<char> room) noexcept;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 
 namespace rueda::launcher {
 
@@ -16,7 +16,7 @@ namespace {
 
 using base::RecordedOperation;
 
-/// What is the same on all ranks for the operations of one tensor: the set, the hash of the name, and of an operation
+/// Identifies the operations of one tensor on all ranks: the set, the hash of the name, and of an operation
 /// without a name the number of the call.
 using NameKey = std::tuple<std::int32_t, std::uint32_t, std::uint32_t>;
 
@@ -46,40 +46,14 @@ bool are_same(const RecordedOperation& left, const RecordedOperation& right) {
            (left.batch && right.batch ? *left.batch == *right.batch : left.ordinal == right.ordinal);
 }
 
-/// The first and the last number of each part of "ranks 0-3, 8", as base::format_ranks() writes it. Ends at a part of
-/// another form, such as the end of a cut text.
-struct Part {
-    std::int32_t first = 0;
-    std::int32_t last = 0;
-};
-std::vector<Part> parts_of(std::string_view ranks) {
-    constexpr std::string_view kSeparator = ", ";
-    ranks.remove_prefix(std::min(ranks.find(' '), ranks.size()));
-    std::vector<Part> parts;
-    while (!ranks.empty()) {
-        ranks.remove_prefix(std::min(ranks.find_first_not_of(kSeparator), ranks.size()));
-        const std::string_view part = ranks.substr(0, ranks.find_first_of(kSeparator));
-        ranks.remove_prefix(part.size());
-        const std::size_t dash = part.find('-');
-        const auto first = base::parse_integer<std::int32_t>(part.substr(0, dash));
-        const auto last =
-            dash == std::string_view::npos ? first : base::parse_integer<std::int32_t>(part.substr(dash + 1));
-        if (!first || !last || *last < *first) {
-            break;
-        }
-        parts.push_back({*first, *last});
-    }
-    return parts;
-}
-
-bool contains(const std::vector<Part>& ranks, std::int32_t rank) {
+bool contains(const std::vector<base::RankRange>& ranks, std::int32_t rank) {
     return std::any_of(ranks.begin(), ranks.end(),
-                       [rank](const Part& part) { return part.first <= rank && rank <= part.last; });
+                       [rank](const base::RankRange& part) { return part.first <= rank && rank <= part.last; });
 }
 
-std::int64_t count(const std::vector<Part>& ranks) {
+std::int64_t count(const std::vector<base::RankRange>& ranks) {
     std::int64_t sum = 0;
-    for (const Part& part : ranks) {
+    for (const base::RankRange& part : ranks) {
         sum += std::int64_t{part.last} - part.first + 1;
     }
     return sum;
@@ -142,16 +116,16 @@ private:
         }
     }
 
-    [[nodiscard]] std::vector<Part> members_of(std::size_t index, std::int32_t set_id) const {
+    [[nodiscard]] std::vector<base::RankRange> members_of(std::size_t index, std::int32_t set_id) const {
         for (const base::RecordedSet& set : ranks_[index].sets) {
             if (set.id == set_id) {
-                return parts_of(set.ranks);
+                return base::parse_ranks(set.ranks);
             }
         }
         return {};
     }
 
-    [[nodiscard]] bool has_members_elsewhere(const std::vector<Part>& members) const {
+    [[nodiscard]] bool has_members_elsewhere(const std::vector<base::RankRange>& members) const {
         const auto here = std::count_if(ranks_.begin(), ranks_.end(),
                                         [&members](const RecordedRank& rank) { return contains(members, rank.rank); });
         return count(members) > here;
@@ -181,7 +155,7 @@ private:
 
     /// The wait for an operation that is not called yet.
     void add_pending(std::size_t index, const RecordedOperation& operation, std::vector<WaitSpan>& spans) const {
-        const std::vector<Part> members = members_of(index, operation.set_id);
+        const std::vector<base::RankRange> members = members_of(index, operation.set_id);
         for (std::size_t other = 0; other < ranks_.size(); ++other) {
             if (other != index && contains(members, ranks_[other].rank) && !has_joined(other, operation.set_id) &&
                 !has_announced(other, index, operation)) {

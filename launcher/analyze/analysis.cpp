@@ -10,7 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/numbers.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -330,20 +329,8 @@ Analysis analyze(const std::vector<Recording>& recordings) { return Analyzer(rec
 
 std::vector<std::int32_t> parse_members(std::string_view text, std::int32_t size) {
     std::vector<std::int32_t> members;
-    if (const std::size_t space = text.find(' '); space != std::string_view::npos) {
-        text.remove_prefix(space + 1);
-    }
-    while (!text.empty()) {
-        const std::size_t comma = std::min(text.find(", "), text.size());
-        const std::string_view part = text.substr(0, comma);
-        text.remove_prefix(std::min(comma + 2, text.size()));
-        const std::size_t dash = std::min(part.find('-'), part.size());
-        const auto first = base::parse_integer<std::int32_t>(part.substr(0, dash));
-        const auto last = dash < part.size() ? base::parse_integer<std::int32_t>(part.substr(dash + 1)) : first;
-        if (!first || !last || *first < 0) {
-            break;
-        }
-        for (std::int32_t rank = *first; rank <= *last && rank < size; ++rank) {
+    for (const base::RankRange& range : base::parse_ranks(text)) {
+        for (std::int32_t rank = range.first; rank <= range.last && rank < size; ++rank) {
             members.push_back(rank);
         }
     }

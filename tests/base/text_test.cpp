@@ -50,6 +50,15 @@ TEST_CASE("ranks are written as runs", "[text]") {
     CHECK(format_ranks({0, 2, 3, 5, 6, 7}) == "ranks 0, 2, 3, 5-7");
 }
 
+TEST_CASE("lists of ranks are read as they were written") {
+    using Ranges = std::vector<RankRange>;
+    CHECK(parse_ranks(format_ranks({0, 2, 3, 5, 6, 7})) == Ranges{{0, 0}, {2, 2}, {3, 3}, {5, 7}});
+    CHECK(parse_ranks(format_ranks({4})) == Ranges{{4, 4}});
+    CHECK(parse_ranks(format_ranks({})).empty());
+    CHECK(parse_ranks("ranks 0-3, 8, 1…") == Ranges{{0, 3}, {8, 8}});  // a text that was cut
+    CHECK(parse_ranks("ranks 5-3").empty());
+}
+
 TEST_CASE("a shortened text ends with an ellipsis and is cut between characters", "[text]") {
     CHECK(shortened("0123456789", 10) == "0123456789");
     CHECK(shortened("0123456789", 9) == "012345…");
