@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // What the metrics say about ranks that do a known amount of work.
-#include "tests/support/ranks.hpp"
-
 #include <array>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -14,6 +12,7 @@
 #include "core/pending/completion.hpp"
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
+#include "tests/support/runtime_rank.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -23,55 +22,16 @@ using core::HostMetrics;
 using core::Runtime;
 using nlohmann::json;
 
-base::Config settings() {
-    base::Config config;
-    config.resident_limit_bytes = 2 * base::kMiB;
-    config.log_level = base::LogLevel::off;
-    return config;
-}
-
-/// A rank with a tensor of eight floats.
-class Rank {
+class Rank : public RuntimeRank {
 public:
-    explicit Rank(RankContext& context, const base::Config& config = settings()) : context_(context) {
-        auto plane = context.open_control_plane();
-        plane.status().throw_if_failed();
-        auto runtime = Runtime::create(config, std::move(plane).value());
-        runtime.status().throw_if_failed();
-        runtime_ = std::move(runtime).value();
-    }
-    [[nodiscard]] Runtime& runtime() { return *runtime_; }
+    using RuntimeRank::RuntimeRank;
+
     [[nodiscard]] json own() {
-        const Result<std::string> text = runtime_->metrics();
+        const Result<std::string> text = runtime().metrics();
         text.status().throw_if_failed();
         return json::parse(text.value());
     }
-    [[nodiscard]] HostMetrics all() { return core::read_host_metrics(*runtime_->arena(), runtime_->group().size); }
-    Status allreduce(const std::string& name) {
-        Completion completion;
-        return runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion);
-    }
-    void start(const std::string& name, Completion& completion) {
-        runtime_->start_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
-            .throw_if_failed();
-    }
-    /// Waits until all ranks have come to this phase.
-    void meet(const std::string& phase) {
-        context_.phase(phase);
-        for (int rank = 0; rank < context_.size(); ++rank) {
-            context_.wait_for_phase(rank, phase);
-        }
-    }
-
-private:
-    [[nodiscard]] rueda_tensor tensor() {
-        return {values_.data(), shape_.data(), 1, static_cast<std::int32_t>(DType::float32)};
-    }
-    RankContext& context_;
-    std::array<float, 8> values_{};
-    std::array<std::int64_t, 1> shape_{8};
-    rueda_options options_ = RUEDA_OPTIONS_INIT;
-    std::unique_ptr<Runtime> runtime_;
+    [[nodiscard]] HostMetrics all() { return core::read_host_metrics(*runtime().arena(), runtime().group().size); }
 };
 
 }  // namespace
@@ -123,7 +83,7 @@ TEST_CASE("a rank counts what it has done, and sees the other ranks", "[threads]
 }
 
 TEST_CASE("a stalled operation is pending, is reported, and then fails", "[threads]") {
-    base::Config config = settings();
+    base::Config config = runtime_rank_settings();
     config.stall_warning_seconds = 0.2;
     config.liveness_seconds = 0.02;
     const RanksResult result = run_ranks(2, [&](RankContext& context) {

@@ -17,7 +17,7 @@
 #include "launcher/analyze/analyze.hpp"
 #include "launcher/analyze/read_recordings.hpp"
 #include "rueda/rueda.h"
-#include "tests/support/ranks.hpp"
+#include "tests/support/runtime_rank.hpp"
 #include "tests/training/folder.hpp"
 
 namespace rueda::tests {
@@ -29,52 +29,18 @@ using core::Runtime;
 using training::test::Folder;
 
 base::Config settings(const std::string& folder = {}) {
-    base::Config config;
-    config.resident_limit_bytes = 2 * base::kMiB;
-    config.log_level = base::LogLevel::off;
+    base::Config config = runtime_rank_settings();
     config.diagnostics_dir = folder;
     return config;
 }
 
-/// A rank with a tensor of its own for each name, so that several operations can be pending.
-class Rank {
+class Rank : public RuntimeRank {
 public:
-    Rank(RankContext& context, const base::Config& config) : context_(context) {
-        auto plane = context.open_control_plane();
-        plane.status().throw_if_failed();
-        auto runtime = Runtime::create(config, std::move(plane).value());
-        runtime.status().throw_if_failed();
-        runtime_ = std::move(runtime).value();
-    }
-    [[nodiscard]] Runtime& runtime() { return *runtime_; }
-    [[nodiscard]] std::vector<RecordedOperation> recorded() {
-        return base::RecorderReader(*runtime_->arena()->recorder(runtime_->arena()->rank())).operations();
-    }
-    Status allreduce(const std::string& name) {
-        Completion completion;
-        return runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion);
-    }
-    void start(const std::string& name, Completion& completion) {
-        runtime_->start_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
-            .throw_if_failed();
-    }
-    /// Waits until all ranks have come to this phase.
-    void meet(const std::string& phase) {
-        context_.phase(phase);
-        for (int rank = 0; rank < context_.size(); ++rank) {
-            context_.wait_for_phase(rank, phase);
-        }
-    }
+    using RuntimeRank::RuntimeRank;
 
-private:
-    [[nodiscard]] rueda_tensor tensor() {
-        return {values_.data(), shape_.data(), 1, static_cast<std::int32_t>(DType::float32)};
+    [[nodiscard]] std::vector<RecordedOperation> recorded() {
+        return base::RecorderReader(*runtime().arena()->recorder(runtime().arena()->rank())).operations();
     }
-    RankContext& context_;
-    std::array<float, 8> values_{};
-    std::array<std::int64_t, 1> shape_{8};
-    rueda_options options_ = RUEDA_OPTIONS_INIT;
-    std::unique_ptr<Runtime> runtime_;
 };
 
 std::vector<const RecordedOperation*> named(const std::vector<RecordedOperation>& operations, const std::string& name) {

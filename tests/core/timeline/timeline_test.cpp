@@ -18,7 +18,7 @@
 #include "core/runtime/runtime.hpp"
 #include "launcher/timeline/merge_timeline.hpp"
 #include "rueda/rueda.h"
-#include "tests/support/ranks.hpp"
+#include "tests/support/runtime_rank.hpp"
 #include "tests/training/folder.hpp"
 
 namespace rueda::tests {
@@ -29,46 +29,18 @@ using core::Runtime;
 using training::test::Folder;
 using Json = nlohmann::json;
 
-class Rank {
-public:
-    explicit Rank(RankContext& context, const std::string& timeline = {}) : context_(context) {
-        base::Config config;
-        config.resident_limit_bytes = 2 * base::kMiB;
-        config.log_level = base::LogLevel::off;
-        config.timeline = timeline;
-        config.timeline_mark_cycles = true;
-        auto plane = context.open_control_plane();
-        plane.status().throw_if_failed();
-        auto runtime = Runtime::create(config, std::move(plane).value());
-        runtime.status().throw_if_failed();
-        runtime_ = std::move(runtime).value();
-    }
-    [[nodiscard]] Runtime& runtime() { return *runtime_; }
-    void allreduce(const std::string& name) {
-        Completion completion;
-        runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
-            .throw_if_failed();
-    }
-    void start(const std::string& name, Completion& completion) {
-        runtime_->start_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
-            .throw_if_failed();
-    }
-    void meet(const std::string& phase) {
-        context_.phase(phase);
-        for (int rank = 0; rank < context_.size(); ++rank) {
-            context_.wait_for_phase(rank, phase);
-        }
-    }
+base::Config settings(const std::string& timeline = {}) {
+    base::Config config = runtime_rank_settings();
+    config.timeline = timeline;
+    config.timeline_mark_cycles = true;
+    return config;
+}
 
-private:
-    [[nodiscard]] rueda_tensor tensor() {
-        return {values_.data(), shape_.data(), 1, static_cast<std::int32_t>(DType::float32)};
-    }
-    RankContext& context_;
-    std::array<float, 8> values_{};
-    std::array<std::int64_t, 1> shape_{8};
-    rueda_options options_ = RUEDA_OPTIONS_INIT;
-    std::unique_ptr<Runtime> runtime_;
+class Rank : public RuntimeRank {
+public:
+    explicit Rank(RankContext& context, const std::string& timeline = {}) : RuntimeRank(context, settings(timeline)) {}
+
+    void allreduce(const std::string& name) { RuntimeRank::allreduce(name).throw_if_failed(); }
 };
 
 std::string text_of(const std::string& path) {
