@@ -32,11 +32,13 @@ std::string setting_text(double seconds) {
     return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
+std::string probable_cause(const StallPattern& pattern) { return "Probable cause: " + pattern.text; }
+
 /// Above the details, because a reader should see it first.
 std::string pattern_lines(const StallReport& report) {
     std::string text;
     for (const StallPattern& pattern : find_stall_patterns(report)) {
-        text += "\n  Probable cause: " + pattern.text;
+        text += "\n  " + probable_cause(pattern);
     }
     return text;
 }
@@ -207,13 +209,13 @@ std::string first_line(const StallReport& report) {
         warning);
 }
 
-std::string tensor_line(const StallReport& report, const Tensor& tensor) {
+std::string describe_tensor(const StallReport& report, const Tensor& tensor) {
     if (report.executing) {
-        return fmt::format("\n  {}: not done for {} s; done: {}; not done: {}", name_of(tensor),
+        return fmt::format("{}: not done for {} s; done: {}; not done: {}", name_of(tensor),
                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
                            base::format_ranks(tensor.missing));
     }
-    return fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
+    return fmt::format("{}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
                        seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
                        base::format_ranks(tensor.missing), obstacle_text(tensor), called_from(tensor.sites),
                        tensor.name.empty() ? describe_started(report.started) : "");
@@ -281,7 +283,7 @@ std::string format_wait(const WaitReport& report) {
 std::string format_stall_report(const StallReport& report) {
     std::string text = first_line(report) + pattern_lines(report);
     for (std::size_t i = 0; i < std::min(report.tensors.size(), kTensorLines); ++i) {
-        text += tensor_line(report, report.tensors[i]);
+        text += "\n  " + describe_tensor(report, report.tensors[i]);
     }
     if (report.tensors.size() > kTensorLines) {
         text += fmt::format("\n  and {} more tensors", report.tensors.size() - kTensorLines);
@@ -297,6 +299,14 @@ std::string format_stall_report(const StallReport& report) {
         text += rank_lines(rank);
     }
     return text;
+}
+
+std::string summarize_stall(const StallReport& report) {
+    const std::vector<StallPattern> patterns = find_stall_patterns(report);
+    if (!patterns.empty()) {
+        return probable_cause(patterns.front());
+    }
+    return report.tensors.empty() ? std::string() : describe_tensor(report, report.tensors.front());
 }
 
 std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds, const StartedByRank& started) {

@@ -118,6 +118,8 @@ struct WaitReport {
 /// Formats the report in several lines, without a newline at the end. The first line is the sentence that users search
 /// for.
 [[nodiscard]] std::string format_stall_report(const StallReport& report);
+/// Formats what matters most in one line: the probable cause, or the tensor that has waited longest.
+[[nodiscard]] std::string summarize_stall(const StallReport& report);
 
 /// Says in one line why the job is ended. `started` is as in a report.
 [[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds,

@@ -762,14 +762,6 @@ void Engine::look_at_stacks(std::int64_t now) {
     stack_responder_.look();  // after the questions, so that this rank's own one is answered soon
 }
 
-/// What a report says in one line: the probable cause, or the tensor that has waited longest. Both stand in its second
-/// line, behind the sentence that all reports begin with.
-std::string_view Engine::essence_of(std::string_view report) {
-    const std::size_t first = report.find('\n');
-    const std::size_t second = first == std::string_view::npos ? first : report.find_first_not_of(" \n", first);
-    return second == std::string_view::npos ? report : report.substr(second, report.find('\n', second) - second);
-}
-
 /// Writes the log line first, because a program that learns of the abort may end at once. The job ends even if there is
 /// no memory for the line.
 void Engine::tell(const SetList::Finding& finding) noexcept {
@@ -777,19 +769,28 @@ void Engine::tell(const SetList::Finding& finding) noexcept {
         if (!finding.text.empty()) {
             logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
         }
-        if (finding.report != nullptr && !finding.text.empty()) {
-            base::RecorderWriter(arena_->recorder(arena_->rank())).note_stall_report();
-        }
-        if (finding.report != nullptr && files_.is_wanted()) {
-            write_file(finding);
+        if (finding.report != nullptr) {
+            handle_report(finding);
         }
     } catch (...) {
         static_cast<void>(finding);
     }
     if (finding.shut_down) {
-        raise(ErrorCode::aborted, finding.text);  // every rank then writes its own flight recorder
-    } else if (!finding.text.empty()) {
-        write_recorders(essence_of(finding.text), /*at_end=*/false);
+        raise(ErrorCode::aborted, finding.text);
+    }
+}
+
+void Engine::handle_report(const SetList::Finding& finding) {
+    if (!finding.text.empty()) {
+        base::RecorderWriter(arena_->recorder(arena_->rank())).note_stall_report();
+    }
+    if (!files_.is_wanted()) {
+        return;
+    }
+    write_file(finding);
+    // If the job ends, every rank writes its own flight recorder a little later.
+    if (!finding.text.empty() && !finding.shut_down) {
+        write_recorders(summarize_stall(*finding.report), /*at_end=*/false);
     }
 }
 

@@ -185,8 +185,8 @@ private:
     void look_after_others() noexcept;
     void look(std::int64_t now);
     void look_at_stacks(std::int64_t now);
-    [[nodiscard]] static std::string_view essence_of(std::string_view report);
     void tell(const SetList::Finding& finding) noexcept;
+    void handle_report(const SetList::Finding& finding);
     void write_file(const SetList::Finding& finding);
     void look_after_others_in_time() noexcept;
     void report_death(const Liveness::Death& death);
