@@ -13,7 +13,8 @@
 
 namespace rueda::base {
 
-/// What a record of the flight recorder is about. The numbers below `kStep` are those of collectives::Operation.
+/// A record of the flight recorder describes an operation, a step or a scope. These numbers say which. The numbers
+/// below `kStep` are those of collectives::Operation.
 struct RecordKind {
     static constexpr std::uint8_t kAllreduce = 0;
     static constexpr std::uint8_t kBroadcast = 1;

@@ -71,7 +71,7 @@ struct RecordedKind {
     std::int64_t executed_ns = 0;
 };
 
-/// What is counted for metrics only, and is not in files.
+/// Counters that only metrics use. The files of the flight recorder do not contain them.
 struct RecordedExtras {
     std::array<RecordedKind, RecordKind::kReduce + 1> kinds;  ///< by RecordKind
     std::uint64_t batched = 0;                                ///< operations in batches
@@ -103,7 +103,7 @@ public:
     /// A time stamp of the recorder, in nanoseconds of CLOCK_MONOTONIC; and a duration.
     [[nodiscard]] std::int64_t ns_of(std::uint64_t ticks) const;
     [[nodiscard]] std::int64_t span_ns(std::uint64_t ticks) const;
-    /// What to add to CLOCK_MONOTONIC to get CLOCK_REALTIME, when the rank began.
+    /// Returns the difference CLOCK_REALTIME - CLOCK_MONOTONIC at the time when the rank began.
     [[nodiscard]] std::int64_t realtime_offset_ns() const;
 
     /// The newest operations that the ring has, at most `most`, in the order of their numbers. Records that are being

@@ -57,7 +57,7 @@ public:
     [[nodiscard]] std::int64_t ns_of(std::uint64_t ticks) const {
         return begin_.ns + span_ns(static_cast<std::int64_t>(ticks - begin_.ticks));
     }
-    /// Of a duration.
+    /// Converts a duration in ticks to nanoseconds.
     [[nodiscard]] std::int64_t span_ns(std::int64_t ticks) const {
         return static_cast<std::int64_t>(static_cast<double>(ticks) * ns_per_tick_);
     }

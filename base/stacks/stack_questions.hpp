@@ -45,8 +45,8 @@ private:
 /// Whether the text of a member has a stack, and not only the reason why there is none.
 [[nodiscard]] bool has_stack(std::string_view text);
 
-/// What the kernel says about a process's main thread, for example "its main thread waits in the kernel function
-/// futex_wait_queue, in system call 202"; "" if nothing can be read.
+/// Describes what the kernel says about a process's main thread, for example "its main thread waits in the kernel
+/// function futex_wait_queue, in system call 202"; "" if nothing can be read.
 [[nodiscard]] std::string describe_from_outside(std::int32_t pid);
 
 }  // namespace rueda::base

@@ -12,7 +12,7 @@
 
 namespace rueda::base {
 
-/// What the first event of a timeline's file says about the file.
+/// The first event of a timeline's file contains these facts about the file.
 struct TimelineHeader {
     std::string host;
     std::int32_t host_index = 0;  ///< hosts are in the order of their lowest ranks
@@ -22,12 +22,12 @@ struct TimelineHeader {
     bool is_merged = false;  ///< `rueda timeline` has written it, from the files of all hosts that it got
     /// Time 0 of the timeline in CLOCK_REALTIME of rank 0's host. It is the same in all parts of a job.
     std::int64_t began_realtime_ns = 0;
-    /// What was added to CLOCK_MONOTONIC of the host to get the job's clock, and by how much this may be wrong.
+    /// This offset was added to CLOCK_MONOTONIC of the host to get the job's clock. It may be wrong by the uncertainty.
     std::int64_t clock_offset_ns = 0;
     std::int64_t clock_uncertainty_ns = 0;
 };
 
-/// What the last event says. A file whose writer was killed has none.
+/// The last event of a timeline's file contains these totals. If the writer was killed, the file has no such event.
 struct TimelineEnd {
     std::uint64_t operations = 0;  ///< in the file
     std::uint64_t lost = 0;        ///< records that were overwritten before they were read

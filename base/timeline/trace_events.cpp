@@ -29,7 +29,7 @@ std::string args_of_record(const RecordedOperation& record, std::int32_t last_ra
         number_or_null(record.started_ns), number_or_null(record.ended_ns), last_rank);
 }
 
-/// What a person wants to read about an operation.
+/// The arguments of an event that describe an operation for people.
 std::string args_of_operation(const RecordedOperation& record) {
     const char* const dtype = record.dtype < kDTypeCount ? name_of(static_cast<DType>(record.dtype)) : "unknown";
     return fmt::format(R"({{"bytes":{},"dtype":"{}","background":{},"status":{}{}}})", record.bytes, dtype,

@@ -28,7 +28,8 @@ public:
     void add_rank(std::int32_t rank, std::string_view host, std::string& text);
     /// A step, a scope, or an operation that has ended. Steps of a rank come in their order.
     void add_alone(const TimelineOperation& operation, std::string& text);
-    /// What is known about an operation from all ranks. If one of them has not ended it, `now_ns` ends its event.
+    /// Makes the events of an operation from the records of all ranks. If a rank has not ended the operation, its event
+    /// ends at `now_ns`.
     void add_group(const OperationGroup& group, std::int64_t now_ns, std::string& text);
     /// A number of records of this rank were overwritten before they were read.
     void add_lost(std::int32_t rank, std::uint64_t count, std::int64_t now_ns, std::string& text) const;

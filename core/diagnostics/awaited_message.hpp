@@ -35,7 +35,7 @@ private:
 /// Tells the other ranks of the host for which message this rank has waited longest, or that it waits for none. Called
 /// by the rank's background thread. Afterwards any rank may read it.
 void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* message, std::int64_t since_ns);
-/// What publish_awaited_message() has published. Any thread.
+/// Reads the message that publish_awaited_message() has published. Any thread.
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,
                                                                       std::int64_t now_ns);
 

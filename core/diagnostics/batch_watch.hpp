@@ -30,7 +30,7 @@ public:
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own,
                std::function<std::uint64_t(std::uint32_t member)> moved = {});
 
-    /// What a report needs besides. Called only for a report.
+    /// Functions that provide facts for a report. They are called only if a report is made.
     struct Source {
         /// The ranks of this host, by member, and what they are doing.
         std::function<std::vector<StallReport::Rank>()> ranks;

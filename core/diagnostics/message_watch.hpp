@@ -29,7 +29,7 @@ public:
     /// `own` is the block of this rank, and must outlive this object.
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
-    /// What the ranks of this host are doing.
+    /// Functions that provide facts about the ranks of this host.
     struct Source {
         std::function<StallReport()> account;
         /// See StallMonitor::add_stacks_of_peers.

@@ -68,7 +68,7 @@ public:
     void release_memory();
 
     // The following functions may be called by any thread.
-    /// What the ranks of this host are doing.
+    /// Describes what the ranks of this host are doing.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
     /// See StallMonitor::add_stacks_of_peers. Only the background thread.
     [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const;

@@ -15,7 +15,7 @@ namespace {
 /// The interval gets no narrower after a few rounds. The last round only tells when rank 0 left the one before.
 constexpr int kRounds = 9;
 
-/// What every rank tells in a round. The times are CLOCK_MONOTONIC of its host.
+/// Every rank sends this in each round. The times are CLOCK_MONOTONIC of the rank's host.
 struct Reading {
     std::int64_t entered_ns;   ///< this round
     std::int64_t left_ns;      ///< the round before

@@ -30,7 +30,8 @@ public:
     void note_sent(std::int64_t sent_ns, std::int64_t received_ns) {
         most_ns_ = received_ns - sent_ns < most_ns_ ? received_ns - sent_ns : most_ns_;
     }
-    /// What to add to this host's clock to get the other's; valid after one call of each function.
+    /// Returns the offset that must be added to this host's clock to get the other host's clock. Valid after one call
+    /// of each function.
     [[nodiscard]] std::int64_t middle_ns() const { return least_ns_ + (most_ns_ - least_ns_) / 2; }
     /// Rounded up. If a clock was set meanwhile, the limits may contradict each other.
     [[nodiscard]] std::int64_t half_width_ns() const {

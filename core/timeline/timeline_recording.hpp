@@ -49,7 +49,7 @@ public:
     void stop();
     /// Returns false if it does not end in this time.
     [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
-    /// What went wrong, and what was written. Valid when it is done.
+    /// These functions return what went wrong, and what was written. Call them only when the recording is done.
     [[nodiscard]] const Status& result() const { return result_; }
     [[nodiscard]] const base::TimelineEnd& end() const { return end_; }
 

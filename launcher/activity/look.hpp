@@ -10,7 +10,7 @@
 
 namespace rueda::launcher {
 
-/// What a rank is doing at one moment, seen from outside.
+/// A description of what a rank is doing at one moment, made by another process.
 enum class Activity {
     in_rueda,             ///< an operation that the rank has announced has not ended
     in_scope,             ///< the program has declared a scope

@@ -10,7 +10,7 @@
 
 namespace rueda::launcher {
 
-/// What the recorder of one rank says.
+/// The contents of the flight recorder of one rank.
 struct RecordedRank {
     std::int32_t rank = -1;
     std::vector<base::RecordedOperation> operations;  ///< in the order of their numbers

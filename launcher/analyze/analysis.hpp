@@ -59,7 +59,7 @@ struct Lateness {
     static constexpr std::int64_t kLateNs = 100'000;  ///< ranks of one host differ by less in a loop without work
 };
 
-/// What a rank did last.
+/// The last things that a rank did.
 struct LastOfRank {
     std::int32_t rank = 0;
     std::string host;

@@ -21,7 +21,7 @@ enum class AnalyzeExit : int {
 /// Returns the exit status.
 [[nodiscard]] int run_analyze(std::span<const std::string> arguments);
 
-/// What the command prints.
+/// Formats the text that the command prints.
 [[nodiscard]] std::string format_analysis(const Analysis& analysis);
 /// The same for programs.
 [[nodiscard]] std::string format_analysis_json(const Analysis& analysis);

@@ -13,7 +13,7 @@
 
 namespace rueda::launcher {
 
-/// What a program does with the memory of a job.
+/// How a program accesses the memory of a job.
 enum class ArenaUse {
     look,  ///< it reads
     ask,   ///< it also asks the ranks for their stacks

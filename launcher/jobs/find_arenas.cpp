@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the kernel shows for a descriptor of the memory that collectives/host/arena creates.
+/// The target of a link in /proc/<pid>/fd for the memory that collectives/host/arena creates begins with this text.
 constexpr std::string_view kArenaLink = "/memfd:rueda-arena";
 
 /// The entries of a folder that are numbers, in ascending order. A folder that disappears has none.

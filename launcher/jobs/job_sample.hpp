@@ -13,7 +13,7 @@
 
 namespace rueda::launcher {
 
-/// What /proc says about the process of a rank.
+/// Facts from /proc about the process of a rank.
 struct ProcessSample {
     char state = '?';  ///< of its main thread, as in /proc/<pid>/stat
     double cpu_seconds = 0;

@@ -8,7 +8,7 @@
 
 namespace rueda::launcher {
 
-/// What `rueda stacks` prints. Pure.
+/// Formats the text that `rueda stacks` prints. Pure.
 [[nodiscard]] std::string describe_stacks(const JobStacks& stacks);
 
 /// The same for programs, in JSON. Pure.

@@ -20,7 +20,7 @@ struct ScreenLine {
     Style style = Style::plain;
 };
 
-/// What `rueda top` prints, in three parts: only the middle one may be shortened.
+/// The lines that `rueda top` prints, in three parts. If the terminal is too small, only the middle part is shortened.
 struct Screen {
     std::vector<ScreenLine> head;
     std::vector<ScreenLine> rows;  ///< one for each rank

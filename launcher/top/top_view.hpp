@@ -60,7 +60,7 @@ struct RankRow {
     bool waits_for_own_threads = false;
 };
 
-/// What `rueda top` shows: a job during an interval.
+/// The data that `rueda top` shows: a job during an interval.
 struct TopView {
     JobSample job;  ///< at the end of the interval
     double interval_seconds = 0;

@@ -123,7 +123,7 @@ RankRow row_from(const Json& rank) {
     return row;
 }
 
-/// What the screen shows of a rank besides its row.
+/// The facts about a rank that the screen shows outside of the rank's row.
 RankSample sample_from(const RankRow& row, const std::string& state, double age_seconds) {
     RankSample sample;
     sample.rank = row.rank;

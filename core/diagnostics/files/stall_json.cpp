@@ -30,7 +30,7 @@ Json json_of(const std::vector<SiteOfRanks>& sites) {
     return list;
 }
 
-/// What all entries of this kind have: which operation, and for how long.
+/// Makes the fields that all such entries have: which operation it is, and how long it has waited.
 Json operation_of(const StallReport::Tensor& tensor) {
     return {{"what", name_of(tensor)},
             {"name", value_or_null(!tensor.name.empty(), tensor.name)},

@@ -26,7 +26,7 @@ constexpr std::size_t kMostOwnFrames = 16;
 /// Python's faulthandler writes 100 frames at most, with names of up to 500 characters; most are far shorter.
 constexpr std::size_t kMostTraceback = 64 * 1024;
 
-/// What the handler and the thread that captures share. The captures are numbered from 1.
+/// The signal handler and the capturing thread share this state. The captures are numbered from 1.
 struct HandlerState {
     std::atomic<int> number{
         0};                     ///< the signal; 0: the handler does nothing. Release by install, acquire by the handler
