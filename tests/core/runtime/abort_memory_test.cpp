@@ -112,6 +112,7 @@ TEST_CASE("an abort is reported on a rank that has no memory for it", "[threads]
 TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
     std::atomic<int> about_to_wait{0};
     std::atomic<int> ended{0};
+    std::atomic<bool> memory_is_back{false};
     const RanksResult result =
         run_clients(2, test_config(),
                     [&](RankContext&, RuntimeClient& client) {
@@ -131,10 +132,16 @@ TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
                         }
                         const Status end = runtime.wait(completion, -1);
                         ended.fetch_add(1);
-                        while (ended.load() < 2) {
+                        if (client.rank() == 1) {
+                            while (ended.load() < 2) {
+                                std::this_thread::yield();
+                            }
+                            exhausted.reset();
+                            memory_is_back.store(true);
+                        }
+                        while (!memory_is_back.load()) {  // what follows the wait allocates memory
                             std::this_thread::yield();
                         }
-                        exhausted.reset();
                         expect_aborted(end);
                     },
                     {.deadline = std::chrono::seconds(20)});
