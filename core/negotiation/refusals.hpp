@@ -45,7 +45,8 @@ public:
         return slots;
     }
 
-    /// Records the first refusal for a name: that of `member`. Returns false and changes nothing if the table is full.
+    /// Records one more refusal of `member`. Call this only if settle() returned nothing. Returns false and changes
+    /// nothing if the table is full.
     [[nodiscard]] bool add(const RefusalKey& key, std::uint32_t member, std::uint32_t slots) {
         const std::uint32_t bucket = find(key);
         Refusal& refusal = memory_.refusal(bucket);
