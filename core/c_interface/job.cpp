@@ -161,8 +161,7 @@ int rueda_shutdown_within(double timeout_seconds) {
             rueda::core::remove_stack_handler();
             process().current.store(nullptr, std::memory_order_release);
         }
-        // A program that gets this error exits as it does after any error. Without the error, a program would believe
-        // that its job is complete.
+        // Without this error, the program would believe that its job is complete, and would exit with success.
         if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
             return {};
         }
