@@ -22,7 +22,7 @@ inline constexpr std::string_view kCalledFrom = "; called from";
 [[nodiscard]] std::string describe_site(const char* file, std::int32_t line);
 /// Like describe_site(), but returns the fixed-size text that is stored in the arena.
 [[nodiscard]] SiteText site_text(const char* file, std::int32_t line);
-/// Reads a call site from the arena. Another process wrote these bytes, so the function replaces unprintable ones.
+/// Reads a call site from the arena. Another process wrote these bytes, so the function replaces control characters.
 [[nodiscard]] std::string read_site(const SiteText& text);
 
 struct SiteOfRanks {
