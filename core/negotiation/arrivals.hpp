@@ -9,10 +9,11 @@
 namespace rueda::core {
 
 enum class Arrival {
-    counted,       ///< some members have not arrived yet
-    last,          ///< all members have arrived with the same metadata: append the call
-    last_changed,  ///< all members have arrived, and some have changed their metadata: ask the registrar to compare
-    retired,  ///< not counted: the slot (a tensor's number) no longer belongs to the name, so announce with the name
+    counted,       ///< other members have not announced yet
+    last,          ///< all members have announced the same metadata: the caller appends the call to the log
+    last_changed,  ///< all members have announced, some with new metadata: the caller asks the registrar to compare
+    /// not counted, because the slot no longer belongs to the tensor's name: the caller announces with the name
+    retired,
 };
 
 /// Records for the stall monitor that `rank` announces in `slot`, until end_arrival(). The monitor sees this even if
@@ -20,14 +21,14 @@ enum class Arrival {
 template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
-    // `direct` names the slot of the rank's last direct announcement, one that no counter shows. An announcement that
-    // begins in the same slot replaces it. Release: pairs with the stall monitor's acquire load.
+    // `direct` holds the slot of the rank's last direct announcement, which is not counted. A new announcement in the
+    // same slot replaces that one. Release: pairs with the stall monitor's acquire load.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }
 }
-/// Ends the step of begin_arrival(). The member that arrives last must append the call, or post its request to the
-/// registrar, before this.
+/// Ends what begin_arrival() began: the rank no longer announces in the slot. The member that announces last must first
+/// append the call, or post its request to the registrar.
 template <class Atomics>
 void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     set_step(memory, rank, ProtocolStep::kNone);

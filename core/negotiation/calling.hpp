@@ -22,8 +22,9 @@ struct ShippedSteps {
     static constexpr std::memory_order end_of_announcements = std::memory_order_seq_cst;
 };
 
-/// Appends the call of a complete slot, and then stores `arrivals` in the slot's `called`. Returns the call's position
-/// in the log, or Log::kNowhere. `arrivals` counts all arrivals in the slot so far.
+/// Appends the call of a slot in which all members have announced, and then stores `arrivals` in the slot's `called`.
+/// Returns the call's position in the log, or Log::kNowhere. `arrivals` is the number of all announcements in the slot
+/// so far.
 ///
 /// The store must come after the append. Once `called` is stored, the registrar may append the slot's retirement, and
 /// members must read the call before the retirement.
@@ -51,7 +52,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
 /// Says which announcement of this rank is to be counted.
 struct Counting {
     std::uint32_t slot = kNoSlot;
-    std::uint64_t counted = 0;  ///< the number of the slot's generations that are counted, including this one (≥ 1)
+    std::uint64_t counted = 0;  ///< how many uses of the slot were counted, including this one (≥ 1)
     bool changed = false;       ///< this rank's metadata differs from the metadata that the slot is bound to
 };
 
@@ -71,11 +72,11 @@ struct ReadyCall {
     std::uint64_t begins_batch_at = Log<Atomics>::kNowhere;  ///< see Log::append()
 };
 
-/// Counts this rank's announcement, whose data the rank has already written. The member that arrives last also appends
-/// the call, unless the announcements must be compared first.
+/// Counts this rank's announcement, whose data the rank has already written. The member that announces last also
+/// appends the call, unless the announcements must be compared first.
 ///
-/// `arrived()` runs between the count and the append; it notifies members that have joined. Only the last arriver calls
-/// `ready_call()`. The result is empty if the registrar must compare the announcements.
+/// `arrived()` runs between the count and the append; it notifies members that have joined. Only the last member calls
+/// `ready_call()`, which returns nothing if the registrar must compare the announcements.
 template <class Atomics, class Arrived, class MakeReadyCall, class Steps = ShippedSteps>
 [[nodiscard]] Counted count_announcement(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                                          const Counting& counting, Arrived&& arrived, MakeReadyCall&& ready_call,

@@ -17,7 +17,7 @@
 /// way up the tree; the root compares them.
 namespace rueda::core {
 
-/// `ranks` must be in ascending order without duplicates.
+/// Converts ranks into ranges. `ranks` must be in ascending order without duplicates.
 [[nodiscard]] std::vector<RankRange> ranges_of(std::span<const std::int32_t> ranks);
 [[nodiscard]] std::vector<std::int32_t> ranks_of(std::span<const RankRange> ranges);
 /// Returns the same ranks as the smallest number of ascending ranges.
@@ -33,8 +33,9 @@ namespace rueda::core {
 /// lack ranks, because merge() drops further claims.
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
-/// Adds the ranks of `claim` to an equal claim, if there is one; otherwise appends the claim. If the list is full, the
-/// claims of the highest ranks are dropped. A claim that may be about a group of tensors is kept (is_size_of_group()).
+/// Adds the ranks of `claim` to an equal claim, if there is one; otherwise appends the claim. If the list is full, a
+/// further claim is dropped, unless it may be about a group of tensors (is_size_of_group()). Such a claim replaces
+/// another one.
 void merge(std::vector<Claim>& claims, Claim claim);
 
 /// Returns the metadata that all ranks announced, or a Mismatch that lists which ranks announced what.

@@ -18,7 +18,7 @@ enum class DirectState {
     withdrawn,
 };
 
-/// For look_at_direct(): no log entry ends the announcements.
+/// Means, for look_at_direct(), that no log entry ends the announcements.
 inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 
 /// Reads what the other members announced in `generation` of `slot`. `rank` has announced this generation directly.

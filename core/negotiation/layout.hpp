@@ -82,8 +82,8 @@ struct ArrivalCount {
     [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
 };
 
-/// A copy of a Place outside of shared memory. A mailbox record carries this copy if the rank does not know the
-/// tensor's slot yet.
+/// A copy, outside of shared memory, of a Place (the data of an announcement). A mailbox record carries this copy if
+/// the rank does not know the tensor's slot yet.
 struct PlaceContent {
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
@@ -153,7 +153,7 @@ struct alignas(base::kCacheLine) Place {
     }
 };
 
-/// The bytes of a call site's text.
+/// The size of a call site's text (a source line), in bytes.
 inline constexpr std::size_t kSiteBytes = 128;
 /// A call site (the source line of the call that made an announcement), as text for people. It lies beside the
 /// announcement's Place and is written and read at the same times. The text is stored in atomic words, because the
@@ -204,7 +204,7 @@ enum class EntryKind : std::uint32_t {
     changed_call = 3,  ///< like call, but with the metadata that the members announced now; `slot` is retired
     /// the members' metadata differ, or the operation is impossible for all; a named slot is retired
     mismatch = 4,
-    failed = 5,   ///< `slot` will not be called, because a rank has shut down
+    failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
     retire = 6,   ///< `slot` no longer belongs to its name
     refused = 7,  ///< `rank`'s full announcement with this `ticket` came after a shutdown
     closed = 8,   ///< all members have shut down; the last entry
@@ -248,8 +248,8 @@ enum class SlotState : std::uint32_t {
 };
 
 /// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
-/// at any instruction. Any other value is a slot + 1: the member is announcing in this slot. For the member that
-/// arrives last, the step also covers its log entry.
+/// at any instruction. A value that is not listed here is a slot + 1: the member is announcing in this slot. For the
+/// member that announces last, that step also covers its log entry.
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
     static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member is posting a request to the registrar
@@ -345,14 +345,14 @@ enum class EndCall : std::uint32_t { shutdown = 0, remove = 1, leave = 2 };
 
 enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3, settle = 4 };
 
-/// A request of a rank to the registrar.
+/// A request of a rank to the registrar, the role that assigns slots and compares metadata.
 template <class Atomics>
 struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t kind = 0;  ///< RequestKind
     std::uint32_t ticket = 0;
-    std::uint32_t slot = kNoSlot;  ///< for resolve
+    std::uint32_t slot = kNoSlot;  ///< only in a resolve request
     std::uint32_t name_bytes = 0;
-    std::uint64_t generation = 0;  ///< for resolve
+    std::uint64_t generation = 0;  ///< only in a resolve request
     /// for resolve: how many generations of the slot were counted, including this one
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
@@ -399,8 +399,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
     }
 };
 
-/// A name for which no slot was free. Some members have received this error, and the others must still receive it.
-/// NegotiationMemory::refused() counts the errors of each member.
+/// A name for which no slot was free. Some members have been refused, and the others must still be refused.
+/// NegotiationMemory::refused() counts the refusals of each member.
 struct Refusal {
     std::uint64_t key[2] = {};  ///< a hash of the name
     std::uint32_t slots = 0;    ///< the number of slots at the first refusal; 0 marks a free bucket
@@ -475,8 +475,8 @@ struct SetHeader {
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
-    // The registrar's own data. Only the current registrar accesses them; `requests` orders one registrar after
-    // another.
+    // Only the current registrar accesses the following fields. A release and an acquire of `requests` order one
+    // registrar after another.
     alignas(base::kCacheLine) std::uint32_t slot_limit = 0;
     std::uint32_t free_count = 0;
     std::uint32_t retired_first = 0;  ///< ring of retired slots, oldest first
@@ -497,15 +497,17 @@ struct SetHeader {
     std::uint32_t numbers_wait_with = 0;
 };
 
-/// Only for the stall monitor, which reads the step about once per second. Release: a monitor that sees an announcement
-/// also sees that its step had begun. A monitor that sees the end of the step also sees the step's stores.
+/// Records the member's current step for the stall monitor, which reads the step about once per second. Release: a
+/// monitor that sees an announcement also sees that its step had begun. A monitor that sees the end of the step also
+/// sees the step's stores.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);
 }
 template <class Memory>
 [[nodiscard]] std::uint32_t step_of(const Memory& memory, std::uint32_t member) {
-    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);  // pairs with set_step()
+    // acquire: pairs with set_step()
+    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);
 }
 
 /// Computes the addresses of the tables in a process set's memory. Objects of this class are cheap to copy; the arena

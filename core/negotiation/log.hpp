@@ -108,7 +108,7 @@ public:
     /// Whether an append found no free entry. This cannot happen if all ranks are correct.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// Like end(from), from the latest position up to which this rank knows that all entries are taken.
+    /// Like end(from). `from` is the latest position before which this rank knows all entries to be taken.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }

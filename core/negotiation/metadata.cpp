@@ -30,8 +30,8 @@ std::string shape_text(const Metadata& metadata) {
     return text + "]";
 }
 
-/// All fields, those first whose difference often causes the other differences. Errors name the first field that
-/// differs.
+/// All fields. A difference in one field often causes differences in the fields after it. Errors name the first field
+/// that differs.
 const std::vector<Field>& fields() {
     static const std::vector<Field> all = {
         {"the operation",

@@ -84,7 +84,6 @@ enum class Fusion : std::uint32_t {
 ///
 ///     tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]
 ///
-///
 /// `by_rank[r]` is what rank r of the process set announced. All elements must be plausible, and they must not all be
 /// equal. `job_ranks[r]` is the job's number of rank r; `job_ranks` is empty if the numbers are the same.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank,

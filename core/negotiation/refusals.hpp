@@ -23,7 +23,6 @@ using RefusalKey = std::array<std::uint64_t, 2>;
 /// The table does not grow: add() returns false if it is full. It uses open addressing with linear probing and no
 /// tombstones. The table's size limits all loops, so they end even if a faulty rank damaged the table. Threads: only
 /// the registrar.
-/// the registrar.
 template <class Atomics>
 class Refusals {
 public:
@@ -62,7 +61,7 @@ public:
         return true;
     }
 
-    /// Forgets all names. Called when no member is owed a refusal any more.
+    /// Forgets all names. Called at the end of a join, when every announced operation has ended.
     void clear() {
         for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
             if (memory_.refusal(bucket).slots != 0) {

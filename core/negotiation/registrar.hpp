@@ -53,7 +53,7 @@ public:
 /// copy.
 ///
 /// Threads: any thread of a rank, under the rank's enqueue lock. Only one registrar at a time accesses the tables in
-/// the arena. It hands them to the next registrar through `SetHeader::requests` (acq_rel).
+/// the arena; `SetHeader::requests` (acq_rel) orders one registrar after another.
 template <class Atomics>
 class Registrar {
 public:
@@ -125,8 +125,8 @@ public:
         return request();
     }
 
-    // In a set on several hosts, the leader calls report_to(), serve() and the functions below
-    // (docs/design/0002-several-hosts.md).
+    // For sets on several hosts, in which only the leader is the registrar and appends to the log
+    // (docs/design/0002-several-hosts.md): the functions from report_to() to close().
 
     void report_to(Superior& superior) { superior_ = &superior; }
     /// Whether there are requests. seq_cst: pairs with the add in request(). A leader checks this last before it
@@ -141,7 +141,7 @@ public:
         return has_requests() || is_damaged() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
     }
 
-    /// A complete slot whose operation the leader appends to the log.
+    /// An operation that all ranks of the host have announced, and that the leader appends to the log.
     struct Call {
         std::uint32_t slot = kNoSlot;
         bool changed = false;          ///< the value that the registrar passed to Superior::complete()
@@ -172,14 +172,15 @@ public:
         }
         return begin + calls.size();
     }
-    /// Appends a refusal of a complete slot, and returns the log position after the entry. `kind` is one of these:
+    /// Appends the refusal of an operation that all ranks of the host have announced. Returns the log position after
+    /// the entry. `kind` is one of these:
     /// - `disagreed`: the ranks' metadata differ, or the operation is impossible; `code` is the error.
     /// - `lacks_joined`: the operation needs data of ranks that have joined.
     std::uint64_t append_refusal(EntryKind kind, std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
         if (named) {
-            // before the entry, because a joined member that reads the entry looks for new names
+            // The state changes before the entry is appended: a joined member that reads the entry looks for new names.
             set_state(slot, SlotState::retired);
         }
         const std::uint64_t position =
@@ -458,7 +459,7 @@ private:
         }
         page.arrived |= bit;
         if (memory_.extent().call_sites != 0) {
-            // before write(request.place), whose store of the stamp publishes the site
+            // The site is written before the place, whose stamp publishes both.
             memory_.site(slot, member, 0).write(request.site);
         }
         memory_.place(slot, member, 0).write(request.place);
@@ -487,8 +488,8 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // `nothing_idle_at` is the log position at which no idle slot was found. The entry above makes no slot idle, so
-        // the position moves past the entry.
+        // `nothing_idle_at` is the log position at which no idle slot was found. The refusal that was just appended
+        // makes no slot idle, so the position moves past it.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -807,7 +808,7 @@ private:
         if (header.retired_count == 0) {
             return Room::none;
         }
-        // The numbers become free in the order of their retirement.
+        // The numbers become free in the order of their retirement, so the oldest one comes first.
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
@@ -958,8 +959,9 @@ private:
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // `called` grows only after the call is in the log, `count` already before. A complete generation without a
-        // call is pending, so `called` decides. Acquire: pairs with the release store in append_call().
+        // `called` grows only after the call is in the log; `count` grows before. An operation that all members have
+        // announced, but that is not in the log, is still pending. Acquire: pairs with the release store in
+        // append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;

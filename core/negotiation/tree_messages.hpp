@@ -103,18 +103,18 @@ inline constexpr std::int64_t kJoinedRows = -1;
 /// gets requests (kind `wanted`) between the decisions.
 struct Decision {
     DecisionKind kind = DecisionKind::call;
-    bool ends_batch = false;            ///< call: this is the last call of its batch
+    bool ends_batch = false;            ///< for a call: this is the last call of its batch
     std::uint64_t id = 0;               ///< the number of a named tensor; 0: the tensor never got a number
     std::string name;                   ///< set only if some host announced the tensor by its name
     std::optional<std::uint64_t> call;  ///< number of an operation without a name
-    std::uint8_t operation = 0;         ///< call: collectives::Operation
-    std::uint64_t bytes = 0;            ///< call: bytes_of(metadata)
+    std::uint8_t operation = 0;         ///< for a call: collectives::Operation
+    std::uint64_t bytes = 0;            ///< for a call: bytes_of(metadata)
     /// For a call of an operation of variable size: the first dimension of each rank's tensor. For `disagreed`: the
     /// numbers of members of the groups that some ranks announced, each number once.
     std::vector<std::int64_t> rows;
-    std::string text;                ///< disagreed, lacks_joined, impossible
+    std::string text;                ///< for disagreed, lacks_joined and impossible
     ErrorCode code = ErrorCode::ok;  ///< for impossible: a code with is_refusal()
-    std::int32_t rank = 0;           ///< closing, all_joined
+    std::int32_t rank = 0;           ///< for closing and all_joined
     std::uint32_t uncounted = 0;     ///< for a call: how many ranks an average does not count
     /// For a call: set if all ranks of some host have joined, because that host may not know the metadata.
     std::optional<Metadata> metadata;

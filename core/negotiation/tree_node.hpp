@@ -37,7 +37,7 @@ public:
     struct Options {
         std::uint32_t host = 0;
         TreeShape shape;
-        std::vector<std::int32_t> host_of;  ///< index: the rank
+        std::vector<std::int32_t> host_of;  ///< index: the rank; the number of its host
         /// index: the rank; its number in error messages; empty if the numbers are equal
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
@@ -46,22 +46,21 @@ public:
     };
     explicit TreeNode(Options options);
 
-    /// All ranks of the host have announced a tensor. Call this only after next_decision() has returned the previous
-    /// decision about the same tensor.
+    /// Reports that all ranks of the host have announced a tensor. Call this only after next_decision() has returned
+    /// the previous decision about the same tensor.
     void announce(Announcement announcement);
-    /// The host stops using the id, and next announces the tensor by its name. No announcement of this tensor may be
-    /// pending. A later call of the tensor gives the id to all hosts again; a refusal does not.
+    /// Reports that the host stops using the id, and will next announce the tensor by its name. No announcement of this
+    /// tensor may be pending. A later call of the tensor gives the id to all hosts again; a refusal does not.
     void release(std::uint64_t id);
     void shut_down(std::int32_t rank);
-    /// All ranks of the host have shut down.
+    /// Reports that all ranks of the host have shut down.
     void close();
-    /// All ranks of the host have joined, `rank` last. Until all ranks of the job have joined, decisions of kind
-    /// `wanted` say which tensors the host must announce.
+    /// Reports that all ranks of the host have joined, `rank` last. Until all ranks of the job have joined, decisions
+    /// of kind `wanted` say which tensors the host must announce.
     void join(std::int32_t rank);
-    /// No rank of the host has a pending operation of its own. Call this after join().
+    /// Reports that no rank of the host has a pending operation of its own. Call this after join().
     void settle();
-    /// Only on the root: the number of executed batches, counted since the beginning among the batches that
-    /// next_decision() returned.
+    /// Only on the root: reports how many of the batches that next_decision() has returned so far are executed.
     void executed(std::uint64_t batches);
 
     /// Handles a message from the parent or from a child. Fails with Internal if no correct leader sends such a
@@ -71,8 +70,9 @@ public:
     /// Returns the message to send to a neighbour now, if any. Call this again after the message was sent.
     [[nodiscard]] std::optional<TreeMessage> next_message(std::uint32_t to_host);
 
-    /// Becomes Internal when a received message, or an announcement on this host, contradicts earlier ones. After that,
-    /// receive() returns this failure for every message, and next_decision() returns nothing.
+    /// The status of this node. It becomes Internal when a received message, or an announcement on this host,
+    /// contradicts earlier ones. After that, receive() returns this failure for every message, and next_decision()
+    /// returns nothing.
     [[nodiscard]] const Status& status() const { return failure_; }
 
     /// Returns the next decision for this host, in order. The calls of a batch follow each other without other

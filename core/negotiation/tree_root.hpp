@@ -29,20 +29,21 @@ public:
     };
     explicit TreeRoot(Options options) : options_(std::move(options)) {}
 
-    /// All ranks of all hosts have announced a tensor. The key is the id if all hosts used the id, otherwise the name.
-    /// The caller has checked that the claims and first dimensions belong to the hosts that sent them.
+    /// Handles a tensor that all ranks of all hosts have announced. The key is the id if all hosts used the id,
+    /// otherwise the name. The caller has checked that the claims and first dimensions belong to the hosts that sent
+    /// them.
     [[nodiscard]] Status complete(Announcement announcement);
-    /// Some hosts no longer use an id. `pending`: some host has already announced the same name again.
+    /// Records that some hosts no longer use an id. `pending`: some host has already announced the same name again.
     [[nodiscard]] Status release(const Release& release, bool pending);
-    /// A rank has shut down. After the first shutdown, no operation is called any more.
+    /// Records that a rank has shut down. After the first shutdown, no operation is called any more.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
-    /// All ranks of a host have joined, `rank` last.
+    /// Records that all ranks of a host have joined, `rank` last.
     void join(std::int32_t rank) { last_joined_ = rank; }
-    /// This many more hosts have settled: all their ranks have joined, and none has a pending operation. When all hosts
-    /// have settled, the join ends.
+    /// Adds to the number of hosts that have settled: all their ranks have joined, and none has a pending operation.
+    /// When all hosts have settled, the join ends.
     [[nodiscard]] Status settle(std::uint32_t hosts);
-    /// The number of executed batches, counted since the beginning.
+    /// Sets the number of executed batches, counted since the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
     /// Returns the new decisions, in order. Also closes and calls the open batch, if fewer than `batches_ahead` batches
