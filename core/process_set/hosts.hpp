@@ -17,8 +17,7 @@
 
 namespace rueda::core {
 
-/// A process set on one host: its ranks append to the log themselves. Hosts documents the functions under the same
-/// names.
+/// A process set on one host: its ranks append to the log themselves. See class Hosts for the functions.
 class OneHost {
 public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }

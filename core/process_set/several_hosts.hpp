@@ -42,8 +42,7 @@ struct PartsForHosts {
 };
 
 /// A process set on several hosts (docs/design/0002-several-hosts.md). The leaders of the hosts form a tree that
-/// decides what is called. The ranks exchange the data of batches in messages. Hosts documents the functions under the
-/// same names.
+/// decides what is called. The ranks exchange the data of batches in messages. See class Hosts for the functions.
 class SeveralHosts {
 public:
     SeveralHosts(const base::Config& config, std::shared_ptr<collectives::Arena> arena,

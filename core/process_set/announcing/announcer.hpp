@@ -60,7 +60,7 @@ public:
     };
     Announcer(const base::Config& config, const SetView& view, Caller caller, const Parts& parts);
 
-    // The functions for callers. ProcessSet documents them under the same names.
+    // The functions for callers; ProcessSet has functions of the same names, with comments.
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency);
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency);
     Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
@@ -94,8 +94,8 @@ public:
     [[nodiscard]] bool is_open() const;
     /// Says whether this rank is in join(). During a join, its callers cannot start operations.
     void set_joining(bool joining) { is_joining_ = joining; }
-    /// Runs `submit`. Only `submit` may allocate memory, and it must do so before the operation is pending. If memory
-    /// runs out, nothing has changed, and the function returns an error.
+    /// Runs `submit`, which must make all its allocations before the operation is pending. If memory runs out, nothing
+    /// has changed, and this function returns an error.
     template <class Submit>
     Status all_or_nothing(Submit&& submit) const {
         try {
@@ -104,8 +104,8 @@ public:
             return no_memory_to_start_;
         }
     }
-    /// Writes the caller's request into the entry. If the caller chose no compression, the setting decides about
-    /// compression.
+    /// Writes the caller's request into the entry. If the caller chose no compression, the setting RUEDA_COMPRESSION
+    /// applies.
     void ask_for(TensorEntry& entry, const Request& request) const;
     // start(), hold() and announce() must not throw, because the other ranks are about to see the announcement.
     /// Makes the operation of `entry` pending, and announces it.
@@ -145,9 +145,9 @@ public:
     /// Called without the lock, after the leader has handled requests. The leader may keep announcements until all
     /// members have read which slot numbers are free. This function lets retry_deferred() continue with them.
     void retry_numbers_later();
-    /// Checks whether the direct announcement can be completed. There must be one. If the result is `withdrawn`, this
-    /// function counts the announcement, and the log then says how the operation ends. Called without the lock, in the
-    /// thread that drives progress.
+    /// Checks whether the operation that was announced directly can be completed. There must be such an operation. If
+    /// the result is `withdrawn`, this function counts the announcement, and the log then says how the operation ends.
+    /// Called without the lock, in the thread that drives progress.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
     /// Returns the entry that is bound to the slot, or whose full announcement led to the slot; null if there is none.
@@ -155,7 +155,7 @@ public:
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. The lock keeps other threads from
     /// submitting the name in between.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Called after a shutdown has failed a slot. If the leader requests the calls, this drops the resolve requests
+    /// Called after a shutdown has failed a slot. If the leader calls operations, this drops the requests for calls
     /// that were not posted yet, because their operations fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
@@ -219,11 +219,11 @@ private:
     Registrar<Atomics> registrar_;
     TensorTable table_;
     EntryQueue unposted_;  // full announcements that found the mailbox full
-    // requests to call a complete operation that found the mailbox full
+    // requests for the call of an operation that all ranks have announced; they found the mailbox full
     EntryQueue unposted_resolves_;
     std::deque<Waiting> unnamed_waiting_;  // operations without a name whose slot still has a pending operation
     std::uint64_t unnamed_calls_ = 0;
-    // also true while the shutdown itself waits for room in the mailbox
+    // announce_shutdown() was called; the shutdown itself may still wait for room in the mailbox
     bool shut_down_posted_ = false;
     bool is_joining_ = false;
     std::optional<Status> failed_;

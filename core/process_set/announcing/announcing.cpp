@@ -222,7 +222,7 @@ DirectState Announcer::turn_direct(std::uint64_t last_position) {
     return found;
 }
 
-/// The caller has called begin_arrival(); this function ends the step.
+/// The caller has called begin_arrival(); this function calls end_arrival().
 void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
     const Counted counted = count_announcement(
         memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
@@ -297,9 +297,8 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
             if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed only at a shutdown
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // This rank only stands in, so it forgets the name. A rank that still uses the name announces it in
-                // full, and this rank then stands in again. The last case is different: if another host asked for the
-                // name, perhaps no other rank of this host announces it.
+                // This rank only stands in, and no other host asked for the name, so this rank forgets the name. A rank
+                // that still uses the name announces it in full, and this rank then stands in again.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

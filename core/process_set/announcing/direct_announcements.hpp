@@ -69,9 +69,9 @@ public:
     /// Whether an operation is announced directly. seq_cst: a thread that is about to sleep first marks this rank as
     /// asleep and then reads this. Either it sees the operation, or the announcing thread sees the mark and wakes it.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
-    /// Checks whether the operation can be completed. There must be one. If all members have announced it directly,
-    /// this function executes and ends the operation. If the result is `withdrawn`, the caller must call withdraw() and
-    /// count the announcement. `last_position`: see look_at_direct().
+    /// Checks whether the operation can be completed. There must be such an operation. If all members have announced it
+    /// directly, this function executes and ends the operation. If the result is `withdrawn`, the caller must call
+    /// withdraw() and count the announcement. `last_position`: see look_at_direct().
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
     /// Records the log position of the *closing* entry. A member that has read this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }

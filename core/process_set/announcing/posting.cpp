@@ -115,7 +115,8 @@ bool Announcer::try_post_shutdown() {
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
-    shut_down_announced_.store(true, std::memory_order_seq_cst);  // seq_cst: has_announced_shutdown() reads it
+    // seq_cst: Engine::announce_shutdown() reads it after it has announced its sleep
+    shut_down_announced_.store(true, std::memory_order_seq_cst);
     finish_post(appended);
     return true;
 }

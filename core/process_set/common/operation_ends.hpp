@@ -26,7 +26,9 @@ public:
     OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
                   std::atomic<std::uint32_t>& pending);
 
-    /// Add or subtract one pending operation. seq_cst: pairs with ProgressLock::leave().
+    /// Add or subtract one pending operation. seq_cst: a thread adds one and then tries to take the progress lock. The
+    /// holder releases the lock and then reads the count (ProgressLock::leave()). Either the thread gets the lock, or
+    /// the holder sees the operation.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 

@@ -21,8 +21,8 @@ public:
 
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
-    /// Wakes all sleeping members, because a batch starts or an operation ends for all. The rank that appended the log
-    /// entries woke only blocked callers. Members that are awake read the log anyway.
+    /// Wakes all sleeping members, because a batch starts or an operation ends for all members. The rank that appended
+    /// the log entries woke only blocked callers. Members that are awake read the log anyway.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_) {

@@ -116,10 +116,9 @@ void Groups::forget_unused(std::string_view name) {
     }
 }
 
-/// Whether the members must wait until the group's number of members was called. This is so if the number is announced
-/// without a slot. No slot may be free, and then no rank learns the numbers of the other ranks. All ranks decide the
-/// same, because on one host all ranks announce the number in full, or all in its slot. On several hosts, the job ends
-/// if no slot is free.
+/// Whether the members must wait until the group's number of members was called. They must if the number has no slot
+/// yet: if no slot is free, no rank learns the other ranks' numbers. All ranks decide alike, because on one host either
+/// all ranks have a slot for the number or none has. On several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -171,9 +170,9 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
-        // After a failure or a shutdown, everything pending fails. A rank in join() stands in for everything that
-        // others announce. In both cases the members end without further help, some with success; the group's handle
-        // fails nevertheless.
+        // After a failure or a shutdown, everything pending fails. In join(), this rank stands in for everything that
+        // other ranks announce. In both cases the members end without a further announcement, some with success. The
+        // group's handle fails nevertheless.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {

@@ -250,7 +250,7 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
                                                                     view_.memory, slot, member, generation)
                                                               : copy_once(view_.memory.record(slot).metadata);
     const auto operation = static_cast<Operation>(metadata.operation);
-    // counts elements as Request::count does
+    // the number of elements, as in Request::count
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
     // The first dimension of a group's number of members is that number, which may differ between ranks.

@@ -152,8 +152,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     const std::uint64_t call = entry->name.empty() ? view_.call_of_unnamed(slot, generation) : 0;
     const Groups::RanksOfCount groups = groups_among(slot, generation, by_rank);
     Status status = refusal_or_mismatch(entry->name, call, std::move(by_rank));
-    if (status.code() == ErrorCode::mismatch) {  // a refusal gets no call sites: its text must be the same on all ranks
-                                                 // all ranks
+    // A refusal gets no call sites, because its text must be the same on all ranks.
+    if (status.code() == ErrorCode::mismatch) {
         status = {status.code(), status.message() + announced_.called_from(slot, generation)};
     }
     end_disagreed(*entry, slot, status, groups);

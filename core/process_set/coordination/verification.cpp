@@ -89,7 +89,7 @@ bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    request.metadata.ndim = 2;  // unlike the number of members of a group (is_size_of_group())
+    request.metadata.ndim = 2;  // two dimensions, to differ from a group's number of members (is_size_of_group())
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);
     return true;
