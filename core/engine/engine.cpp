@@ -225,7 +225,8 @@ void Engine::change(std::function<void()> make) {
             } catch (...) {  // the thread that requested the change must not wait for ever
                 end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
             }
-            made.store(true, std::memory_order_seq_cst);  // seq_cst: wait_for() below reads it
+            // seq_cst: the wait below reads it after it has announced its sleep
+            made.store(true, std::memory_order_seq_cst);
         });
     }
     has_changes_.store(true, std::memory_order_seq_cst);  // seq_cst: turn() reads it
@@ -349,7 +350,7 @@ void Engine::leave_batches() noexcept {
     block_.left_batches.store(1, std::memory_order_release);
     ring_everybody();  // a process set that raised the abort has woken only its own members
     const auto raised = control_.abort.reason_in_place();
-    // before the program learns of the abort, because it may then end at once
+    // The files are written before the program learns of the abort, because the program may then end at once.
     write_recorders(raised.text, /*at_end=*/true);
     sets_.leave_other_hosts(room_for_reason_.make(raised.code, {raised.text}));
     const auto deadline = Clock::now() + abort_grace_;
@@ -368,7 +369,7 @@ void Engine::leave_batches() noexcept {
     try {
         quarantine_();
         if (launcher_ != nullptr) {
-            // before the program learns of the abort, because it may then end at once
+            // The report is sent before the program learns of the abort, because the program may then end at once.
             launcher_->report_abort(raised.text);
         }
     } catch (const std::exception&) {
@@ -639,7 +640,7 @@ void Engine::background_turns() noexcept {
         return;
     }
     const base::DefaultFloatingPoint default_floating_point;
-    // In this state, other ranks do not make a system call to wake this thread.
+    // In the state `awake`, other ranks do not make a system call to wake this thread.
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(background_policy_);
     Turn last = Turn::idle;

@@ -13,15 +13,15 @@
 
 namespace rueda::core {
 
-/// The steps of the hand-over that are left out; none in the product. An interleaving test passes a type that leaves
-/// out one step, to show that the test would notice the error.
+/// The steps that are left out when one thread hands the progress to another; none in the product. An interleaving test
+/// passes a type that leaves out one step, to show that the test would notice the error.
 struct AllSteps {
     /// a thread that releases the lock does not look at pending() again
     static constexpr bool no_second_look = false;
     /// a thread that releases the lock does not look at has_work()
     static constexpr bool no_look_for_work = false;
     static constexpr bool no_look_for_unread = false;  ///< no thread checks for unread entries of the log
-    /// the background thread does not record that it was turned away
+    /// the background thread does not record that it found the lock taken
     static constexpr bool no_turned_away = false;
     static constexpr bool no_look_for_turned_away = false;     ///< attend() trusts the state "asleep"
     static constexpr bool no_look_after_poll = false;          ///< poll() does not wake the background thread

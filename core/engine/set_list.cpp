@@ -89,7 +89,8 @@ bool SetList::has_to_poll() const {
 
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
-    // A thread that has released the progress lock may call this after the end of the job.
+    // A thread that has released the progress lock may call this after the end of the job, when the arenas are
+    // unmapped.
     return !released_ && has_unread();
 }
 
