@@ -31,8 +31,8 @@
 
 namespace rueda::core {
 
-/// One rank of a job, from init to shutdown. There are no globals, so a test process can hold several ranks, as
-/// threads.
+/// One rank of a job, from init to shutdown. All state of the rank is in this object, so a test process can hold
+/// several ranks, as threads.
 ///
 /// Threads: any, unless a function says otherwise. The object must outlive its handles and slots.
 class Runtime {
