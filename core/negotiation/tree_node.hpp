@@ -37,8 +37,8 @@ public:
     struct Options {
         std::uint32_t host = 0;
         TreeShape shape;
-        std::vector<std::int32_t> host_of;  ///< index: the rank; the number of its host
-        /// index: the rank; its number in error messages; empty if the numbers are equal
+        std::vector<std::int32_t> host_of;  ///< for each rank: its host
+        /// for each rank: its number in error messages; empty if the numbers are equal
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         /// the root decides no further batch while this many batches are not yet executed
@@ -175,8 +175,8 @@ private:
     Options options_;
     std::size_t most_bytes_ = 0;                            ///< maximum length of a message
     std::vector<Contributor> contributors_;                 ///< this host, then its children in order
-    std::vector<std::uint32_t> contributor_of_;             ///< index: the host
-    std::vector<std::uint32_t> ranks_on_;                   ///< index: the host
+    std::vector<std::uint32_t> contributor_of_;             ///< for each host: its contributor
+    std::vector<std::uint32_t> ranks_on_;                   ///< for each host: the number of its ranks
     std::optional<TreeRoot> root_;                          ///< only on the root
     std::unordered_map<std::uint64_t, std::string> names_;  ///< by id
     std::unordered_map<std::string, Entry> pending_;

@@ -20,9 +20,9 @@ namespace rueda::core {
 class TreeRoot {
 public:
     struct Options {
-        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< index: the host; ranks in ascending order
+        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< for each host: its ranks in ascending order
         std::uint32_t ranks = 0;
-        /// index: the rank; its number in error messages; empty if the numbers are equal
+        /// for each rank: its number in error messages; empty if the numbers are equal
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
