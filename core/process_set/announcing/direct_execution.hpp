@@ -31,7 +31,7 @@ public:
     [[nodiscard]] Status run(TensorEntry& entry);
 
 private:
-    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< index: the member
+    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< for each member: its input
 
     Status reduce_or_copy(const TensorEntry& entry);
     Status locate(const TensorEntry& entry, Locations& of) const;

@@ -85,7 +85,7 @@ private:
     std::vector<TensorEntry*> entries_;
     std::vector<collectives::Segment> segments_;    // one for each entry
     std::vector<collectives::Location> locations_;  // for each segment: one for each member of this host
-    std::vector<std::int64_t> rows_;    // index: the member; the first dimensions, for an operation of variable size
+    std::vector<std::int64_t> rows_;    // for each member: its first dimension, in an operation of variable size
     std::vector<std::int64_t> splits_;  // the splits of an alltoall, a gather or a scatter
 };
 

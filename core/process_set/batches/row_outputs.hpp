@@ -37,7 +37,7 @@ public:
 private:
     [[nodiscard]] static Result<std::byte*> allocate(TensorEntry& entry, std::int64_t rows);
 
-    std::span<const int> ranks_;  // index: the member; its rank in the job
+    std::span<const int> ranks_;  // for each member: its rank in the job
     std::uint32_t rank_;
 };
 
