@@ -15,7 +15,7 @@
 
 namespace {
 
-// The source line of the next call without options, as the caller reported it. That call reads and clears it.
+// The source line that the caller has reported for its next call without options. That call reads and clears the line.
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 
@@ -29,8 +29,8 @@ struct LastErrorEnds {
     ~LastErrorEnds() { delete std::exchange(last_error, nullptr); }
     LastErrorEnds(const LastErrorEnds&) = delete;
     LastErrorEnds& operator=(const LastErrorEnds&) = delete;
-    /// Makes the compiler construct this object. If a call fails after the object's destruction, its text is never
-    /// freed.
+    /// Makes the compiler construct this object. If a call fails after the destruction of this object, the text of that
+    /// failure is never freed.
     void is_wanted() const {}
 };
 thread_local const LastErrorEnds last_error_ends;
@@ -74,7 +74,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-        } catch (...) {  // ruedarun then only learns that this rank ended
+        } catch (...) {  // without this report, ruedarun only learns that this rank has ended
             static_cast<void>(code);
         }
     }

@@ -44,7 +44,7 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
             source_line = line;
         }
     }
-    /// How the operation ended. For a sparse allreduce, also checks that the results fit to what each rank asked for.
+    /// How the operation ended. For a sparse allreduce, also checks that all ranks made the same request.
     [[nodiscard]] const rueda::Status& outcome() noexcept {
         return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
     }

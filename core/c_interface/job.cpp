@@ -161,7 +161,8 @@ int rueda_shutdown_within(double timeout_seconds) {
             rueda::core::remove_stack_handler();
             process().current.store(nullptr, std::memory_order_release);
         }
-        // Without this error, the program would believe that its job is complete, and would exit with success.
+        // If the job ended before all ranks had left it, the program must get an error. Otherwise it would believe that
+        // its job is complete, and exit with success.
         if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
             return {};
         }

@@ -34,9 +34,10 @@ struct Process {
     /// shutdown waits for the other ranks.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
-    std::vector<int> launch_ranks;  // index: the rank in the current job; its rank in the launch; under `mutex`
+    std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; under `mutex`
     std::int32_t next_set_id = 1;   // larger than the numbers of all sets of earlier jobs; under `mutex`
-    std::atomic<Runtime*> current{nullptr};  // release: the store in init; acquire: all readers
+    // the job that this process is in; init stores it (release), all readers use acquire
+    std::atomic<Runtime*> current{nullptr};
     /// The connection to the launcher. The first init creates it (release; all readers use acquire). Never destroyed.
     std::atomic<LauncherLine*> launcher{nullptr};
     /// Whether a call has returned the reason of the abort to the program, or the program itself has ended the job.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Process sets of the job.
 #include "core/process_sets/process_sets.hpp"
 
 #include <algorithm>
