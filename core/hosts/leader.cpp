@@ -35,7 +35,7 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
     return options;
 }
 
-/// Index: the rank in the job; the rank's host, or -1 if the rank is not in the set. Stall reports use the job's ranks,
+/// For each rank of the job: the rank's host, or -1 if the rank is not in the set. Stall reports use the job's ranks,
 /// because users do.
 std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
     std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
@@ -190,7 +190,7 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     }
     SlotRecord& record = memory_.record(slot);
     if (is_seen_first(slot) && !announcement.claims.empty()) {
-        // ranks that have joined know no metadata; they read the slot's record
+        // Ranks that have joined do not know the metadata, and read it in the slot's record.
         record.metadata = *announcement.claims.front().metadata;
     }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
@@ -277,8 +277,8 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    // The join is reported before node_.settle(). `last_joined` was published by the *settle* request of the member
-    // that joined last.
+    // The node must learn of the join before it learns that this host's ranks have settled. `last_joined` was published
+    // by the *settle* request of the member that joined last.
     say_joined();
     node_.settle();
 }
@@ -680,8 +680,8 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
     }
 }
 
-/// Root only: tells the node how many batches are executed. The root's own host stands for all hosts; the root decides
-/// only a few batches ahead.
+/// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
+/// ahead, and its own host stands for all hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

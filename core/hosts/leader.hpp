@@ -84,7 +84,7 @@ private:
         std::int64_t heard_ns = 0;
         std::int64_t sent_ns = 0;
     };
-    /// A slot that all ranks of this host have announced, and on which the root has not decided.
+    /// An operation that all ranks of this host have announced, and on which the root has not decided.
     struct Awaited {
         bool changed = false;
         std::string name;        // "" for an operation without a name
@@ -111,8 +111,8 @@ private:
 
     // For joins (docs/design/0005-join.md):
     [[nodiscard]] bool has_to_say_joined() const {
-        // seq_cst: a member stores this in set_joined() and then wakes the leader. Either this load sees the store, or
-        // the member sees that the leader sleeps.
+        // seq_cst: a member stores `last_joined` in set_joined() and then wakes the leader. Either this load sees the
+        // store, or the member sees that the leader sleeps.
         return !said_joined_ && memory_.header().last_joined.load(std::memory_order_seq_cst) != 0;
     }
     void say_joined();
@@ -167,13 +167,13 @@ private:
     bool said_joined_ = false;
     std::atomic<bool> left_{false};  // release: stored in turn() and end(); has_left() reads it
 
-    std::vector<std::uint64_t> id_of_slot_;  // index: the slot; 0: no id
+    std::vector<std::uint64_t> id_of_slot_;  // for each slot: the tensor's id at the root; 0: no id
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
     // slots that were announced by name and wait for the root's decision
     std::unordered_map<std::string, std::uint32_t> slot_by_name_;
     std::unordered_map<std::uint32_t, Awaited> awaited_;  // key: the slot
-    std::vector<Registrar<Atomics>::Call> batch_;         // calls of the current batch, collected until the batch is
-                                                          // complete
+    /// the calls of the root's current batch, until the batch is complete
+    std::vector<Registrar<Atomics>::Call> batch_;
     // for each attachment: it is in use until all members have read the log up to this position
     std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
