@@ -20,7 +20,7 @@ struct OperationMetrics {
     double executing_seconds = 0;  ///< the times of execution, summed over the operations
 };
 
-/// The number of kinds of operations; a base::RecordKind is an index.
+/// The size of an array with one element for each base::RecordKind (the kind of an operation).
 inline constexpr std::size_t kOperationKinds = base::RecordKind::kReduce + 1;
 
 /// The metrics of one rank at one moment. docs/metrics.md explains the numbers.
