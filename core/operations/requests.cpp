@@ -123,8 +123,8 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// Call this when the metadata is complete. If the operation is impossible, the request keeps no data, because it is
-/// announced only to be refused. Returns whether this is so.
+/// Call this when the metadata is complete. Returns true if the operation is impossible. The request then keeps no
+/// data, because it is announced only to be refused.
 bool note_refusal(Request& request) {
     if (is_possible(request.metadata)) [[likely]] {
         return false;

@@ -52,7 +52,7 @@ std::int64_t widened(const std::byte* at) {
 }
 
 /// Returns element `i` of a tensor of integers. A value that does not fit into a signed 64-bit number becomes the
-/// largest such number, which is out of range.
+/// largest such number, which is never a valid index.
 std::int64_t integer_at(const rueda_tensor& tensor, std::size_t i) {
     const auto dtype = static_cast<DType>(tensor.dtype);
     const std::byte* const at = static_cast<const std::byte*>(tensor.data) + i * size_of(dtype);
@@ -304,7 +304,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     Completion::Output& values = gathered.output(1);
     RUEDA_RETURN_IF_FAILED(check_gathered(places, values));
     const auto all = numbers_of(places);
-    // Sorted by position. Values of equal positions stay in the order of the ranks.
+    // The indices of all values, sorted by position. Values of equal positions stay in the order of the ranks.
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a] < all[b]; });
@@ -318,7 +318,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // The number of values for one position. The product cannot overflow: the caller gave so many values for each of
+    // The number of values for one position. The product cannot overflow: the caller gave as many values for each of
     // its own positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
