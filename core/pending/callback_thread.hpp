@@ -11,8 +11,8 @@
 
 namespace rueda::core {
 
-/// A function call that is made later, by another thread. The queue owns the object from hand_over() until call();
-/// afterwards the object must destroy itself, if needed.
+/// A function call that is made later, by another thread. The queue owns the object from hand_over() until call().
+/// Afterwards the object is responsible for its own destruction.
 class QueuedCall {
 public:
     QueuedCall() = default;
@@ -27,10 +27,10 @@ private:
     QueuedCall* next_ = nullptr;  // link of the queue; written before the push, read by the thread that takes the queue
 };
 
-/// Calls the functions that the program has registered for the end of operations, in the order of the ends. They run in
-/// a thread of their own. The thread that completes an operation holds the progress lock, and may be a program's thread
-/// inside another call. Callbacks can be slow, or wait for a lock such as Python's; they must delay neither progress
-/// nor that call.
+/// Calls the functions that the program has registered for the end of operations, in the order of the ends, in a thread
+/// of this class. The thread that completes an operation holds the progress lock, and may be a program's thread inside
+/// another call. Callbacks can be slow, or wait for a lock such as Python's. They must delay neither the progress nor
+/// that other call.
 ///
 /// Threads: start() and hand_over() run in any thread; stop() in the owner's thread, but not in a callback. hand_over()
 /// takes no lock and allocates nothing. A forked child has no such thread, and must not call these functions.

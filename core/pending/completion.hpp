@@ -79,9 +79,10 @@ public:
         return member == 0 ? output_ : other_outputs_[member - 1];
     }
     [[nodiscard]] std::size_t outputs() const { return other_outputs_.size() + 1; }
-    std::vector<std::int64_t> received_splits;  ///< alltoall, gather: the number of rows that came from each member
-    std::int32_t joined_last = -1;              ///< for a join: the job's rank that joined last
-    std::int32_t sender = -1;                   ///< for a receive: the job's rank that sent the message
+    /// for an alltoall or a gather: the number of rows that came from each member
+    std::vector<std::int64_t> received_splits;
+    std::int32_t joined_last = -1;  ///< for a join: the job's rank that joined last
+    std::int32_t sender = -1;       ///< for a receive: the job's rank that sent the message
     bool is_join = false;  ///< a join: the waiting thread takes part in progress only for other ranks (Engine::Haste)
 
 private:

@@ -96,7 +96,7 @@ struct TensorEntry {
     // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these members, but
     // `finding` is also written at submit, together with `request`.
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
-    /// if set: this operation compares the ranks' findings about the operation of that entry
+    /// if set: this operation compares the ranks' findings about the operation of the entry behind this pointer
     TensorEntry* checks = nullptr;
     /// the completion of this comparing operation; its end ends the checked operation
     std::unique_ptr<Completion> checked;
@@ -183,7 +183,7 @@ private:
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    std::vector<std::uint32_t> free_tickets_;  // has capacity for all tickets
+    std::vector<std::uint32_t> free_tickets_;  // has room for all tickets, so that forgetting a name needs no memory
 };
 
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);
