@@ -260,7 +260,7 @@ Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<c
     std::int32_t next = next_id_;
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         if (all.value()[rank].empty()) {
-            continue;  // that rank takes no part in the exchange
+            continue;  // this rank of the job takes no part in the exchange
         }
         collectives::WireReader reader(all.value()[rank]);
         next = std::max(next, reader.number<std::int32_t>());
@@ -367,7 +367,7 @@ Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity
     auto joined = std::make_shared<Joined>();
     joined->group = std::move(ranks.value().group);
     joined->arena = std::move(ranks.value().attached.arena);
-    // index: the member on this host; its number in the job's arena
+    // For each member of the set on this host: its number in the job's arena.
     std::vector<std::uint32_t> members;
     for (const int member : joined->group.members) {
         const auto found =

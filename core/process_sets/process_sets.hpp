@@ -61,8 +61,8 @@ public:
     [[nodiscard]] Result<std::shared_ptr<ProcessSet>> find(std::int32_t id) const;
     /// Returns the members of the set. InvalidArgument: there is no such set.
     [[nodiscard]] Result<SetIdentity> identity(std::int32_t id) const;
-    /// Returns the number of the set of add() that has these ranks, in any order. InvalidArgument: there is no such
-    /// set.
+    /// Returns the number of the set that add() created and that has these ranks, in any order. InvalidArgument: there
+    /// is no such set.
     [[nodiscard]] Result<std::int32_t> id_of(std::vector<int> ranks) const;
     /// The numbers of all sets, in ascending order; the world's number 0 is the first.
     [[nodiscard]] std::vector<std::int32_t> ids() const;
