@@ -65,7 +65,8 @@ void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {
     extent.payload_slots = std::min({kPayloadSlots, static_cast<std::uint32_t>(slots), extent.initial_slots});
 }
 
-/// Halves the memory of these buffers: first their size, down to kPayloadBytes, and then their number.
+/// Halves the memory of the buffers for inputs: first the size of a buffer, down to kPayloadBytes, and then the number
+/// of buffers.
 void shrink_payloads(NegotiationExtent& extent) {
     if (extent.payload_bytes > kPayloadBytes) {
         plan_payloads(extent, extent.payload_bytes / 2);
@@ -229,7 +230,7 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
         mapped.value()->initialise();
         NegotiationMemory<base::StdAtomics>::initialise(mapped.value()->negotiation(), sizes.value().extent);
     }
-    // After this agreement, the leader has written the arena, so other ranks may read it.
+    // When all ranks have agreed here, the leader has written the arena, and the other ranks may read it.
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
     status = mapped.value()->check();
     if (status.is_ok()) {

@@ -13,7 +13,7 @@ namespace rueda::core {
 namespace {
 
 /// More rounds do not narrow the interval further. The last round only brings the time at which rank 0 left the round
-/// before.
+/// before it.
 constexpr int kRounds = 9;
 
 /// What each rank sends in a round. The first two times are CLOCK_MONOTONIC of the rank's host.

@@ -46,7 +46,7 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
 
 struct Step {
     bool finished = false;     ///< all members have finished
-    std::vector<Bytes> bytes;  ///< index: the member; what it sent in this step; empty if all members have finished
+    std::vector<Bytes> bytes;  ///< for each member: what it sent in this step; empty if all members have finished
 };
 
 /// Reads the result of one step. `all` holds what each rank of the job sent.
