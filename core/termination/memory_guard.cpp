@@ -87,8 +87,8 @@ Notes& notes() {
     return *all;
 }
 
-/// Index: the position in kFaults; the previous handler. Written before this file's handlers are installed, which read
-/// it.
+/// For each signal in kFaults: the previous handler. Written before this file's handlers are installed, because those
+/// read it.
 std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 
@@ -148,7 +148,7 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
 }
 
 /// Does what would have happened without this file's handler. Without a previous handler, the default action is
-/// restored. The access is then repeated after the return, and ends the process at the right place for a core file.
+/// restored. After the return, the access is repeated and ends the process, so that a core file shows the right place.
 void pass_fault_on(int number, siginfo_t* info, void* context) {
     const struct sigaction& action = before_of(number);
     if ((action.sa_flags & SA_SIGINFO) != 0) {
@@ -223,7 +223,7 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
             continue;
         }
         faults_before[i] = found;
-        struct sigaction ours = found;  // with the signal mask of the program's handler
+        struct sigaction ours = found;  // keeps the signal mask of the program's handler
         ours.sa_flags |= SA_SIGINFO | SA_ONSTACK;
         ours.sa_sigaction = &on_fault;
         has_ours[i] = sigaction(kFaults[i], &ours, nullptr) == 0;

@@ -49,8 +49,8 @@ std::atomic<const Watch*> current{nullptr};
 struct sigaction before {};
 bool installed = false;  // this file's handler is installed and was not removed since
 
-/// Whether the process has ended. Its pidfd becomes readable before the parent process can learn of the end, and so
-/// before the parent sends SIGTERM.
+/// Whether the process has ended. The pidfd of a process becomes readable before its parent can learn of the end, and
+/// so before the parent sends SIGTERM.
 bool has_ended(pid_t pid) {
     const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (descriptor < 0) {
