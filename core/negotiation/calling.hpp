@@ -117,8 +117,8 @@ void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank
 
 /// Like advance_cursor(), for a position after an entry that ends announcements. Afterwards the caller must wake the
 /// sleeping members, because they may wait for an announcement that will not come. seq_cst: a member first records that
-/// it sleeps, and then reads this cursor in look_at_direct(). Either the member sees the new cursor, or the caller sees
-/// that the member sleeps.
+/// it sleeps, and then reads this position in look_at_direct(). Either the member sees the new position, or the caller
+/// sees that the member sleeps.
 template <class Atomics, class Steps = ShippedSteps>
 void end_announcements(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position,
                        const Steps& steps = {}) {

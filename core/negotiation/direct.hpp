@@ -14,19 +14,19 @@ namespace rueda::core {
 enum class DirectState {
     waiting,   ///< some members have not announced this generation (this use of the slot) yet
     complete,  ///< all members announced it directly; the arena holds all data of the operation
-    /// a member counted its announcement, or will never announce this generation: all members use the log instead
+    /// a member counted its announcement, or will never announce this operation: all members use the log instead
     withdrawn,
 };
 
 /// Means, for look_at_direct(), that no log entry ends the announcements.
 inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 
-/// Reads what the other members announced in `generation` of `slot`. `rank` has announced this generation directly.
-/// `last_position` is the log position of an entry that retires the slot, or of a *closing* entry (a rank has shut
-/// down). A member that has read such an entry makes no further announcement in the slot.
+/// Reads what the other members announced in `generation`, a use of `slot`. `rank` has announced this generation
+/// directly. `last_position` is the log position of an entry that retires the slot, or of a *closing* entry (a rank has
+/// shut down). A member that has read such an entry makes no further announcement in the slot.
 ///
 /// All members get the same final result, because it depends only on facts that no longer change. A member overwrites
-/// its announcement only after it has completed the generation. A member past `last_position` does not announce.
+/// its announcement only after it has completed the operation. A member past `last_position` does not announce.
 ///
 /// Threads: the thread that drives progress.
 template <class Atomics>
@@ -39,8 +39,8 @@ template <class Atomics>
             continue;
         }
         const Place<Atomics>& place = memory.place(slot, member, generation);
-        // seq_cst: a member stores its stamp, and then checks whether this rank sleeps. Either this load sees the
-        // stamp, or the member sees that this rank sleeps and wakes it.
+        // seq_cst: a member stores its stamp, which publishes its announcement, and then checks whether this rank
+        // sleeps. Either this load sees the stamp, or the member sees that this rank sleeps and wakes it.
         const auto has_announced = [&] { return place.stamp.load(std::memory_order_seq_cst) == generation + 1; };
         if (!has_announced()) {
             // seq_cst: a member stores its cursor, and then checks whether this rank sleeps. Either this load sees the

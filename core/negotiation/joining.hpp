@@ -21,15 +21,16 @@ std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t
     const std::uint64_t joined = header.joined.fetch_or(bit, std::memory_order_seq_cst) | bit;
     if (joined == all_members(memory.extent().members)) {
         // seq_cst: a leader reads `last_joined` before it sleeps, and this rank's caller wakes the leader after this
-        // store. The registrar reads `last_joined` after it has received this rank's *settle* request.
+        // store. The registrar reads `last_joined` after this rank has reported, in a *settle* request, that it has no
+        // pending operation.
         header.last_joined.store(rank + 1, std::memory_order_seq_cst);
     }
     return joined;
 }
 
-/// Returns the joined members that must be notified of an announcement. Call this after the announcement's arrive() or
-/// stamp, which are seq_cst. Then either this load sees a member that joins, or that member sees the announcement
-/// itself (set_joined()).
+/// Returns the joined members that must be notified of an announcement. Call this after arrive(), or after the store of
+/// a stamp, which publishes a direct announcement; both are seq_cst. Then either this load sees a member that joins, or
+/// that member sees the announcement itself (set_joined()).
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.load(std::memory_order_seq_cst);
@@ -61,8 +62,8 @@ template <class Atomics>
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) > counted * memory.extent().members;
 }
 
-/// Whether `member` has announced `generation` of `slot` directly. seq_cst: pairs with the store of the stamp. Either
-/// this load sees the stamp, or the announcing member sees that this rank has joined.
+/// Whether `member` has announced `generation` (a use of `slot`) directly. seq_cst: pairs with the store of the stamp.
+/// Either this load sees the stamp, or the announcing member sees that this rank has joined.
 template <class Atomics>
 [[nodiscard]] bool has_stamped(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint32_t member,
                                std::uint64_t generation) {

@@ -206,9 +206,9 @@ enum class EntryKind : std::uint32_t {
     mismatch = 4,
     failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
     retire = 6,   ///< `slot` no longer belongs to its name
-    refused = 7,  ///< `rank`'s full announcement with this `ticket` came after a shutdown
+    refused = 7,  ///< `rank`'s announcement by name, with this `ticket`, came after a shutdown
     closed = 8,   ///< all members have shut down; the last entry
-    /// no slot was free for `rank`'s full announcement with this `ticket`; `bytes` holds the number of slots
+    /// no slot was free for `rank`'s announcement by name, with this `ticket`; `bytes` holds the number of slots
     exhausted = 9,
     closing = 10,       ///< a rank has shut down: a member that has read this entry announces nothing more
     disagreed = 11,     ///< like mismatch, on several hosts: the attachment holds the reason, and `rank` the ErrorCode
@@ -353,7 +353,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t slot = kNoSlot;  ///< only in a resolve request
     std::uint32_t name_bytes = 0;
     std::uint64_t generation = 0;  ///< only in a resolve request
-    /// for resolve: how many generations of the slot were counted, including this one
+    /// only in a resolve request: how many uses of the slot were counted, including this one
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
     /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers. Written

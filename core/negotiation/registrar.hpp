@@ -30,9 +30,9 @@ namespace rueda::core {
 class Superior {
 public:
     virtual ~Superior() = default;
-    /// All members of the host have announced `generation` of `slot`. `changed`: some members announced metadata that
-    /// differ from the slot's. Members announce nothing more in the slot until the leader calls append_calls() or
-    /// append_refusal().
+    /// All members of the host have announced `generation` (a use of `slot`). `changed`: some members announced
+    /// metadata that differ from the slot's. Members announce nothing more in the slot until the leader calls
+    /// append_calls() or append_refusal().
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
     /// The slot no longer belongs to its name.
     virtual void retired(std::uint32_t slot) = 0;
@@ -459,7 +459,7 @@ private:
         }
         page.arrived |= bit;
         if (memory_.extent().call_sites != 0) {
-            // The site is written before the place, whose stamp publishes both.
+            // The call site is written before the announcement's data, whose stamp publishes both.
             memory_.site(slot, member, 0).write(request.site);
         }
         memory_.place(slot, member, 0).write(request.place);
@@ -528,8 +528,8 @@ private:
         insert(slot);
     }
 
-    /// Clears the stamps of an earlier use of the slot number, because the generations start again at 0. The stall
-    /// monitor sees the cleared stamps before it sees the label's new use.
+    /// Clears the stamps, which mark the announcements, of an earlier use of the slot number: the generations start
+    /// again at 0. The stall monitor sees the cleared stamps before it sees the label's new use.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
             return;  // the slot was never used
@@ -574,7 +574,7 @@ private:
     }
 
     /// Handles the request of the member that arrived last. Members post this request if some member's metadata
-    /// changed, if a member has joined, or if the tensor has no name. All members have announced the generation.
+    /// changed, if a member has joined, or if the tensor has no name. All members have announced the operation.
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
         if (superior_ != nullptr && memory_.header().closing != 0) {
@@ -615,7 +615,7 @@ private:
         if (named) {
             retire(slot, position);
         } else {
-            // the generation ended with an error, and counts as called
+            // the operation ended with an error, and counts as called
             memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
         }
         return {};
@@ -671,8 +671,8 @@ private:
         return agreed && is_possible(*agreed);
     }
 
-    /// For a complete generation: returns the metadata of the members that have not joined, if these members agree;
-    /// otherwise nothing.
+    /// Returns the metadata of the members that have not joined, if these members agree; otherwise nothing. All members
+    /// must have announced the generation (the use of the slot).
     Result<std::optional<Metadata>> compare(std::uint32_t slot, std::uint64_t generation) const {
         std::optional<Metadata> agreed;
         bool all_agree = true;
@@ -695,8 +695,8 @@ private:
     }
 
 public:
-    /// Returns the metadata that `member` announced, for a complete generation. The result is a copy from shared
-    /// memory, which the caller must check.
+    /// Returns the metadata that `member` announced. All members must have announced the generation (the use of the
+    /// slot). The result is a copy from shared memory, which the caller must check.
     [[nodiscard]] static Metadata announced_metadata(const Memory& memory, std::uint32_t slot, std::uint32_t member,
                                                      std::uint64_t generation) {
         const Place<Atomics>& place = memory.place(slot, member, generation);

@@ -37,7 +37,7 @@ void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_bac
     }
 }
 
-/// Call this after `rank` has counted its announcement. Members that announced the same generation directly must now
+/// Call this after `rank` has counted its announcement. Members that announced the same operation directly must now
 /// count their announcements too. This function wakes those members.
 template <class Atomics, class AttentionOf>
 void ring_direct_waiters(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot,
