@@ -32,7 +32,7 @@ std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorE
     if (entry.slot != kNoSlot) {
         return view_.memory.payload(entry.slot, view_.rank, generation, bytes);
     }
-    // A full announcement lies in a mailbox record, which has room only for a small input.
+    // An announcement by name lies in a mailbox record, which has room only for a small input.
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 

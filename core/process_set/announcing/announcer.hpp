@@ -83,7 +83,7 @@ public:
     [[nodiscard]] const TensorTable& table() const { return table_; }
     /// The log, for the thread that drives progress, which reads the log without the lock.
     [[nodiscard]] const Log<Atomics>& log() const { return log_; }
-    /// The registrar, for the leader of a set on several hosts.
+    /// This rank's access to the registrar's role, for the leader of a set on several hosts.
     [[nodiscard]] Registrar<Atomics>& registrar() { return registrar_; }
     [[nodiscard]] Caller caller() const { return caller_; }
 
@@ -150,7 +150,8 @@ public:
     /// Called without the lock, in the thread that drives progress.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
-    /// Returns the entry that is bound to the slot, or whose full announcement led to the slot; null if there is none.
+    /// Returns the entry of the slot: the entry that is bound to the slot, or the entry whose name was announced and
+    /// has been given this slot. Null if there is none.
     [[nodiscard]] TensorEntry* entry_of_slot(std::uint32_t slot);
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. The lock keeps other threads from
     /// submitting the name in between.
@@ -218,7 +219,7 @@ private:
     Log<Atomics> log_;  // this rank's access to the log, to append
     Registrar<Atomics> registrar_;
     TensorTable table_;
-    EntryQueue unposted_;  // full announcements that found the mailbox full
+    EntryQueue unposted_;  // announcements by name that found the mailbox full
     // requests for the call of an operation that all ranks have announced; they found the mailbox full
     EntryQueue unposted_resolves_;
     std::deque<Waiting> unnamed_waiting_;  // operations without a name whose slot still has a pending operation

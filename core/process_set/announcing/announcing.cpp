@@ -298,7 +298,7 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
                 // This rank only stands in, and no other host asked for the name, so this rank forgets the name. A rank
-                // that still uses the name announces it in full, and this rank then stands in again.
+                // that still uses the name announces it again by name, and this rank then stands in again.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Requests to the registrar, through this rank's mailbox. Requests that find the mailbox full wait in queues.
+// Requests to the registrar (the role that assigns slots), through this rank's mailbox. Requests that find the mailbox
+// full wait in queues.
 #include "base/assert.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/negotiation/call_sites.hpp"

@@ -33,7 +33,7 @@ public:
             wake(joined);
         }
     }
-    /// Called after the registrar has handled requests.
+    /// Called after the requests in the mailboxes were handled, which can publish new names.
     void tell_of_posts() const {
         if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
             wake(joined);

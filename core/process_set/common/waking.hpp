@@ -21,8 +21,8 @@ public:
 
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
-    /// Wakes all sleeping members, because a batch starts or an operation ends for all members. The rank that appended
-    /// the log entries woke only blocked callers. Members that are awake read the log anyway.
+    /// Wakes all other sleeping members, because a batch starts or an operation ends for all members. The rank that
+    /// appended the log entries woke only blocked callers. Members that are awake read the log anyway.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_) {
@@ -39,7 +39,7 @@ public:
             });
     }
 
-    /// Wakes the members that announced the same generation directly. Called after this rank has counted its own
+    /// Wakes the members that announced the same operation directly. Called after this rank has counted its own
     /// announcement.
     void ring_direct_waiters(std::uint32_t slot, std::uint64_t generation) const {
         core::ring_direct_waiters(
@@ -55,10 +55,10 @@ public:
         }
     }
 
-    /// Like ring_behind(), for a log position that the registrar waits for. A rank without pending operations reads the
-    /// log only a few times per second, so it is woken. Each position is rung only once. That is enough: a woken thread
-    /// checks for unread entries before it releases the progress lock (ProgressLock::leave()). Called under the enqueue
-    /// lock.
+    /// Like ring_behind(), for a log position that all members must read before this rank can continue. A rank without
+    /// pending operations reads the log only a few times per second, so it is woken. Each position is rung only once.
+    /// That is enough: a woken thread checks for unread entries before it releases the progress lock
+    /// (ProgressLock::leave()). Called under the enqueue lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;

@@ -79,7 +79,7 @@ bool Join::turn() {
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
         // Members that did not see this rank join may have announced directly without notifying it. The first look
-        // therefore also checks the stamps of all announcements.
+        // therefore also reads the stamp of each announcement, which publishes the announcement.
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -157,7 +157,7 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
 }
 
 /// Stands in for a name that this rank does not know in `slot`. If this rank knows the name in another slot, or has
-/// announced it in full, it must first read the log entries about the name.
+/// announced it by name, it must first read the log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -196,7 +196,7 @@ bool Join::stand_in_for_direct() {
     return any;
 }
 
-/// Whether another rank has announced the next generation of the entry's slot. The slot must be bound on this rank.
+/// Whether another rank has announced the next operation in the entry's slot. The slot must be bound on this rank.
 bool Join::was_announced(const TensorEntry& entry, bool look_at_places) const {
     if (has_new_arrivals(view_.memory, entry.slot, entry.counted)) {
         return true;

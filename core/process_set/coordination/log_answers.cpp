@@ -92,8 +92,8 @@ bool LogAnswers::follow(const Entry& entry) {
 
 /// Whether this rank must wait before it passes the entry at `position`, which retires the slot of its direct
 /// announcement. Members that announced the operation directly complete it. Members that read this entry first announce
-/// the operation in full instead. Until this rank knows which is the case, it does not read on, because the slot must
-/// not be reused. It knows when all members have announced or have read the entry.
+/// the operation by its name instead. Until this rank knows which is the case, it does not read on, because the slot
+/// must not be reused. It knows when all members have announced or have read the entry.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
@@ -331,8 +331,8 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Handles the refusal of one member's full announcement. That member ends its operation. All other members only wake
-/// that member.
+/// Handles the refusal of one member's announcement by name. That member ends its operation. All other members only
+/// wake that member.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {
