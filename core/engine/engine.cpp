@@ -24,12 +24,13 @@ namespace rueda::core {
 namespace {
 
 /// The longest sleep of a thread while an announcement waits for room in the mailbox. No thread wakes this rank when
-/// the registrar has emptied the mailbox.
+/// the mailbox has room.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// Returns the pause before the next look for messages from other hosts. `still` is the time without a message. The
-/// pause is still/16, from 20 µs to 1 ms, so it adds little to the wait. After a long wait it is still/100, up to 10
-/// ms. Each look takes about 40 µs; a leader with nothing to do uses 0.9 % of a core in its first ten seconds.
+/// Returns the pause before the next look for messages from other hosts. `still` is the time in which no operation has
+/// made progress. The pause is still/16, from 20 µs to 1 ms, so it adds little to the wait. After a long wait it is
+/// still/100, up to 10 ms. Each look takes about 40 µs; a leader with nothing to do uses 0.9 % of a core in its first
+/// ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
@@ -557,7 +558,7 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
 /// rank when the mailbox has room, so the wait looks again every kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    if (!aborted()) {  // after a death, the registrar's tables may be incomplete, so nothing is posted
+    if (!aborted()) {  // after a death, the negotiation's tables may be incomplete, so nothing is posted
         set.announce_shutdown();
     }
     return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },
