@@ -53,7 +53,7 @@ struct TensorEntry {
     std::uint32_t slot = kNoSlot;
     Metadata agreed;         ///< the metadata to which the slot is bound; valid only with a slot
     std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
-    /// identifies the name's full announcements in the log; valid while this rank knows the name
+    /// identifies the announcements by this name in the log; valid while this rank knows the name
     std::uint32_t ticket = 0;
     bool known_to_agree = false;  ///< `request` was found equal to `agreed`, and neither has changed since
     /// This rank has joined and contributes nothing to the pending operation, which another rank started.
@@ -61,7 +61,7 @@ struct TensorEntry {
     bool is_counted = true;  ///< if stands_in: averages count this rank
     /// If stands_in: other hosts announced the operation. Possibly no other rank of this host has announced it.
     bool asked_for = false;
-    bool in_full = false;         ///< a full announcement is posted, and the log has not answered it
+    bool in_full = false;         ///< the operation is announced by name, and the log has not answered yet
     TensorEntry* next = nullptr;  ///< link in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
     /// the operation is a member of a group, and waits until the group's number of members was called
@@ -69,10 +69,10 @@ struct TensorEntry {
     /// for the operation that announces a group's number of members: the first held member
     TensorEntry* held = nullptr;
 
-    /// Counts the operations with this slot. Written under the enqueue lock. The engine reads it after a log entry or
-    /// `direct_` refers to the entry.
+    /// The number of this operation among the operations in this slot. Written under the enqueue lock. The engine reads
+    /// it after a log entry or `direct_` refers to the entry.
     std::uint64_t generation = 0;
-    /// How many of these generations were counted in the slot's counter. The other generations were announced directly.
+    /// How many of these operations were counted in the slot's counter. The others were announced directly.
     std::uint64_t counted = 0;
 
     /// An operation is pending: set by submit() under the enqueue lock, cleared by the engine at the end. The engine's
@@ -147,7 +147,7 @@ public:
     /// Finds or creates the entry of a name. If this throws std::bad_alloc, nothing has changed. The other functions
     /// allocate no memory.
     TensorEntry& entry(std::string_view name);
-    /// Returns the entry whose full announcement has this ticket; null if there is none.
+    /// Returns the entry whose announcement by name has this ticket; null if there is none.
     [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
         return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
     }
