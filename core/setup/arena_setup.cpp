@@ -84,8 +84,8 @@ std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
            Memory::splits_bytes(extent);  // not counted, because only alltoalls and scatters touch the splits
 }
 
-/// The address space to reserve for a rank's resident tensors: the size of the machine's memory, unless the process has
-/// a limit of address space.
+/// The address space to reserve for a rank's resident tensors: the configured limit, or the size of the machine's
+/// memory. It is less if the process has a limit of address space.
 std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
     struct sysinfo info {};
     sysinfo(&info);
