@@ -36,9 +36,9 @@ void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
 
 /// Counts the calling rank's announcement in `slot`. The rank must already have written the announcement's data into
 /// its place in the arena. `counted` (≥ 1) is the number of the slot's counted generations (uses of the slot),
-/// including this one. The add is seq_cst for two reasons. It is ordered after the other members' adds, so the last
-/// arriver sees all their data. It is also ordered before this rank's later read of who has joined: either this rank
-/// sees that a member joined, or that member sees this arrival.
+/// including this one. The add is seq_cst for two reasons. The add is ordered after the other members' adds, so the
+/// last arriver sees all their data. The add is also ordered before this rank's later read of who has joined: either
+/// this rank sees that a member joined, or that member sees this arrival.
 template <class Atomics>
 [[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,
                              bool changed) {

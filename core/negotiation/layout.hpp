@@ -155,9 +155,10 @@ struct alignas(base::kCacheLine) Place {
 
 /// The size of a call site's text (a source line), in bytes.
 inline constexpr std::size_t kSiteBytes = 128;
-/// A call site (the source line of the call that made an announcement), as text for people. It lies beside the
-/// announcement's Place and is written and read at the same times. The text is stored in atomic words, because the
-/// stall monitor may read it at any time. The monitor discards the text if the announcement changed meanwhile.
+/// A call site (the source line of the call that made an announcement), as text for people. The call site lies beside
+/// the announcement's Place, and is written and read at the same times as the Place. The text is stored in atomic
+/// words, because the stall monitor may read it at any time. The monitor discards the text if the announcement changed
+/// meanwhile.
 template <class Atomics>
 class alignas(base::kCacheLine) SiteLine {
 public:
@@ -435,7 +436,7 @@ struct alignas(base::kCacheLine) Cursor {
     std::uint32_t step = ProtocolStep::kNone;
 
     // For the stall monitor: the operation that the member finished last. The lower 32 bits hold the slot + 1, the
-    // upper 32 bits the generation. 0: no operation yet, or the slot was retired since.
+    // upper 32 bits the generation. 0: none, or the operation's slot no longer belongs to its name.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
     /// The value of `finished` when the member's background thread last saw a change, and the time of that check.
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};

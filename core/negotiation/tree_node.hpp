@@ -27,9 +27,9 @@ struct TreeShape {
 };
 
 /// One leader's part of the negotiation between hosts. A node gathers the announcements of its host and of its
-/// children. When its whole subtree has announced a tensor, the node reports this to its parent. It passes the root's
-/// decisions on to its children; the root's node also makes the decisions. The class uses no clock, no thread and no
-/// socket. See docs/design/0002-several-hosts.md.
+/// children. When its whole subtree has announced a tensor, the node reports this to its parent. The node passes the
+/// root's decisions on to its children; the root's node also makes the decisions. The class uses no clock, no thread
+/// and no socket. See docs/design/0002-several-hosts.md.
 ///
 /// Threads: one at a time.
 class TreeNode {
@@ -109,7 +109,7 @@ private:
         std::vector<RankRange> uncounted;  ///< each joined rank is either in `joined` or in `uncounted`
         std::vector<std::uint32_t> asked;  ///< contributors that were asked to announce the tensor
     };
-    /// A request to one contributor to announce a tensor. It is sent after all decisions before `position`.
+    /// A request to one contributor to announce a tensor. The request is sent after all decisions before `position`.
     struct Wanted {
         std::uint64_t position = 0;
         Decision decision;
@@ -121,7 +121,7 @@ private:
         std::uint64_t closed_hosts = 0;
         std::deque<Wanted> wanted;
     };
-    /// The content of the next message to the parent. It is sent after the previous message was acknowledged.
+    /// The content of the next message to the parent. The next message is sent after the previous one was acknowledged.
     struct Outbox {
         std::map<std::uint64_t, std::uint32_t> releases;  ///< number of hosts, by id
         std::deque<Announcement> announcements;
