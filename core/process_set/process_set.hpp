@@ -55,8 +55,8 @@ public:
     using Atomics = base::StdAtomics;
 
     /// An empty `others` means that all members are on this host. `pending` counts the submitted and not completed
-    /// operations of all sets of this rank. It must outlive this object. Any thread may read it; all accesses are
-    /// seq_cst, because ProgressLock::leave() relies on their order.
+    /// operations of all sets of this rank. `pending` must outlive this object. Any thread may read `pending`; all
+    /// accesses are seq_cst, because ProgressLock::leave() relies on their order.
     ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
                const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
                std::atomic<std::uint32_t>& pending);

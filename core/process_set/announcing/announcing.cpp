@@ -222,7 +222,7 @@ DirectState Announcer::turn_direct(std::uint64_t last_position) {
     return found;
 }
 
-/// The caller has called begin_arrival(); this function calls end_arrival().
+/// Counts the announcement of `entry`. The caller has called begin_arrival(); this function calls end_arrival().
 void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
     const Counted counted = count_announcement(
         memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},

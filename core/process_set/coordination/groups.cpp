@@ -162,8 +162,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     }
     const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     RUEDA_RETURN_IF_FAILED(check_counts(entry, ranks_of, own));
-    // A member may have failed earlier: the ranks together may use more names than there are slots. This error must
-    // come first.
+    // A member may have failed earlier: the ranks together may use more names than there are slots. The mismatch
+    // replaces that failure.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
         announcer_.end_held(entry, mismatch);  // in this case no rank has announced a member

@@ -15,7 +15,7 @@ namespace rueda::core {
 
 namespace {
 
-/// Whether the entry needs an action of all ranks of the host.
+/// Whether all ranks of the host must act on the entry, so that sleeping ranks must be woken.
 bool ends_for_all(EntryKind kind) {
     return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::failed ||
            kind == EntryKind::lacks_joined || kind == EntryKind::all_joined || kind == EntryKind::wanted;
@@ -93,7 +93,7 @@ bool LogAnswers::follow(const Entry& entry) {
 /// Whether this rank must wait before it passes the entry at `position`, which retires the slot of its direct
 /// announcement. Members that announced the operation directly complete it. Members that read this entry first announce
 /// the operation by its name instead. Until this rank knows which is the case, it does not read on, because the slot
-/// must not be reused. It knows when all members have announced or have read the entry.
+/// must not be reused. This rank knows when all members have announced or have read the entry.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
