@@ -21,8 +21,8 @@ struct WaitPolicy {
 ///
 /// A cache line arrives in 0.12 µs, and another rank's chunk within some tens of µs; waking a thread by futex costs
 /// 6–30 µs. sched_yield takes 0.33 µs if no other thread can run, so many calls cost little. If another rank must use
-/// the same core, sched_yield lets that rank run, and spinning would only delay it. This is always so with more ranks
-/// than cores. It also happens if mpirun binds two ranks to one core.
+/// the same core, sched_yield lets that rank run, and spinning would only delay it. With more ranks than cores, ranks
+/// always share cores. They also do if mpirun binds two ranks to one core.
 [[nodiscard]] inline WaitPolicy wait_policy(double spin_setting_seconds, double cores, std::uint32_t ranks) {
     WaitPolicy policy;
     if (spin_setting_seconds >= 0) {

@@ -235,7 +235,7 @@ void Engine::change(std::function<void()> make) {
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
-/// The caller holds the progress lock.
+/// Makes the changes that change() has queued. The caller holds the progress lock.
 void Engine::make_changes() {
     std::vector<std::function<void()>> changes;
     {
@@ -322,7 +322,7 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
     return Turn::idle;
 }
 
-/// The caller holds the progress lock.
+/// Returns the pause before the next look for messages; see poll_pause(). The caller holds the progress lock.
 std::chrono::nanoseconds Engine::next_poll() {
     const std::int64_t now = base::monotonic_ns();
     still_since_ns_ = still_since_ns_ == 0 ? now : still_since_ns_;
@@ -445,8 +445,9 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        // The attention state was set before these turns. Whatever was called or arrives since then wakes the
-        // background thread in that state. If that thread holds a batch open, its timer covers only that batch.
+        // The attention state, which tells other ranks whom to wake, was set before these turns. For whatever was
+        // called or arrives since then, other ranks therefore wake the background thread. In the state `holding_back`,
+        // that thread's timer covers only the batch that it holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;

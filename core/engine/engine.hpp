@@ -87,7 +87,7 @@ public:
     Status start(MessageRequest request, Completion& completion);
     /// Starts a send or a receive, and waits until it is done.
     Status run(MessageRequest request, Completion& completion);
-    /// Call this after a submit without a wait. It makes sure that a thread will drive the operation.
+    /// Makes sure that a thread will drive the operation. Call this after a submit without a wait.
     void attend();
     /// For a caller that polls: does the work that is possible now, for about a millisecond at most. Wakes another
     /// thread only if there is new work for that thread.
@@ -148,10 +148,9 @@ private:
     /// How a waiting thread drives progress.
     enum class Haste : std::uint8_t {
         urgent,  ///< the thread closes open batches at once, because it waits for an operation
-        /// For a caller in join(), which only takes part in the operations of other ranks. It keeps batches open as
-        /// long as the background thread would. It drives only while operations make progress; then the background
-        /// thread takes over. If the caller slept in its place, every announcement of another rank would wake the
-        /// caller.
+        /// For a caller in join(), which only takes part in the operations of other ranks. Such a caller keeps batches
+        /// open as long as the background thread would. The caller drives only while operations make progress; then the
+        /// background thread takes over. Otherwise every announcement of another rank would wake the sleeping caller.
         none,
     };
     template <class Done>

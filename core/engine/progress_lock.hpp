@@ -36,7 +36,7 @@ struct AllSteps {
 /// waits until its own operation is done or the lock is free. The background thread gives the lock to such callers. A
 /// thread that releases the lock hands remaining work to another thread.
 ///
-/// `Work` is what the holder drives. It has these functions, which throw nothing:
+/// `Work` is what the holder drives. `Work` has these functions, which throw nothing:
 /// - `pending()`: the number of pending operations, read with seq_cst. Any thread.
 /// - `has_work()`: whether the holder could do something now. Only the holder.
 /// - `has_unread()`: whether the log has entries that this rank has not read; other ranks may wait for this rank to
@@ -88,11 +88,11 @@ public:
     /// Whether a caller waits for the lock.
     [[nodiscard]] bool has_waiters() const { return waiters_.load(std::memory_order_seq_cst) > 0; }
 
-    /// Call this after a submit without a wait, and after a wait. It makes sure that a thread will be woken for the
-    /// remaining work.
+    /// Makes sure that a thread will be woken for the remaining work. Call this after a submit without a wait, and
+    /// after a wait.
     void attend() {
-        // "asleep" means that the work was handed to the background thread. That thread may have found the lock taken
-        // since, because of a waiting thread that has left.
+        // In the state `asleep`, the work was handed to the background thread. That thread may have found the lock
+        // taken since then, by a waiting thread that has left.
         const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
         const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
         const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());
@@ -184,7 +184,7 @@ public:
             }
             unlock();
             // The ring comes after the release, so that the background thread does not find the lock taken and sleep
-            // again. It is also needed if the background thread found the lock taken before.
+            // again. The ring is also needed if the background thread found the lock taken before.
             const bool was_turned_away = turned_away();
             const bool is_wanted = work_left || (was_turned_away && (to_background || has_unread()));
             if (is_wanted && !steps_.ring_before_release) {
