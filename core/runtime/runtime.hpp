@@ -40,8 +40,8 @@ public:
     /// Collective: finds the other ranks, sets up the arena, and starts the background thread.
     /// - `launcher` may be null; otherwise it must outlive this object, and its notifications must be about this job.
     /// - `first_sets`: the process sets that the ranks agree on here, and that the caller must create afterwards.
-    /// - `addresses` may be null; otherwise it must outlive this object. It keeps address space for this process's next
-    ///   jobs.
+    /// - `addresses` may be null; otherwise it must outlive this object. The reserve keeps address space for this
+    ///   process's next jobs.
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
         LauncherLine* launcher = nullptr, const FirstSets& first_sets = {},
