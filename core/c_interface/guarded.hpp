@@ -16,8 +16,8 @@
 namespace rueda::core::c_interface {
 
 /// Whether this thread runs a completion callback. Every blocking call reads this, so the read must need no function
-/// call. The TLS model initial-exec ensures that. It works even if Rueda is loaded with dlopen(), because the C library
-/// reserves thread-local memory for such small variables.
+/// call. The TLS model initial-exec ensures that. This model works even if Rueda is loaded with dlopen(), because the C
+/// library reserves thread-local memory for such small variables.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
 /// Records that the program has received a failure with this code. If the failure ended the job, the shutdown does not

@@ -79,8 +79,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
 }
 
-/// A connection to the launcher that never receives anything, for forked children. It is created before a fork, because
-/// a forked child may not allocate memory.
+/// A connection to the launcher that never receives anything, for forked children. The connection is created before a
+/// fork, because a forked child may not allocate memory.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;
@@ -115,8 +115,8 @@ void watch_forks() {
     }
 }
 
-/// Returns the connection to the launcher, which the first init opens. It stays open after a shutdown, because earlier
-/// notifications remain valid.
+/// Returns the connection to the launcher, which the first init opens. The connection stays open after a shutdown,
+/// because earlier notifications remain valid.
 LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environment) {
     if (state.launcher.load(std::memory_order_relaxed) == nullptr) {
         state.launcher.store(LauncherLine::open(environment).release(), std::memory_order_release);
@@ -327,9 +327,9 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
     // The control plane may call `question` even after the start, when the engine already watches the other ranks.
-    // `starting` switches the question off then. It is also off until the members of a communicator are known, because
-    // a rank that ends may not be a member. Relaxed: this thread reads the flag, or a thread that shuts down later,
-    // under the process mutex.
+    // `starting` switches `question` off then. `question` is also off until the members of a communicator are known,
+    // because a rank that ends may not be a member. Relaxed: this thread reads the flag, or a thread that shuts down
+    // later, under the process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
