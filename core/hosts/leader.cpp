@@ -459,8 +459,9 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The background thread must take the report before the job ends, because it writes nothing afterwards. It looks
-    // once per liveness interval. report_limit_ns_ ends the wait if the background thread is stopped.
+    // The background thread must take the report before the job ends, because it writes nothing afterwards. The
+    // background thread looks for reports once per liveness interval. report_limit_ns_ ends the wait if the background
+    // thread is stopped.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }

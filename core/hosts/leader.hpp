@@ -171,7 +171,7 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
     // slots that were announced by name and wait for the root's decision
     std::unordered_map<std::string, std::uint32_t> slot_by_name_;
-    std::unordered_map<std::uint32_t, Awaited> awaited_;  // key: the slot
+    std::unordered_map<std::uint32_t, Awaited> awaited_;  // for each slot: its operation
     /// the calls of the root's current batch, until the batch is complete
     std::vector<Registrar<Atomics>::Call> batch_;
     // for each attachment: it is in use until all members have read the log up to this position
