@@ -24,8 +24,8 @@ namespace rueda::core {
 namespace {
 
 /// Restores the process's action for SIGPIPE. The threads of the web server set this signal to be ignored, some time
-/// after their start. The destructor runs after these threads have ended. It does nothing if the program has installed
-/// a handler in the meantime.
+/// after their start. The destructor runs after these threads have ended. The destructor does nothing if the program
+/// has installed a handler in the meantime.
 class SigpipeRestored {
 public:
     SigpipeRestored() { sigaction(SIGPIPE, nullptr, &before_); }
