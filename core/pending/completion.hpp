@@ -14,8 +14,8 @@
 
 namespace rueda::core {
 
-/// The state and the result of an operation, or of a group of operations. The caller's side owns this object. The
-/// engine uses a plain pointer to it until it has completed the last member.
+/// The state and the result of an operation, or of a group of operations. The caller owns this object. The engine uses
+/// a plain pointer to it until it has completed the last member.
 ///
 /// Threads: complete_one() runs in any thread of the rank; the other functions in the caller's threads. Results may be
 /// read only after done() is true.
