@@ -85,7 +85,7 @@ std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
 }
 
 /// The address space to reserve for a rank's resident tensors: the configured limit, or the size of the machine's
-/// memory. It is less if the process has a limit of address space.
+/// memory. The result is less if the process has a limit of address space.
 std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
     struct sysinfo info {};
     sysinfo(&info);
