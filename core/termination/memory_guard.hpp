@@ -19,7 +19,7 @@ namespace rueda::core {
 /// handler runs, or the process ends with a core file.
 ///
 /// The guard is a debugging aid (RUEDA_VERIFY, or a build without NDEBUG), because it takes a lock for each operation.
-/// It cannot detect accesses to freed memory that is still mapped, such as small pieces of the heap.
+/// The guard cannot detect accesses to freed memory that is still mapped, such as small pieces of the heap.
 ///
 /// The guard exists once per process, like the handler of SIGTERM (core/termination/termination.hpp). It therefore
 /// serves the one Runtime of the C interface. Threads: watch_memory() and unwatch_memory() in one thread at a time; the
