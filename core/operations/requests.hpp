@@ -37,7 +37,8 @@ namespace rueda::core {
 /// Like make_reduce(), but if `out` is null, Rueda allocates the output.
 [[nodiscard]] Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
                                  int rank, const rueda_options& options, Request& request);
-/// On the root, `in` and `splits` are as in make_alltoall(); on other ranks they are not used.
+/// On the root, `in` and `splits` are as in make_alltoall(). Other ranks need no splits; of their `in`, only the dtype
+/// and the shape of the rows are used.
 [[nodiscard]] Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                   const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                                   const rueda_options& options, Request& request);
