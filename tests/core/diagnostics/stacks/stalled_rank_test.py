@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Checks that stall reports and requested stacks of a real job name the function in which the missing rank is.
 
-Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]"""
+Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
+"""
 
 import ctypes.util
 import os
