@@ -181,7 +181,7 @@ class Hosts:
             subprocess.run(["nsenter", "--target", str(pid), "--net", "tc", *shape.split()], check=True)
 
     def on_host(self, number, command, folder=None):
-        """Returns the command line that runs `command` on a host, in `folder` (default: this process's current folder)."""
+        """Returns the command line that runs `command` on a host, in `folder` (default: the current folder)."""
         # A process starts in the root folder of a new mount namespace, so the script changes to the folder by name.
         script = 'cd "$1" && shift && exec "$@"'
         enter = ["nsenter", "--target", str(self.holders[number + 1].pid), "--net", "--uts", "--mount", "--"]
@@ -253,7 +253,7 @@ class Hosts:
 
 
 def run_to_its_end(hosts, command):
-    """Runs the command and returns its exit status as a shell would. After Ctrl-C, the command gets some time to end."""
+    """Runs the command and returns its exit status as a shell would. After Ctrl-C, the command has some time to end."""
     ends = []  # for each Ctrl-C: the time at which the command is killed
 
     # The signal handler must not raise an exception. Between waitpid() and the assignment of its result, an exception
