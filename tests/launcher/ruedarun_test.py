@@ -405,7 +405,7 @@ class BothWays:
         self.assertEqual((done.status, done.out), (0, f"{hard} p;q r\n"))
 
     TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
-    # The values that each of three ranks finds in its environment.
+    #: The values that each of three ranks finds in its environment.
     torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
     # Rank 0 listens on a socket like PyTorch's store. The other ranks connect and send their values.
     TORCH_STORE = (
