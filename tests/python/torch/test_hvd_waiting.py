@@ -14,8 +14,8 @@ LATE = 0.4  # seconds
 #: The allowed share of processor time during a wait. A loop that polls, or that takes the GIL repeatedly, would use
 #: much more.
 CPU_SHARE = 0.1
-#: The smallest count per millisecond of a thread that counts in a loop. Usually it is hundreds, unless other processes
-#: use the processor.
+#: The count that the other thread must reach during a wait: 25 per millisecond. Usually it reaches hundreds per
+#: millisecond, unless other processes use the processor.
 LEAST_COUNT = 10_000
 
 
