@@ -36,7 +36,7 @@ struct Job {
     std::uint64_t fusion_threshold_bytes = 64 * 1024 * 1024;
     Nanoseconds backward = 100'000'000;  ///< time in which the tensors become ready one after another
     Nanoseconds skew = 1'000'000;        ///< a rank begins a step at most this much later than others
-    Nanoseconds noise = 50'000;          ///< a rank's tensor becomes ready at most this much later than planned
+    Nanoseconds noise = 50'000;          ///< a rank's tensor becomes ready up to this much later than in the plan
     double stragglers = 0.001;           ///< part of the ranks that is late in a step
     Nanoseconds straggler_delay = 10'000'000;
     std::uint32_t radix = 8;
