@@ -100,7 +100,7 @@ class Awaiting(unittest.TestCase):
             for i in range(20):
                 short = await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
                 self.assertEqual(short.tolist(), [2.0])
-                # the other rank starts this operation only after this rank has started all its operations
+                # The other rank starts this operation only after this rank has started all its operations.
                 self.assertTrue(i == 19 or not first.done())
             return await first
 

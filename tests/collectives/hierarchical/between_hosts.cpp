@@ -71,7 +71,7 @@ Bytes balanced(const Factors& factors, std::vector<Bytes> hosts, std::size_t cou
 Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& inputs,
                              std::size_t count, HostOrder order) {
     if (ops::test::is_integer(reduction.dtype) &&
-        // the average is computed from the exact integer sum, so the order does not matter
+        // The average is computed from the exact integer sum, so the order does not matter.
         reduction.op == ReduceOp::average) {
         std::vector<Bytes> all;
         for (const std::vector<Bytes>& host : inputs) {

@@ -298,7 +298,7 @@ StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
 TEST_CASE("a rank that waits for another host polls, and a rank that waits for its own host sleeps", "[unit]") {
     HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
-    // rank 2 has no lane (share of the traffic between hosts), so it waits for rank 1
+    // Rank 2 has no lane (share of the traffic between hosts), so it waits for rank 1.
     CHECK(step_while_possible(hosts, 2) == StepResult::waiting);
     CHECK(step_while_possible(hosts, 1) == StepResult::done);  // rank 1 has sent its parts and received all others
     CHECK(step_while_possible(hosts, 2) == StepResult::done);

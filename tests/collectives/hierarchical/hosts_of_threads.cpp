@@ -133,7 +133,7 @@ HostsOfThreads::Place HostsOfThreads::place(std::uint32_t rank, std::uint64_t by
     }
     Rank& owner = *ranks_[rank];
     const std::uint64_t offset = owner.resident_used;
-    // shifts the next tensor by some elements, so that tensors have every alignment that elements allow
+    // Shifts the next tensor by some elements, so that tensors have every alignment that elements allow.
     owner.resident_used += (bytes + 64 + 7) / 8 * 8;
     if (owner.resident_used > kResidentBytes) {
         throw std::runtime_error("the test's tensors need more resident memory than it reserves");

@@ -108,7 +108,7 @@ TEST_CASE("a member that has its results to fetch keeps its cells from an exchan
     quick.begin_allreduce();
     REQUIRE(run(late.allreduce) == StepResult::waiting);
     REQUIRE(run(quick.allreduce) == StepResult::waiting);
-    // until all chunks are combined, but the late member has fetched none
+    // Steps until all chunks are combined, but the late member has fetched none.
     while (arenas[0]->progress(0).reduced.load() < 2) {
         REQUIRE(late.allreduce.step() == StepResult::advanced);
     }

@@ -20,7 +20,7 @@ using ops::test::Bytes;
 struct TensorPlan {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
-    /// number of elements; in a reducescatter, the number of rows, which have one element each
+    /// The number of elements. In a reducescatter, the number of rows, which have one element each.
     std::uint64_t count = 0;
     double prescale = 1.0;
     double postscale = 1.0;

@@ -135,7 +135,7 @@ TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
     job.mpi->during_init = [] {};
     const auto begin = std::chrono::steady_clock::now();
     auto opened = open_mpi_control_plane(job.mpi, job.options);
-    // the result does not wait until the watching thread's deadline
+    // The result does not wait until the watching thread's deadline.
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
     REQUIRE(opened.is_ok());

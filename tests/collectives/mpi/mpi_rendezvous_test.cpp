@@ -140,7 +140,7 @@ TEST_CASE("members that do not come are named, and may come later", "[unit]") {
     CHECK(launch.result(0) == text);
     CHECK(launch.result(3) == text);
 
-    // rank 2 finds a question of the previous attempt, and treats the question as new
+    // Rank 2 finds a question of the previous attempt, and treats the question as new.
     launch.begin(2, {0, 2, 3, 4}, 1s);
     launch.pass(2s + kRendezvousGrace - 1ms);
     launch.run();

@@ -144,7 +144,7 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
     CHECK(line.notification_of_failure() == text);
-    // the socket counts ranks as in the launch; the line translates them to the ranks of the job
+    // The socket counts ranks as in the launch; the line translates them to the ranks of the job.
     CHECK(line.notification_about(2) == text);
     CHECK_FALSE(line.notification_about(1));  // the caller is this rank itself
     // no rank has this number; another process may have written a wrong number into shared memory

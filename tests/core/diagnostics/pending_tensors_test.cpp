@@ -69,7 +69,7 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    // the id changes when a rank announces the join, because the join has then made progress
+    // The id changes when a rank announces the join, because the join has then made progress.
     CHECK(pending[0].id != before);
     // After all members have joined, the join still waits for members that have not finished earlier operations.
     set_joined(set.memory(), 0);
@@ -284,7 +284,7 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 2, 0});
     CHECK(pending[0].name == "newer");
-    // rank 0's stamp from the slot's first use has the same value and must not count
+    // Rank 0's stamp from the slot's first use has the same value and must not count.
     CHECK(pending[0].ready_mask == 0b10);
     REQUIRE(set.announce_in_full(0, "newer", allreduce_of({3})).is_ok());
     REQUIRE(set.arrive_at(1, slot, 1, 500) == Arrival::counted);

@@ -33,7 +33,7 @@ TEST_CASE("what a real process is doing") {
     const pid_t pid = child.pid();
     const std::uint64_t start = base::process_start_time(pid);
     CHECK(describe_process(pid, 0).empty());
-    // a different start time means that another process has this number now
+    // A different start time means that another process has this number now.
     CHECK(describe_process(pid, start + 1) == "gone");
     child.stop();
     CHECK(describe_process(pid, start) == "stopped by a signal");

@@ -407,7 +407,7 @@ TEST_CASE("the arena is looked at four times per warning time, and at least once
         const std::int64_t start = 1000 * kSecond;
         CHECK_FALSE(monitor.tick(start));
         REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
-        // the tensor is stalled, but the monitor looks only at the end of its interval
+        // The tensor is stalled, but the monitor looks only at the end of its interval.
         CHECK_FALSE(monitor.tick(start + interval - 1));
         CHECK(monitor.tick(start + interval));
     }

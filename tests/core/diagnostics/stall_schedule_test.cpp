@@ -36,7 +36,7 @@ TEST_CASE("one stalled tensor is reported after the warning time and then after 
 TEST_CASE("short stalls are not reported") {
     StallSchedule schedule(60, 0);
     CHECK(report_times(schedule, 600, [](std::int64_t now) {
-              // a new generation begins every 59 units, one unit before a report
+              // A new generation begins every 59 units, one unit before a report.
               return std::vector{tensor(9, now - now % 59)};
           }).empty());
     CHECK(report_times(schedule, 600, [](std::int64_t) { return std::vector<PendingTensor>{}; }).empty());

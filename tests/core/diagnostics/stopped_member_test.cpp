@@ -286,8 +286,8 @@ TEST_CASE("a last arriver that is stopped between its announcement and the call 
         },
         [](const auto& memory) { announce_counted(memory, kStopped, kSlot, 1); }, has_stamped_generation_1);
     CHECK(seen.missing > 0);
-    // the member can stop before it counts its arrival, before it claims a log position, and before it publishes the
-    // entry
+    // The member can stop before it counts its arrival, before it claims a log position, and before it publishes the
+    // entry.
     CHECK(seen.unfinished >= 4);
     CHECK(seen.answered > 0);
 }

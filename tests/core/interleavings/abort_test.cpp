@@ -12,7 +12,7 @@ namespace {
 
 struct Aborting {
     base::AbortBlock<ExploredAtomics> block;
-    /// stands for the reason's text, which a rank writes before it raises the abort
+    /// Stands for the reason's text, which a rank writes before it raises the abort.
     std::array<ExploredPlain<std::uint32_t>, 2> before;
     std::array<bool, 2> won{};
     std::array<std::string, 2> read;

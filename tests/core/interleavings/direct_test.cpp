@@ -64,7 +64,7 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
                               [](Bound<2>& s) {
                                   require_all_called(s);
                                   RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == 2 && s.ranks[1].direct == 2);
-                                  // only the name's first operation needed the log
+                                  // Only the name's first operation needed the log.
                                   RUEDA_EXPLORER_REQUIRE(s.entries().size() == 1);
                               },
                               {.memory = memory});
@@ -324,7 +324,7 @@ TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdow
                               s.ranks[0].run_until_closed();
                           },
                           [](Leaving& s) {
-                              // another thread of rank 1 has this announcement pending
+                              // Another thread of rank 1 has this announcement pending.
                               s.ranks[1].announce_directly(a);
                               s.ranks[1].shut_down();
                               s.ranks[1].run_until_closed();

@@ -124,7 +124,7 @@ TEST_CASE("a joined rank stands in once for each announcement, counted or direct
                                            s.ranks[1].join();
                                            s.ranks[1].run_until([&s] {
                                                s.ranks[1].stand_in(0);
-                                               // the operation that bound the name, and the two after it
+                                               // Three operations: the one that bound the name, and two more.
                                                return s.ranks[1].events.size() == 3;
                                            });
                                        }},
@@ -173,7 +173,7 @@ TEST_CASE("no rank stands in for a rank that has come back and announces", "[uni
                                                 },
                                                 [](Returning& s) {
                                                     s.settle(1);
-                                                    // looks before it reads the log
+                                                    // Rank 1 looks before it reads the log.
                                                     for (int look = 0; look < 2; ++look) {
                                                         const bool found = has_new_arrivals(s.memory, 0, 0);
                                                         RUEDA_EXPLORER_REQUIRE(!found || !is_away(s.memory, 1));

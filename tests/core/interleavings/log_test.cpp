@@ -21,7 +21,7 @@ using Batches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 struct Reading : ExploredSet {
     Reading() : ExploredSet(kTiny) {}
     std::array<Log<ExploredAtomics>, 2> appenders{Log<ExploredAtomics>(memory, 0), Log<ExploredAtomics>(memory, 1)};
-    /// indexed by slot; stands for the plain members of an entry
+    /// Indexed by slot; stands for the plain members of an entry.
     std::array<ExploredPlain<std::uint32_t>, kRing> tensor;
     std::array<Batches, 2> seen;
     std::uint64_t first = 0;
@@ -117,7 +117,7 @@ TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
 }
 
 TEST_CASE("an end from the previous round of the ring is not taken for the end of a batch", "[unit]") {
-    // with 8, the old end equals the position at which the next batch begins
+    // With batches of 8, the old end equals the position at which the next batch begins.
     for (const std::uint64_t batch : {1U, 8U}) {
         // The position at which the batch begins, or kNowhere if the appender does not know it.
         const std::uint64_t known = batch == 1 ? Log<ExploredAtomics>::kNowhere : kRing;

@@ -124,7 +124,8 @@ TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, an
 /// Runs a writer that finds the ring full, with only the steps in `way`. The tests show that each step is necessary.
 Exploration starve(const Way& way, Orders memory) {
     return explore<Ranks>([](Ranks& r) { r.state.written.store(kRing, std::memory_order_relaxed); },
-                          // the steps of MessageRingWriter::reserve() with a full ring, and of the sleep after it
+                          // These are the steps of MessageRingWriter::reserve() with a full ring, and of the sleep
+                          // after it.
                           {[=](Ranks& r) {
                                if (r.state.read.load(std::memory_order_seq_cst) != 0) {
                                    return;

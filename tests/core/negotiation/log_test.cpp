@@ -100,7 +100,7 @@ TEST_CASE("a batch ends before an entry of another kind") {
     }
     CHECK(ends == std::vector<std::uint64_t>{2, 4, 5, 6, 7, 8});
     CHECK(propose_batch_end(log, 9, 1024).end == 10);
-    // the batch is not closed, because another adasum may follow
+    // The batch is not closed, because another adasum may follow.
     CHECK_FALSE(propose_batch_end(log, 9, 1024).complete);
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({3, 4}, DType::int64)) == 96);
     CHECK(bytes_of(allreduce_of({}, DType::bfloat16)) == 2);
     CHECK(bytes_of(allreduce_of({3, 0, 4})) == 0);
-    // bytes of one row, because the number of rows is open
+    // The size of one row, because the number of rows is open.
     CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);
 }
 

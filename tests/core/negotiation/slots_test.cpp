@@ -223,7 +223,7 @@ TEST_CASE("the next rank that posts continues with waiting requests; a shutdown 
     const bool shuts_down = GENERATE(false, true);
     if (shuts_down) {
         CHECK(set.shut_down(1).value() == 1);
-        // member 1's request also waits, because member 0's request came first
+        // Member 1's request also waits, because member 0's request came first.
         CHECK(set.registrar(1).holds_announcements());
         CHECK(set.shut_down(0).is_ok());
         CHECK(set.entries().back().kind == EntryKind::closed);

@@ -271,7 +271,7 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
-        // moves the ranks, because a rank must appear in only one of the lists
+        // The lists exchange the ranks, because a rank must appear in only one of them.
         longest.joined.swap(longest.claims[0].ranks);
         longest.uncounted.swap(longest.claims[1].ranks);
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));

@@ -220,7 +220,7 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
     gathered.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
     Leaders leaders({.hosts = 3, .ranks_per_host = 2});
     leaders[0].announce({by_name("g"), {{group, {{0, 1}}}}, {{0, {3, 2}}}});
-    // the 7 is a number of rows
+    // The 7 is a number of rows.
     leaders[1].announce({by_name("g"), {{group, {{2, 2}}}, {gathered, {{3, 3}}}}, {{1, {3, 7}}}});
     leaders[2].announce({by_name("g"), {{allreduce_of({4}), {{4, 5}}}}, {}});
     leaders.run();

@@ -90,7 +90,7 @@ TEST_CASE("a rank records its operations from begin to end", "[threads]") {
         }
         const auto losses = named(operations, "loss");
         RUEDA_RANK_CHECK(losses.size() == 3);
-        // the name had no slot yet, so a batch called the operation
+        // The name had no slot yet, so a batch called the operation.
         RUEDA_RANK_CHECK(losses[0]->generation == 0 && losses[0]->batch.has_value());
         RUEDA_RANK_CHECK(losses[1]->generation == 1 && losses[2]->generation == 2);
         RUEDA_RANK_CHECK(losses[0]->is_blocking);

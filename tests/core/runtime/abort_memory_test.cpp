@@ -83,7 +83,7 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
         const FailingAllocation failing(successes);
         try {
             static_cast<void>(runtime.shutdown());
-            // the C interface turns this into an error, after which the caller may call shutdown again
+            // The C interface turns this into an error, after which the caller may call shutdown again.
         } catch (const std::bad_alloc&) {
             RUEDA_RANK_CHECK(failing.has_failed());
         }
@@ -123,7 +123,7 @@ TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
                         const std::string name = fmt::format("the gradient that only rank {} has", client.rank());
                         expect_ok(runtime.start(runtime.world(), name, sum_of(&value), completion), "a start");
                         about_to_wait.fetch_add(1);
-                        // nothing between the waits may allocate, so this loop does not use the test harness
+                        // Nothing between the waits may allocate, so this loop does not use the test harness.
                         while (about_to_wait.load() < 2) {
                             std::this_thread::yield();
                         }

@@ -103,7 +103,7 @@ std::unique_ptr<Buffer> buffer_of(RuntimeClient& client, int tensor, bool reside
     auto buffer =
         std::make_unique<Buffer>(client, dtype, std::vector{static_cast<std::int64_t>(inputs.size())}, resident);
     auto* memory = static_cast<std::byte*>(buffer->tensor().data);
-    // the upper half of a float32 is a bfloat16, so the copy takes the upper bytes
+    // The upper half of a float32 is a bfloat16, so the copy takes the upper bytes.
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::memcpy(memory + i * bytes, reinterpret_cast<const std::byte*>(&inputs[i]) + 4 - bytes, bytes);
     }

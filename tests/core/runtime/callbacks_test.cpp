@@ -315,7 +315,7 @@ TEST_CASE("a callback that comes at once may release its handle, and read on, an
     check_passed(run_public_ranks(2, [](RankContext& context) {
         rueda::init();
         float values[2] = {1, 1};
-        // the extents differ between the two ranks, so the operation fails
+        // The extents differ between the two ranks, so the operation fails.
         const std::int64_t extent = context.rank() + 1;
         const rueda_tensor tensor{values, &extent, 1, RUEDA_FLOAT32};
         Released released;
@@ -387,7 +387,7 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
         std::string text = "not called";
         const std::string name = "of rank " + std::to_string(context.rank());
         rueda::allreduce_async(name, std::span(&value, 1)).on_completion([&](const std::exception_ptr& failure) {
-            // longer than the rest of the shutdown, which must wait for the callback
+            // This takes longer than the rest of the shutdown, which must wait for the callback.
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             text = text_of(failure);
         });

@@ -36,7 +36,7 @@ void reduce_denormals(RankContext&, RuntimeClient& client) {
             const unsigned after = _mm_getcsr();
             _mm_setcsr(before);
             expect_ok(status, what);
-            // the environment is unchanged except for the exception flags
+            // The environment is unchanged except for the exception flags.
             RUEDA_RANK_EQUAL(after & ~0x3FU, odd & ~0x3FU);
             const auto size = static_cast<std::uint32_t>(client.size());
             for (std::int64_t i = 0; i < elements; ++i) {

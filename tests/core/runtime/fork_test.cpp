@@ -150,7 +150,7 @@ TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
         rueda::init();
         RUEDA_RANK_EQUAL(end_of_child([]() -> int {
                              int rank = 0;
-                             // the call fails and thereby creates this thread's error text
+                             // The call fails and thereby creates this thread's error text.
                              static_cast<void>(rueda_rank(&rank));
                              std::atexit(fail_at_exit);
                              std::exit(1);

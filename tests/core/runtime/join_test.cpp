@@ -312,7 +312,7 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
             std::vector<float> scaled(5, 3.0F);
             const Tensor factors{scaled.data(), DType::float32, {5}};
             expect_ok(client.allreduce("scaled", factors, factors, {ReduceOp::min, -2.0, 0.5}), "factors");
-            // a joined rank must not contribute infinity, which times -2 would be the minimum
+            // A joined rank must not contribute infinity, which times -2 would be the minimum.
             RUEDA_RANK_EQUAL(scaled[4], -3.0F);
             scaled.assign(5, 3.0F);
             expect_ok(client.allreduce("scaled.product", factors, factors, {ReduceOp::product, 2.0}), "factors");
@@ -352,7 +352,7 @@ TEST_CASE("an operation that needs every rank is refused on all ranks while one 
             verify(client.broadcast("", tensor, 0),
                    fmt::format("{}: this broadcast", core::describe_unnamed(++unnamed)));
         };
-        // in the first round no rank has joined, and the names get their slots
+        // In the first round no rank has joined, and the names get their slots.
         everything([](const Status& status, const std::string& what) { expect_ok(status, what); });
         if (client.rank() % 2 == 0) {
             for (int again = 0; again < 3; ++again) {
@@ -632,7 +632,7 @@ void join_by_handle(RankContext& context, JoinAverage average) {
         auto value = static_cast<float>(rueda::rank() + 1);
         rueda::allreduce("gradient", std::span(&value, 1));
         const int active = size - batch;
-        // the sum of the numbers batch + 1 to size
+        // The sum of the numbers batch + 1 to size.
         const auto sum = static_cast<float>(active * (batch + 1 + size)) / 2;
         RUEDA_RANK_EQUAL(value, sum / static_cast<float>(average == JoinAverage::all ? size : active));
     }

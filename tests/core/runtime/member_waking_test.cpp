@@ -69,7 +69,7 @@ TEST_CASE("an announcement wakes blocked callers, and this rank's background thr
         static_cast<void>(other.since(AttentionState::asleep));
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::blocked) == (urgency == Urgency::background ? kBackground : kNone));
-        // the member that starts the batch will wake the other member
+        // The member that starts the batch will wake the other member.
         CHECK(other.since(AttentionState::blocked) == kNone);
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::asleep) == kCaller);

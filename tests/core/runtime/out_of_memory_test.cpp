@@ -168,7 +168,7 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
             has_failed = failing.has_failed();
             allocations = has_failed ? 0 : failing.allocations();
         }
-        // if only a log line could not be written, init still succeeds
+        // If only a log line could not be written, init still succeeds.
         RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);
         context.report("allocations", std::to_string(allocations));
     } else {
@@ -179,7 +179,7 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
     // Rank 1 may have finished init before rank 0 gave up. The job of rank 1 is then aborted. If no other call has
     // reported the abort, shutdown() does.
     const int left = rueda_shutdown();
-    // the abort has the code of its cause
+    // The abort has the code of its cause.
     const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;
     RUEDA_RANK_CHECK(left == RUEDA_OK || (is_aborted && status == RUEDA_OK && context.rank() != 0));
     const int again = rueda_init();

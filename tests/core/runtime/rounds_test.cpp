@@ -316,7 +316,7 @@ void others_are_inside(RankContext& context, RuntimeClient& client) {
         expect_ok(client.allreduce("together", tensor, tensor, {}), "together");
     }
     expect_ok(client.shutdown(), "shutdown");
-    // lets the other threads make calls after the end of the job
+    // Lets the other threads make calls after the end of the job.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     over.store(true, std::memory_order_relaxed);
     threads.clear();

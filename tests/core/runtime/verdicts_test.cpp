@@ -75,7 +75,7 @@ TEST_CASE("the first value that is not finite is found, wherever it is", "[threa
         CHECK(look<std::uint16_t>(DType::float16, kCount, at, 0x7c00) == Verdict{Kind::infinite, at});
         CHECK_FALSE(look<std::uint16_t>(DType::float16, kCount, at, 0x7bff));
         CHECK(look<std::uint16_t>(DType::bfloat16, kCount, at, 0xff80) == Verdict{Kind::infinite, at});
-        // in bfloat16, these bits are a finite number
+        // In bfloat16, these bits are a finite number.
         CHECK_FALSE(look<std::uint16_t>(DType::bfloat16, kCount, at, 0x7c00));
         CHECK_FALSE(look<std::uint32_t>(DType::int32, kCount, at, 0x7fc0'0000));
     }

@@ -148,7 +148,7 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
         rank.allreduce("before");
         rank.meet("before");
         RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), false).is_ok());
-        // starting a running timeline again has no effect
+        // Starting a running timeline again has no effect.
         RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), true).is_ok());
         rank.meet("on");
         rank.allreduce("one");
@@ -164,7 +164,7 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
         rank.runtime().add_timeline_scope("another scope", base::monotonic_ns());
         rank.allreduce("after");
         const Status refused = rank.runtime().start_timeline(path("nothing/c"), false);
-        // only rank 0 writes, so only rank 0 finds the wrong path
+        // Only rank 0 writes, so only rank 0 finds the wrong path.
         RUEDA_RANK_CHECK(refused.is_ok() == (context.rank() != 0));
         RUEDA_RANK_CHECK(rank.runtime().start_timeline("", false).code() == ErrorCode::invalid_argument);
         rank.allreduce("goes on");

@@ -75,7 +75,7 @@ public:
         under_way_.emplace(next_, UnderWay{rank, port, room, 0, false});
         waiting_[{rank, port}].push_back(next_);
         if (port.channel == Channel::messages) {
-            // the receive takes the message at once, so that probe() does not find the message any more
+            // The receive takes the message at once, so that probe() does not find the message any more.
             RUEDA_RETURN_IF_FAILED(deliver({rank, port}));
         }
         return next_++;
