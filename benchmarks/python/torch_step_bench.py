@@ -115,7 +115,7 @@ class Candidate(NamedTuple):
     #: Returns the context for all backward passes of a step except the last one.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
-    #: Whether a step calls the model's zero_grad(), because that of Horovod's optimizer accepts no arguments.
+    #: Whether a step calls zero_grad() of the model. The zero_grad() of Horovod's optimizer accepts no arguments.
     zeroed_by_model: bool = False
 
 

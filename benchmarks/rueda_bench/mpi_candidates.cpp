@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Candidates that use MPI: plain MPI, hand-written code in MPI's shared memory, and the crossing bound of the machine.
-// Leaves out MPI's old C++ interface: Open MPI 4's does not compile without warnings.
+
+// The definition leaves out MPI's old C++ interface, which in Open MPI 4 does not compile without warnings.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 

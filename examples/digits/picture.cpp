@@ -39,8 +39,8 @@ struct Axes {
     Axis step, loss, accuracy;
 };
 
-/// Returns the smallest number of the series …, 1, 2, 2.5, 5, 10, … that is at least `value`, for short numbers at the
-/// axis.
+/// Returns the smallest number of the series …, 1, 2, 2.5, 5, 10, … that is at least `value`. Such numbers are short
+/// beside the axis.
 double round_up(double value) {
     double unit = 1e-6;
     for (;; unit *= 10) {
@@ -56,7 +56,8 @@ Axes axes_for(const Curve& curve) {
     double loss = 0.1;
     double accuracy = 1.0;
     for (const CurvePoint& point : curve) {
-        // A diverged run's loss is not finite, so it is limited, because the loop in round_up() must end.
+        // The loss of a diverged run is infinite or NaN, and round_up() would never return for it. So the loss is
+        // limited.
         loss = std::max(loss, std::min(point.loss, 1e6));
         accuracy = std::min(accuracy, point.accuracy.value_or(1.0));
     }

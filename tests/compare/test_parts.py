@@ -32,7 +32,8 @@ class Gradients(unittest.TestCase):
     def test_the_recommender_has_many_tiny_tensors(self):
         counts = gradients.counts("recommender")
         self.assertGreater(sum(count <= 1024 for count in counts), 800)
-        self.assertEqual(counts.count(16), 300 + 1)  # 300 shifts and one bias have 16 elements
+        # 300 gates (one for each feature) and one bias have 16 elements each.
+        self.assertEqual(counts.count(16), 300 + 1)
         self.assertTrue(all(count > 0 for count in counts))
 
     def test_weights_share_the_backward_pass(self):

@@ -154,7 +154,8 @@ std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element
     const auto mixed = static_cast<std::int64_t>(
         (index * 2654435761U + static_cast<std::size_t>(rank) * 40503U + static_cast<std::size_t>(salt) * 97U) >> 3U &
         0xFFFF);
-    // With these inputs, logical and over eight ranks and logical or both have true and false results.
+    // With these inputs over eight ranks, the results of a logical "and" contain both true and false. The same holds
+    // for a logical "or".
     if (dtype == DType::boolean) {
         return op == ReduceOp::max ? (mixed % 8 == 0 ? 1 : 0) : (mixed % 8 == 0 ? 0 : 1);
     }

@@ -243,7 +243,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // This rank reads in the log that rank 0 shuts down before it sees the abort.
+                // This rank first learns from the log that rank 0 shuts down, and later sees the abort.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
@@ -298,8 +298,8 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 }
                 std::vector<PendingPointer> pending;
                 fill_mailbox(context, client, pending);
-                // The first tensor is the first one without space in the mailbox. The second tensor is one that other
-                // ranks cannot see.
+                // The mailbox has no space for the first of these tensors, nor for the last one. The other ranks cannot
+                // see either tensor.
                 for (const std::size_t late : {std::size_t{16 + 64}, pending.size() - 1}) {
                     expect_part(
                         expect_failure(pending[late]->wait(0.3), ErrorCode::timeout, "an operation without room"),

@@ -759,7 +759,8 @@ TEST_CASE("processes that are not a task of srun, and tasks that are refused", "
     options.program = {"./train"};
     for (const char* missing : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
         auto environment = task_of_srun();
-        // Without one of these variables, this is a batch script or the shell of an allocation.
+        // A process without one of these variables is no task of srun. It is a batch script, or the shell of an
+        // allocation.
         environment.erase(missing);
         CAPTURE(missing);
         CHECK_FALSE(find_srun_task(options, environment, 8).value().has_value());

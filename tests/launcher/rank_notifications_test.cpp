@@ -74,7 +74,7 @@ TEST_CASE("the end of a large job does not cause a flood of notifications", "[un
         well += notifications.note({exited(rank, 0)}).size();
     }
     CHECK(well == RankNotifications::kMostOfAKind);
-    // The limit applies to each kind of end, so a failure is still reported after so many successes.
+    // Each kind of end has its own limit, so a failure is still reported after a thousand successes.
     CHECK(ranks_of(notifications.note({killed(1000, SIGKILL)})) == std::vector<int>{1000});
     CHECK(notifications.so_far().size() == RankNotifications::kMostOfAKind + 1);
     CHECK(notifications.note({exited(kLauncherRank, 1)}).empty());

@@ -60,7 +60,7 @@ class Tree:
         return (1 - product / (2 * a_square)) * a + (1 - product / (2 * b_square)) * b, inputs
 
     def of(self, vectors):
-        """Combines the vectors. Each vector is accompanied by the sum of its inputs' squares."""
+        """Combines the vectors. Each vector has a partner number: the sum of the squares of its inputs."""
         vectors = [(v, float(v @ v)) for v in (np.ravel(v).astype(np.longdouble) for v in vectors)]
         folded = len(vectors) - (1 << (len(vectors).bit_length() - 1))
         vectors = [self.pair(*vectors[2 * i : 2 * i + 2]) for i in range(folded)] + vectors[2 * folded :]

@@ -161,7 +161,7 @@ class Callbacks(unittest.TestCase):
             total = sum(range(1, rueda.size() + 1))
             np.testing.assert_array_equal(rueda.allreduce(mine, "waits", rueda.Sum), np.full(3, total))
             received = np.zeros(3)
-            # The first message with this tag, which shows that no refused call sent one.
+            # This message must be the first one with its tag. Otherwise a refused call has sent a message.
             sent = rueda.send_async(mine, other, 3)
             rueda.receive(received, tag=3)
             sent.wait()

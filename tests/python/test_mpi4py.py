@@ -36,7 +36,7 @@ class Both(unittest.TestCase):
 
 
 class Parts(unittest.TestCase):
-    """Tests jobs of parts of the launch. They run after the class Both, so MPI is initialised."""
+    """Tests jobs of some of the launched ranks. The class Both runs first, and initialises MPI."""
 
     def test_parts_of_the_launch(self):
         """Forms two jobs at the same time, from communicators and from lists. MPI computes the expected sums."""

@@ -286,7 +286,8 @@ private:
             seat.wrong += count_wrong(task_.c.operation, outputs[i], task_.c.counts[i], place_, iteration);
         }
     }
-    /// A seat stays unchanged until the next line_up(), which waits for rank 0, so rank 0 can read all seats.
+    /// Reads the values of all ranks from their seats (the ranks' entries in shared memory). The values cannot change
+    /// before the next line_up(), because line_up() waits for rank 0.
     void collect(std::vector<double>& times) {
         if (place_.rank != 0) {
             return;
@@ -531,7 +532,7 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 
 }  // namespace compare
 
-// Python calls these functions through ctypes. If a callback fails, its process ends.
+// Python calls these functions through ctypes. An exception in a callback ends the process.
 extern "C" {
 
 struct compare_callbacks {

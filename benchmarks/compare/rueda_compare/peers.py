@@ -115,7 +115,7 @@ class Tuning:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
-    # The last two ways hold a batch open for a cycle's time, like schemes that look for ready tensors once per cycle.
+    # The last two ways hold each batch open for 1 or 5 ms. Some libraries look for ready tensors once in such a cycle.
     tunings: Mapping[str, Tuning] = {
         "staged, 1 ms cycle": Tuning("staged", 1000),
         "staged, 5 ms cycle": Tuning("staged", 5000),

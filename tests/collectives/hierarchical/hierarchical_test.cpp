@@ -21,14 +21,16 @@ using collectives::Operation;
 using collectives::StepResult;
 using HostOf = std::vector<std::uint32_t>;
 
+// A lane is a group with one rank of each host, which exchanges one share of a tensor between the hosts. The smallest
+// host has one rank for each lane.
 const std::vector<HostOf> kLayouts = {
-    {0, 1},                    // one rank on each host
-    {0, 0, 1, 1},              // two ranks on each host
-    {0, 1, 1, 2, 2, 2},        // hosts of different size; the smallest has one rank, so there is one lane
-    {0, 0, 0, 1, 1, 2, 2, 2},  // hosts of different size; the smallest has two ranks, so there are two lanes
-    {0, 1, 2, 3, 4},           // five hosts with one rank each
-    {0, 1, 0, 1},              // two hosts whose ranks alternate
-    {0, 1, 2, 1, 0, 2, 2},     // three hosts of different size whose ranks are mixed
+    {0, 1},                                         // one rank on each host
+    {0, 0, 1, 1},                                   // two ranks on each host
+    {0, 1, 1, 2, 2, 2},                             // hosts of different size; one lane
+    {0, 0, 0, 1, 1, 2, 2, 2},                       // hosts of different size; two lanes
+    {0, 1, 2, 3, 4},                                // five hosts with one rank each
+    {0, 1, 0, 1},                                   // two hosts whose ranks alternate
+    {0, 1, 2, 1, 0, 2, 2},                          // three hosts of different size whose ranks are mixed
     {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 6},  // seven hosts
     {0, 0, 0},                                      // a single host
 };

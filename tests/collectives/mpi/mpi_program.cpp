@@ -127,7 +127,7 @@ std::string pieces() {
     return result;
 }
 
-/// MPI stays initialised between two starts, and an exit handler finalises it. Without this, mpirun would report an
+/// MPI stays initialised between two starts. An exit handler finalises MPI, because otherwise mpirun would report an
 /// error.
 std::string stays_until_exit() {
     for (int start = 0; start < 2; ++start) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// /// A job of two ranks. This process plays both of them.
+/// A job of two ranks. This process plays both of them.
 struct Job {
     Members set{{.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -39,7 +39,7 @@ struct Job {
         return {StallSettings(config), *control, set.memory(), own,
                 [this](std::uint32_t member) { return moved[member]; }};
     }
-    /// /// The source asks the stall monitor what the ranks are doing.
+    /// The source asks the stall monitor what the ranks are doing.
     [[nodiscard]] BatchWatch::Source source(std::int64_t now_ns) const {
         return {[this, now_ns] {
                     return StallMonitor(StallSettings(base::Config()), *control, 0, set.memory())

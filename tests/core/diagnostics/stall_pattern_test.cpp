@@ -63,7 +63,7 @@ TEST_CASE("ranks that wait for each other crosswise") {
     CHECK(pattern.ranks == Ranks{0, 1, 3});
     CHECK(pattern.text ==
           "the ranks are waiting for each other crosswise: rank 0 in tensor 'a', ranks 1, 3 in tensor 'b'");
-    // Every rank that is ready for 'b' is also ready for 'a'. The ranks use the same order, so no ranks wait crosswise.
+    // Every rank that is ready for 'b' is also ready for 'a', so all ranks may use the same order: first 'a', then 'b'.
     report.tensors[1] = tensor("b", {2}, {0, 1, 3});
     CHECK(find_stall_patterns(report).empty());
 }

@@ -93,7 +93,8 @@ TEST_CASE("the job is to be ended at the shutdown time, once, with the report th
     CHECK_FALSE(schedule.look(pending, 61).shut_down_for);
 }
 
-/// The schedule is asked every 2 units of time, and looks at the arena only when a look is due.
+/// The test calls the schedule every 2 units of time. The schedule looks at the arena only at the times that it has
+/// chosen.
 TEST_CASE("the shutdown comes at its time, however seldom the arena is looked at") {
     for (const std::int64_t shutdown : {60, 61, 90, 97, 119, 120, 121, 300}) {
         StallSchedule schedule(60, shutdown);

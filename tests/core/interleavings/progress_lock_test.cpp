@@ -331,8 +331,8 @@ Scenario left_behind() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The scenario of left_behind(), started later: both operations are submitted, and the caller has seen that its
-/// operation is not done. The later start saves two preemptions.
+/// The scenario of left_behind() from a later point: both operations are submitted, and the caller has seen that its
+/// operation is not done. Beginning at this point saves two preemptions.
 Scenario about_to_wait() {
     return {.before =
                 [](Model& model) {
@@ -450,8 +450,8 @@ TEST_CASE("a caller that only looks leaves nothing undone", "[unit]") {
     }
 }
 
-/// Another rank waits until this rank has read the log. Meanwhile a caller waits for its operation and leaves with
-/// nothing pending.
+/// Another rank waits until this rank has read the log. Meanwhile a caller of this rank waits for the only pending
+/// operation, and then leaves the engine.
 Scenario read_for_others() {
     return {.threads = {[](Model& model) {
                             model.submit_last(0, /*blocking=*/true);

@@ -93,10 +93,12 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
         record->slot = slot;
         record->generation = generation;
-        record->counted = generation;  // these members never announce directly, so every generation is counted
+        // Every generation is counted, because these members make no direct announcements.
+        record->counted = generation;
         return registrar(member).post();
     }
-    /// Makes the full announcement of a joined rank, which stands in for an operation of the others without an input.
+    /// Makes the full announcement of a joined rank. It lets the other ranks execute their operation, but contains no
+    /// input.
     Result<std::uint64_t> stand_in_in_full(std::uint32_t member, std::string_view name) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);

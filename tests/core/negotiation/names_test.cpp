@@ -32,7 +32,8 @@ TEST_CASE("names are found behind tombstones, and the table is rebuilt before th
         most_tombstones = std::max(most_tombstones, set.header().tombstones);
     }
     CHECK(rebuilt);
-    CHECK(most_tombstones == 9);  // a quarter of the buckets, plus the tombstone that starts the rebuilding
+    // A quarter of the buckets, plus one tombstone (mark of a removed name), which starts the rebuilding.
+    CHECK(most_tombstones == 9);
     CHECK(set.announce_in_full(1, "early-0000", allreduce_of({3})).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);
     CHECK(set.entries().back().slot == 4);

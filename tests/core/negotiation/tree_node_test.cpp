@@ -133,7 +133,8 @@ TEST_CASE("later the id is enough, and the name is not sent again") {
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
-    // Host 1 has the children 3 and 4. One host has released the id: first a leaf, then an inner host, then the root.
+    // Host 1 has the children 3 and 4. In each run, another host has released the id: a leaf, an inner host, or the
+    // root.
     for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
         Leaders leaders({.hosts = 5, .radix = 2});
         give_ids(leaders, {allreduce_of({3})});
@@ -350,7 +351,8 @@ TEST_CASE("an id is kept while some host has announced the name again, and all h
         leaders.run();
     }
     CHECK(leaders.only_decision().id == 1);
-    // The root counts releases from zero for each use of the id. After one release, other hosts still hold the id.
+    // For each use of the id, the root counts the hosts that have released the id. After one release, other hosts still
+    // hold the id.
     leaders[2].release(1);
     leaders.run();
     CHECK(leaders.decisions().empty());

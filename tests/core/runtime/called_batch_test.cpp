@@ -155,7 +155,8 @@ TEST_CASE("on several hosts the call contains the number of rows of each rank", 
     batch.called.begin(9, 10);
     REQUIRE(batch.add(own.entry, 9, 1).is_ok());
     const collectives::Batch made = batch.called.for_communicator();
-    // The attachment's 99 is ignored for this rank's own input, which has 3 rows.
+    // The attachment gives 99 rows for this rank. The batch must ignore this number, because this rank's own input has
+    // 3 rows.
     CHECK(std::vector<std::int64_t>(made.rows.begin(), made.rows.end()) == std::vector<std::int64_t>{3, 2, 4});
     CHECK(own.completion.output().shape == std::vector<std::int64_t>{9, 4});
 

@@ -178,7 +178,8 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
         config.slots = 10;
         config.slots_max = 10;
     }
-    // If another process occupies all cores, each of the thousands of waits takes a time slice of that process.
+    // The test has thousands of waits. If another process occupies all cores, each wait takes as long as that process's
+    // time slice. Therefore the deadline is long.
     const RanksOptions patient{.deadline = std::chrono::minutes(4)};
     const auto body = [&](RankContext&, RuntimeClient& client) {
         constexpr std::size_t kResident = 3'000;
@@ -312,7 +313,7 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
             std::vector<float> scaled(5, 3.0F);
             const Tensor factors{scaled.data(), DType::float32, {5}};
             expect_ok(client.allreduce("scaled", factors, factors, {ReduceOp::min, -2.0, 0.5}), "factors");
-            // A joined rank must not contribute infinity, which times -2 would be the minimum.
+            // A joined rank must not contribute infinity: infinity times -2 would become the minimum.
             RUEDA_RANK_EQUAL(scaled[4], -3.0F);
             scaled.assign(5, 3.0F);
             expect_ok(client.allreduce("scaled.product", factors, factors, {ReduceOp::product, 2.0}), "factors");

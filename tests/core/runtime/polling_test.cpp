@@ -18,15 +18,15 @@ std::uint32_t rings_of(RuntimeClient& client, int rank) {
     return client.runtime().control().ranks[rank].attention.background_rings();
 }
 
-/// Returns how often the background thread may have woken up by itself since `since_ns`: once per liveness interval.
-/// Other wake-ups come from threads that ring it.
+/// Returns how often the background thread may have woken up by its timer since `since_ns`: once per liveness interval.
+/// Other threads cause all other wake-ups.
 std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
     return static_cast<std::uint32_t>(static_cast<double>(base::monotonic_ns() - since_ns) / 1e9 /
                                       config.liveness_seconds);
 }
 
-/// poll() may make progress, but must not make a system call for that alone. kFewRings allows for the wake-ups that are
-/// necessary.
+/// poll() may make progress, but must not make a system call only for this purpose. kFewRings is the number of wake-ups
+/// that the test allows.
 constexpr std::uint32_t kPolls = 20'000;
 constexpr std::uint32_t kFewRings = 100;
 

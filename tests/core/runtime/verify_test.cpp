@@ -43,7 +43,7 @@ private:
     std::byte* memory_ = nullptr;
 };
 
-/// Rank 1 has its output in folded memory, the other ranks in ordinary memory.
+/// Rank 1 has its output in a FoldedMemory. The other ranks have their outputs in ordinary memory.
 struct Outputs {
     explicit Outputs(const Client& client) : flat(FoldedMemory::kFloats), odd(client.rank() == 1) {}
     [[nodiscard]] Tensor one() {

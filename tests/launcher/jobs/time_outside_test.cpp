@@ -49,7 +49,8 @@ TEST_CASE("the records say exactly how long the rank was outside") {
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kStep, 50, {}),
                                                        record(1, kAllreduce, 100, 300), record(2, kAllreduce, 200, 500),
                                                        record(3, kAllreduce, 900, {})};
-    // Eight of the twenty looks were outside of Rueda, and the rank slept in six of these: 0.5 * 6 / 8.
+    // Of twenty looks (samples of what the rank does), eight were outside of Rueda, and six of these found the rank
+    // asleep. So the rank slept for 0.5 * 6 / 8 of the time.
     auto all = looks(6, Activity::in_rueda);
     all[18].activity = all[19].activity = Activity::runs_outside;
     const auto found = find_time_outside(operations, all, 0, 1000);
@@ -60,7 +61,7 @@ TEST_CASE("the records say exactly how long the rank was outside") {
 }
 
 TEST_CASE("a scope that was declared when it was over counts as declared") {
-    // From 0 to 250 the rank was in a declared scope, so the looks at 25, 75, 125, 175 and 225 do not count.
+    // From 0 to 250 the rank was in a declared scope, so the samples at 25, 75, 125, 175 and 225 do not count.
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kScope, -100, 250)};
     const auto found = find_time_outside(operations, looks(10, Activity::runs_outside), 0, 1000);
     REQUIRE(found);

@@ -413,8 +413,7 @@ class HowItIsUsed(Case):
             self.assertTrainedAlike(model, reference)
 
     def test_gradients_that_nobody_wants(self):
-        # A discriminator is in this situation while its generator is trained: its gradients are reduced and then
-        # dropped.
+        # While a generator is trained, the gradients of its discriminator are reduced and then dropped.
         model, reference = model_of(), model_of()
         optimizer = distributed(model)
         for _ in range(3):
@@ -637,7 +636,7 @@ class HowItIsUsed(Case):
 
     def test_two_models_with_the_same_names_in_one_backward_pass(self):
         models, references = (model_of(1), model_of(2)), (model_of(1), model_of(2))
-        for names in (True, False):  # also with numbers in place of names
+        for names in (True, False):  # without names, the optimizer numbers the parameters
             optimizers = [hvd.DistributedOptimizer(sgd(m), m.named_parameters() if names else None) for m in models]
             plain = [sgd(model) for model in references]
             with warnings.catch_warnings(record=True) as caught:
@@ -858,7 +857,7 @@ class Storages(Case):
         return parameter.grad is not None and optimizer._storage.holds(parameter, parameter.grad)
 
     def one(self, storage="auto", count=100, **options):
-        """Returns a parameter and its optimizer. The gradient is that of a sum."""
+        """Returns a parameter and its optimizer. reduced() makes the gradients."""
         parameter = torch.nn.Parameter(torch.ones(count))
         plain = torch.optim.SGD([parameter], lr=0.0)
         return parameter, hvd.DistributedOptimizer(

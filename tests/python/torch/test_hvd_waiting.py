@@ -71,7 +71,7 @@ class Waiting(unittest.TestCase):
     def test_no_cpu(self):
         for name, wait in self.waits():
             with self.subTest(wait=name):
-                wait()  # creates what the first use creates
+                wait()  # the first use creates objects, which must not be measured
                 hvd.barrier()
                 if hvd.rank() == 1:
                     time.sleep(LATE)

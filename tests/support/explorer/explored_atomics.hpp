@@ -77,7 +77,7 @@ public:
     bool compare_exchange_strong(T& expected, T desired, std::memory_order order = std::memory_order_seq_cst) {
         return compare_exchange_strong(expected, desired, order, failure_order(order));
     }
-    /// Never fails spuriously: a loop around the weak form behaves in the same way with the strong form.
+    /// This weak form never fails spuriously. The loops around it also work without spurious failures.
     bool compare_exchange_weak(T& expected, T desired, std::memory_order success, std::memory_order failure) {
         return compare_exchange_strong(expected, desired, success, failure);
     }
