@@ -58,8 +58,8 @@ install_by_hand() {
     die "$kCannotInstall" "then run scripts/${0##*/} again (or with --no-install, to go on with what is there)"
 }
 
-# Runs apt-get. A script calls this at most once. On a terminal its output is shown, because sudo may ask for a
-# password.
+# Runs apt-get. A script calls this function at most once. On a terminal the output of apt-get is shown, because sudo
+# may ask for a password.
 run_apt() {
     local begin=$SECONDS
     print_packages "$@"

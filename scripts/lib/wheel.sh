@@ -74,8 +74,8 @@ wheel_source_packages() { grep -v '^#' scripts/wheel-sources.txt; }
 
 are_wheel_sources_there() { cmp --quiet scripts/wheel-sources.txt "$kWheelSources/fetched"; }
 
-# Fetches the sources with Debian's patches into build/wheel/sources/<package>. apt checks them against Debian's signed
-# lists.
+# Fetches the sources with Debian's patches into build/wheel/sources/<package>. apt compares the sources with
+# Debian's signed lists.
 fetch_wheel_sources() {
     local -a packages
     mapfile -t packages < <(wheel_source_packages)
@@ -190,9 +190,9 @@ complete_wheel() {
 }
 
 # Builds build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than its tag says. If
-# the wheel needs a library that is not expected on every machine, auditwheel copies this library into the wheel, or
-# fails if it cannot find it. The MPI must not be copied, because the wheel has to use the MPI of the user's mpirun.
-# check_wheel.py checks that no library was copied.
+# the wheel needs a library that is not expected on every machine, auditwheel copies this library into the wheel. If
+# auditwheel does not find the library, it fails. The MPI must not be copied, because the wheel has to use the MPI of
+# the user's mpirun. check_wheel.py checks that no library was copied.
 tag_wheel() {
     PATH="$kWheelTools/bin:$PATH" "$kWheelTools/bin/auditwheel" repair --plat "$kManylinux" --only-plat --exclude libmpi.so.40 \
         --exclude libmpi.so.12 --exclude libmpich.so.12 --wheel-dir "$kWheel" "$kWheel"/packed/rueda-*.whl

@@ -46,8 +46,8 @@ class Tree:
     """Computes the paper's definition. First, pairs at the front are combined until the number of vectors is a power of
     two (docs/design/0007-adasum.md)."""
 
-    #: The largest ratio of the size of a vector's inputs to the size of the vector, over the tree. If the inputs almost
-    #: cancel out, the relative error grows by this ratio.
+    #: The largest ratio, over all combined vectors, of the size of a vector's inputs to the size of the vector. If the
+    #: inputs almost cancel out, the relative error grows by this ratio.
     cancelled: float = 1.0
 
     def pair(self, a, b):

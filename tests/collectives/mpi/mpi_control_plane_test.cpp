@@ -93,7 +93,7 @@ TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
           "RUEDA_START_TIMEOUT");
     CHECK(job.ended_call == "MPI_Init");
     CHECK(job.ended_rank == 1);
-    REQUIRE(opened.is_ok());  // because the replacement let MPI_Init return
+    REQUIRE(opened.is_ok());  // the function that replaces the end of the process let MPI_Init return
     opened.value().control_plane->close(false);
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a process that waits too long in the call that creates the communicat
               .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
     CHECK(job.ended_call == "MPI_Comm_dup");
     CHECK(job.ended_rank == 0);  // MPI is initialised, so it knows the rank's number
-    REQUIRE(opened.is_ok());     // because the replacement let MPI_Comm_dup return
+    REQUIRE(opened.is_ok());     // the function that replaces the end of the process let MPI_Comm_dup return
     opened.value().control_plane->close(false);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
     job.mpi->during_init = [] {};
     const auto begin = std::chrono::steady_clock::now();
     auto opened = open_mpi_control_plane(job.mpi, job.options);
-    // The result does not wait until the watching thread's deadline.
+    // open_mpi_control_plane() must not wait for the deadline of the thread that watches MPI_Init.
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
     REQUIRE(opened.is_ok());

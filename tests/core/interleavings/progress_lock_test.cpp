@@ -411,7 +411,8 @@ Scenario polled() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The scenario of polled(), started later: the caller has polled, and the background thread attends to the operation.
+/// The scenario of polled() from a later point: the caller has polled, and the background thread attends to the
+/// operation.
 Scenario polled_asleep() {
     return {.before =
                 [](Model& model) {

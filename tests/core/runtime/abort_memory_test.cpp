@@ -83,7 +83,7 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
         const FailingAllocation failing(successes);
         try {
             static_cast<void>(runtime.shutdown());
-            // The C interface turns this into an error, after which the caller may call shutdown again.
+            // The C interface turns this exception into an error. The caller may then call shutdown again.
         } catch (const std::bad_alloc&) {
             RUEDA_RANK_CHECK(failing.has_failed());
         }

@@ -387,7 +387,7 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
         std::string text = "not called";
         const std::string name = "of rank " + std::to_string(context.rank());
         rueda::allreduce_async(name, std::span(&value, 1)).on_completion([&](const std::exception_ptr& failure) {
-            // This takes longer than the rest of the shutdown, which must wait for the callback.
+            // The shutdown must wait for this callback, although the rest of the shutdown takes less time.
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             text = text_of(failure);
         });

@@ -10,8 +10,8 @@ namespace {
 
 using base::RecordedOperation;
 
-/// Returns twenty looks at a rank, at 25, 75, …, 975 ns. In the first `sleeping` looks the rank sleeps outside of
-/// Rueda.
+/// Returns twenty looks (samples of what a rank does) at 25, 75, …, 975 ns. In the first `sleeping` looks the rank
+/// sleeps outside of Rueda.
 std::vector<Look> looks(int sleeping, Activity others) {
     std::vector<Look> made;
     for (int index = 0; index < 20; ++index) {
@@ -78,7 +78,7 @@ TEST_CASE("if the recorder has lost the beginning, the rest of the interval is j
     SECTION("it begins with a scope, which was recorded when it ended") {
         const std::vector<RecordedOperation> operations = {record(5000, base::RecordKind::kScope, 100, 600),
                                                            record(5001, kAllreduce, 600, 900)};
-        // From 600 to 1000 the rank was outside for 100 ns. Only looks outside of the scope (100 to 600) count.
+        // From 600 to 1000 the rank was outside for 100 ns. Only samples outside of the scope (100 to 600) count.
         CHECK(find_time_outside(operations, looks(20, Activity::in_rueda), 0, 1000)->sleeps == Approx(0.25));
     }
     SECTION("it has nothing of the interval") {
