@@ -13,8 +13,8 @@ packages_of() {
         scripts/packages.txt
 }
 
-# missing_debian NAMES… and the two functions below print those of the named packages that are not installed. They ask
-# the distribution's own tool.
+# missing_debian NAMES…, missing_fedora and missing_arch print the named packages that are not installed. Each function
+# asks the tool of its distribution.
 missing_debian() {
     local package
     for package; do

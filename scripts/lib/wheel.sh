@@ -107,8 +107,8 @@ TEXT
 }
 
 # with_wheel_compiler COMMAND…: runs a command in an environment that has only this compiler and the static libraries,
-# and no libraries of this machine. ccache identifies the compiler by its version, because each clone has its own copy
-# of it.
+# and no libraries of this machine. Each clone has its own copy of the compiler, so ccache identifies the compiler by
+# its version.
 with_wheel_compiler() {
     env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
         CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
