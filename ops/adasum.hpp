@@ -63,8 +63,8 @@ private:
     DType dtype_ = DType::float32;
     std::size_t sources_ = 0;
     std::size_t in_block_ = 0;    // elements
-    std::vector<double> open_;    // by pair and lane
-    std::vector<double> closed_;  // by pair and lane
+    std::vector<double> open_;    // indexed by pair and lane
+    std::vector<double> closed_;  // indexed by pair and lane
     // The sources of the current piece that are not null: their memory, and their index among all sources.
     std::vector<const std::byte*> memory_;
     std::vector<std::uint32_t> index_;

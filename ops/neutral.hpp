@@ -19,7 +19,7 @@ namespace rueda::ops {
 /// The elements have the reduction's dtype and are written to `destination`, which may have any alignment. The
 /// reduction must satisfy is_defined(). No factors are applied.
 ///
-/// Threads: any.
+/// Threads: any thread may call these functions.
 void fill_neutral(const Reduction& reduction, std::byte* destination, std::size_t count);
 
 }  // namespace rueda::ops

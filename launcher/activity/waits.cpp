@@ -214,7 +214,7 @@ private:
     std::span<const RecordedRank> ranks_;
     std::int64_t from_ns_;
     std::int64_t to_ns_;
-    std::vector<std::map<NameKey, const RecordedOperation*>> newest_;  // by rank
+    std::vector<std::map<NameKey, const RecordedOperation*>> newest_;  // indexed by rank
     std::map<UseKey, Announcement> last_;                              // which rank announced it last
 };
 

@@ -31,7 +31,7 @@ struct PendingCall {
 struct PendingOperation {
     std::int32_t set_id = 0;
     OperationText what;
-    std::vector<PendingCall> calls;     ///< by rank
+    std::vector<PendingCall> calls;     ///< indexed by rank
     std::vector<std::int32_t> missing;  ///< members that have not called it
     std::vector<std::int32_t> unknown;  ///< members without a file, or whose ring does not reach back so far
 };

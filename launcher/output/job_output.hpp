@@ -144,7 +144,7 @@ private:
     std::size_t passed_on_ = 0;
     std::vector<RankDescriptors> files_;                             ///< by rank: the opened files, until open_rank()
                                                                      ///< returns them
-    std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
+    std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< indexed by rank
     std::set<std::string> failed_files_;                             ///< the errors that were already reported by a
                                                                      ///< line
 };

@@ -18,7 +18,7 @@ namespace rueda::launcher {
 /// report it again at once. So the acceptor ignores its listening sockets for a while: first for 10 ms, and after each
 /// further failure twice as long, up to a second. It prints one line for each shortage.
 ///
-/// Threads: one.
+/// Threads: only one thread may use an object.
 class Acceptor {
 public:
     using OnAccepted = std::function<void(base::UniqueFd socket)>;

@@ -35,7 +35,7 @@ private:
 
     const LaunchPlan& plan_;
     StartContext context_;
-    std::map<int, RankProcess> running_;  ///< by rank
+    std::map<int, RankProcess> running_;  ///< indexed by rank
     std::vector<RankEnd> ends_;
     bool has_started_ = false;
 };

@@ -12,7 +12,7 @@ namespace rueda::launcher {
 
 /// Decides for which ends of ranks the other ranks get a notification, and writes these notifications. Not every end
 /// becomes a notification: for n ranks this would be n × n messages, and the first few contain everything that matters.
-/// Threads: one.
+/// Threads: only one thread may use an object.
 class RankNotifications {
 public:
     /// The maximum number of notifications about ranks that ended with exit status 0, and also the maximum about all
