@@ -10,8 +10,8 @@
 
 namespace rueda::training {
 
-/// The size of an encoded outcome. An outcome says how a body ended; it is a message for the other ranks. The size is
-/// always the same, so that the metadata of the tensor that carries the message never change.
+/// The size in bytes of an encoded outcome. An outcome says how a function ended on one rank, and is sent to the other
+/// ranks as a tensor. The size is always the same, because the shape of a tensor with one name must not change.
 inline constexpr std::size_t kOutcomeBytes = 4008;
 using OutcomeBytes = std::array<std::uint8_t, kOutcomeBytes>;
 
