@@ -128,7 +128,8 @@ struct RankCounters {
     /// keeps a wrong kind within the array.
     static constexpr std::size_t kKinds = 16;
 
-    /// How many operations, steps and scopes were recorded. This is also the number of the next record.
+    /// How many operations, steps and scopes (declared activities) were recorded. This is also the number of the next
+    /// record.
     alignas(kCacheLine) std::atomic<std::uint64_t> announced;
 
     // Only the thread that drives progress (that steps the rank's tasks) writes the following counters.
@@ -145,7 +146,8 @@ struct RankCounters {
     std::atomic<std::uint64_t> stall_reports;               ///< number of stall reports that this rank has made
     std::atomic<std::uint64_t> resident_bytes;              ///< how many bytes of shared memory for tensors the program
                                                             ///< has allocated
-    std::atomic<std::uint64_t> scopes;                      ///< number of recorded scopes (RecordKind::kScope)
+    std::atomic<std::uint64_t> scopes;                      ///< number of recorded scopes (activities that the program
+                                                            ///< declared)
 };
 static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
 

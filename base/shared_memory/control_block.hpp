@@ -96,7 +96,7 @@ struct alignas(kCacheLine) RankBlock {
     std::atomic<std::uint32_t> ended_job{0};      ///< 1 if this rank aborted the job and will end soon
     std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1: it has reported
                                                   ///< none
-    std::atomic<std::int64_t> busy_since_ns{0};   ///< when the scope in `busy` began; 0 outside any scope
+    std::atomic<std::int64_t> busy_since_ns{0};   ///< when the activity in `busy` began; 0 if there is none
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost scope (activity that the program declared); empty
                                                      ///< outside any scope
@@ -129,7 +129,7 @@ struct alignas(kCacheLine) StackBlock {
     SharedText<4096> text;
 };
 
-/// The data at the beginning of the arena.
+/// The data at the beginning of the arena, the memory that all ranks of a host share.
 struct alignas(4096) ControlBlock {
     /// The version of the shared memory's layout. It increases with every change of the layout.
     static constexpr std::uint32_t kLayoutVersion = 11;

@@ -47,7 +47,7 @@ struct TimelinePart {
     TimelineEnd end;
     std::vector<std::int32_t> ranks;            ///< the ranks whose rows the file names
     std::vector<TimelineOperation> operations;  ///< in the order of the file
-    std::vector<std::string> others;            ///< the lines of steps, scopes and lost records
+    std::vector<std::string> others;            ///< the lines of steps, scopes (declared activities) and lost records
 };
 
 /// Parses a timeline file. Fails with InvalidArgument if it is damaged. If the writer was killed, the last line may be

@@ -26,7 +26,8 @@ public:
 
     /// Adds a rank's name. Call this before all other functions for this rank.
     void add_rank(std::int32_t rank, std::string_view host, std::string& text);
-    /// Adds a step, a scope, or an operation that has ended. The steps of a rank must come in their order.
+    /// Adds a step, a scope (declared activity), or an operation that has ended. The steps of a rank must come in their
+    /// order.
     void add_alone(const TimelineOperation& operation, std::string& text);
     /// Makes the events of an operation from the records of all its ranks. If a rank has not ended the operation, its
     /// event ends at `now_ns`.

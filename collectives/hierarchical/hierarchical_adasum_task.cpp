@@ -68,8 +68,8 @@ void HierarchicalAdasumTask::find_parts() {
     }
 }
 
-/// Allocates memory for this lane's part of the tensors, for the partial results that other hosts send, and for the dot
-/// products of all hosts.
+/// Allocates memory for this rank's part of the tensors (if it is a lane, that is, communicates for its host), for the
+/// partial results that other hosts send, and for the dot products of all hosts.
 void HierarchicalAdasumTask::make_room() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint64_t own = own_part().bytes();
@@ -193,7 +193,7 @@ void HierarchicalAdasumTask::spread() {
     }
 }
 
-/// Calls f(part, offset in the tensor, bytes, offset in this lane's part) for the next piece of this host's part.
+/// Calls f(part, offset in the tensor, bytes, offset in this rank's memory) for the next piece of this host's part.
 /// Returns false if there is no further piece.
 template <class F>
 bool HierarchicalAdasumTask::next_of_own(F&& f) {

@@ -52,7 +52,7 @@ private:
     [[nodiscard]] std::uint32_t host_after(std::uint32_t distance) const {
         return (set_.hosts.my_host() + distance) % set_.hosts.count();
     }
-    /// The range of `host`'s part within this lane's part, as offsets in this lane's memory.
+    /// The range of `host`'s part within this rank's memory for partial results, as byte offsets.
     [[nodiscard]] Range part_of(std::uint32_t host) const { return {host_begins_[host], host_begins_[host + 1]}; }
     [[nodiscard]] Range own_part() const { return part_of(set_.hosts.my_host()); }
     [[nodiscard]] const PartMap& own_map() const { return maps_[set_.rank]; }
@@ -86,7 +86,7 @@ private:
 
     Batch batch_;
     Phase phase_ = Phase::partials;
-    std::vector<std::uint64_t> host_begins_;  // offsets in this lane's part at which each host's part begins, and the
+    std::vector<std::uint64_t> host_begins_;  // offsets in this rank's memory at which each host's part begins, and the
                                               // end of the last part
     std::byte* memory_ = nullptr;
     std::uint64_t memory_bytes_ = 0;
@@ -94,8 +94,8 @@ private:
     std::vector<std::byte*> numbers_;   // indexed by host: the received dot products
     std::uint64_t position_ = 0;        // progress of the current phase: an offset in this host's part
     ops::DotProducts products_;
-    std::vector<double> dots_;     // dot products by segment, then by pair of hosts
-    std::vector<double> weights_;  // indexed by segment, then by host
+    std::vector<double> dots_;     // dot products, indexed by segment (tensor), then by pair of hosts
+    std::vector<double> weights_;  // indexed by segment (tensor), then by host
     std::vector<const std::byte*> sources_;
     std::uint64_t piece_bytes_ = 0;
     std::uint64_t pieces_ = 0;  // the number of pieces to deliver

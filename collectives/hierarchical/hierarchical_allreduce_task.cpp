@@ -15,13 +15,13 @@ namespace {
 /// The size in bytes of a piece on a host with one rank. Such a host does not copy through shared memory.
 constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 
-/// The largest number of places (buffers for one piece of each lane) for staging, that is, copying inputs to shared
-/// memory. With two places, staging and combining overlap. With four places, a rank that is late for a moment does not
-/// delay the others.
+/// The largest number of places for staging, that is, for copying inputs to shared memory. A place is a buffer there.
+/// With two places, staging and combining overlap. With four places, a rank that is late for a moment does not delay
+/// the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// The largest staged element has two words of 8 bytes. A compressed double takes four times as many bytes in shared
-/// memory as on the network, so a place has at least four times this size.
+/// The largest staged element consists of two int64 values (16 bytes). A compressed double takes four times as many
+/// bytes in shared memory as on the network, so a place has at least four times this size.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
@@ -51,8 +51,8 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// Chooses how many bytes of a lane cross between hosts at one time. These bytes can be longer before compression, and
-/// must still fit into one place of shared memory.
+/// Chooses how many bytes one rank sends to other hosts at one time. These bytes can be longer before compression, and
+/// must still fit into one place (a buffer in shared memory).
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -207,7 +207,7 @@ bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progres
     return true;
 }
 
-/// A place in shared memory may be reused when all lanes have combined the content that was staged there before.
+/// A place (a buffer in shared memory) may be reused when all ranks that combine have combined its earlier content.
 bool HierarchicalAllreduceTask::may_stage() const {
     if (is_at_end(staging_) || set_.members == 1) {
         return false;
@@ -222,7 +222,7 @@ void HierarchicalAllreduceTask::stage() {
     for (std::uint32_t lane = 0; lane < staging_.chunk.lanes; ++lane) {
         const Range range = part(staging_, lane);
         if (lane == set_.rank || range.bytes() == 0) {
-            continue;  // a lane combines its own input directly from its own memory
+            continue;  // this rank combines its own input directly from its own memory
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)
@@ -389,7 +389,7 @@ void HierarchicalAllreduceTask::fetch() {
     }
 }
 
-/// The range of the segment's result that this rank stores in its output.
+/// The range of the tensor's result that this rank stores in its output.
 Range HierarchicalAllreduceTask::kept(std::uint32_t segment) const {
     const std::uint64_t row = batch_.segments[segment].count * reductions_[segment].carried_bytes;
     if (batch_.operation != Operation::reducescatter) {
@@ -410,8 +410,8 @@ void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_
     write_to(batch_.segments[segment].output, segment, begin - keep.begin, result + (begin - offset), end - begin);
 }
 
-/// Writes `bytes` bytes of a result to `output`. `offset` is the position in the output, counted in bytes of the
-/// transferred form (words or compressed elements).
+/// Writes `bytes` bytes of a result to `output`. `offset` is the position in the output, counted in bytes as they cross
+/// the network (possibly compressed, or as int64 values for exact sums).
 void HierarchicalAllreduceTask::write_to(std::byte* output, std::uint32_t segment, std::uint64_t offset,
                                          const std::byte* result, std::uint64_t bytes) const {
     const PartialReduction& partial = reductions_[segment];

@@ -83,8 +83,8 @@ private:
     [[nodiscard]] ops::Reduction reduction(std::uint32_t segment) const {
         return batch_.segments[segment].reduction(set_.hosts.size());
     }
-    /// Returns null if the member's input is not in the arena. In this function and the following ones, offsets and
-    /// bytes count bytes that cross the network.
+    /// Returns null if the member's input is not in the host's shared memory. In this function and the following ones,
+    /// offsets and bytes count bytes that cross the network.
     [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
@@ -103,19 +103,20 @@ private:
     Batch batch_;
     NetworkChunks chunks_;
     LanePipeline pipeline_;
-    std::vector<PartialReduction> reductions_;  // indexed by segment
+    std::vector<PartialReduction> reductions_;  // indexed by segment (tensor)
     std::uint64_t chunk_count_ = 0;
     std::vector<std::byte> own_words_;  // a piece of this rank's input, as words for exact sums
     std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
-    std::uint64_t place_bytes_ = 0;  // the length in bytes of a place, the buffer for one piece of one lane
+    std::uint64_t place_bytes_ = 0;  // the size in bytes of a place, a buffer in shared memory
     std::uint64_t piece_bytes_ = 0;  // how many bytes of one lane cross between hosts at one time, in this batch
     // The largest ratio, in this batch, of an element's bytes in the first half of the cells to its bytes between
     // hosts.
     std::uint64_t staged_ratio_ = 1;
-    std::uint64_t staging_places_ = 0;   // the number of places in the first half of a rank's cells; a place holds one
-                                         // piece for each lane
-    std::uint64_t delivery_places_ = 0;  // the number of places in the second half of a lane's cells
+    std::uint64_t staging_places_ = 0;   // the number of places (buffers) in the first half of a rank's shared memory,
+                                         // which is for inputs
+    std::uint64_t delivery_places_ = 0;  // the number of places (buffers) in the second half of a rank's shared memory,
+                                         // which is for results
 
     Cursor staging_;
     Cursor combining_;

@@ -37,8 +37,8 @@ struct HierarchicalSet : HostSet {
     std::uint64_t batches_before_run = 0;
     CellUse use = CellUse::none;
 
-    /// Begins a batch. It begins a new run if the batch uses the cells differently from the batch before it, or if its
-    /// use is by pairs or adasum.
+    /// Begins a batch. It begins a new run if the batch divides the cells (buffers in shared memory) differently from
+    /// the batch before it, or if its use is by pairs or adasum.
     void begin_batch(CellUse next) {
         if (use != next || next == CellUse::by_pairs || next == CellUse::adasum) {
             use = next;
@@ -46,11 +46,11 @@ struct HierarchicalSet : HostSet {
             batches_before_run = batches;
         }
     }
-    /// Whether this run may write to the cells. Acquires what the other ranks publish in end_batch(), so they no longer
-    /// read data of earlier runs.
+    /// Whether this run may write to the cells (buffers in shared memory). Acquires what the other ranks publish in
+    /// end_batch(), so they no longer read data of earlier runs.
     [[nodiscard]] bool run_may_begin() const { return all_reached(&Progress::ended, batches_before_run); }
-    /// Ends a batch, in which `pieces` pieces went through the cells. Publishes this to run_may_begin() on the other
-    /// ranks.
+    /// Ends a batch, in which `pieces` pieces of data went through the cells (buffers in shared memory). Publishes this
+    /// to run_may_begin() on the other ranks.
     void end_batch(std::uint64_t pieces) {
         chunks += pieces;
         ++batches;
@@ -82,7 +82,7 @@ struct HierarchicalSet : HostSet {
         }
         return messages.under_way() ? StepResult::polling : StepResult::waiting;
     }
-    /// The cells of a rank, as one contiguous piece of memory.
+    /// The cells (buffers in shared memory) of a rank, as one contiguous piece of memory.
     [[nodiscard]] std::byte* cells_of(std::uint32_t member) const { return arena->cell(member, 0); }
     [[nodiscard]] std::uint64_t bytes_of_cells() const {
         return arena->plan().cell_bytes * arena->plan().cells_per_rank;

@@ -31,10 +31,10 @@ namespace rueda::collectives {
 /// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class LanePipeline {
 public:
-    /// `lane` is this rank's lane.
+    /// `lane` is this rank's number among the ranks that communicate for its host.
     LanePipeline(HierarchicalSet& set, const NetworkChunks& chunks, std::uint32_t lane);
 
-    /// Begins the chunks of a batch. `reductions` is indexed by segment.
+    /// Begins the chunks of a batch. `reductions` is indexed by segment (tensor of the batch).
     void begin(std::span<const PartialReduction> reductions);
 
     /// Starts all messages that can start now, and combines at most one chunk. Returns false if it could do nothing.

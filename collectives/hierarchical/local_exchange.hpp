@@ -18,13 +18,13 @@ namespace rueda::collectives {
 class LocalExchange {
 public:
     explicit LocalExchange(HierarchicalSet& set);
-    /// Begins the exchange. No cell may hold data that another rank still needs (the batch begins a run, see
-    /// HierarchicalSet). `parts` must stay valid until the exchange is done.
+    /// Begins the exchange. The cells (buffers in shared memory) must not hold data that another rank still needs; so
+    /// the batch must begin a run, see HierarchicalSet. `parts` must stay valid until the exchange is done.
     void begin(const PairParts& parts);
     /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were copied.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done() const;
-    /// How many pieces went through the cells. The number is the same on all ranks of the host.
+    /// How many pieces of data went through shared memory. The number is the same on all ranks of the host.
     [[nodiscard]] std::uint64_t pieces() const { return set_.members > 1 ? 1 + rounds_ : 0; }
 
 private:
@@ -37,7 +37,8 @@ private:
     void stage(std::uint64_t& work);
     [[nodiscard]] bool may_take() const;
     void take(std::uint64_t& work);
-    /// Where the piece from `from` to `to` lies, within a cell of `from`. Both numbers count the members of this host.
+    /// Where the piece from `from` to `to` lies, in the shared memory of `from`. Both numbers count the members of this
+    /// host.
     [[nodiscard]] std::byte* place(std::uint32_t from, std::uint32_t to, std::uint64_t round) const;
     [[nodiscard]] Range piece(Range part, std::uint64_t round) const;
     [[nodiscard]] std::uint32_t rank_of(std::uint32_t member) const {

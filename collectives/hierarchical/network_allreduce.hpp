@@ -27,15 +27,15 @@ namespace rueda::collectives {
 /// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class NetworkAllreduce {
 public:
-    /// `peers` contains one rank of each host: the one with this lane number.
+    /// `peers` contains one rank of each host: the one that communicates for the same lane.
     NetworkAllreduce(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host)
         : messages_(messages), peers_(peers), host_(host) {}
     virtual ~NetworkAllreduce() = default;
     NetworkAllreduce(const NetworkAllreduce&) = delete;
     NetworkAllreduce& operator=(const NetworkAllreduce&) = delete;
 
-    /// Begins the allreduce of the range `share` of `map`. `reductions` is indexed by segment. `memory` has
-    /// NetworkChunks::memory_bytes() bytes.
+    /// Begins the allreduce of the range `share` of `map`. `reductions` is indexed by segment (tensor of the batch).
+    /// `memory` has NetworkChunks::memory_bytes() bytes.
     void begin(const SegmentMap& map, Range share, std::span<const PartialReduction> reductions, std::byte* memory);
 
     /// Memory for this host's partial results. The caller writes them before it starts the sends of the first phase.
@@ -68,7 +68,7 @@ protected:
     /// of `range`.
     void combine(Range range, std::span<const std::byte* const> sources, std::byte* destination,
                  ops::Reduction PartialReduction::*level);
-    /// Combines bytes of one segment.
+    /// Combines bytes of one segment (tensor of the batch).
     void combine_piece(std::uint32_t segment, std::span<const std::byte* const> sources, std::byte* destination,
                        std::uint64_t bytes, ops::Reduction PartialReduction::*level) const {
         const PartialReduction& partial = reductions_[segment];

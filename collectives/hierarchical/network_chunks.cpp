@@ -20,8 +20,8 @@ constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// In bytes. A smaller share of a chunk is not divided between lanes, because a second message costs as much as some
-/// KiB in the first one.
+/// In bytes. A smaller share of a chunk is not divided between the ranks of a host, because a second message costs as
+/// much as some KiB in the first one.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {

@@ -27,7 +27,7 @@ public:
     struct Chunk {
         NetworkWay way = NetworkWay::doubling;
         Range range;
-        std::uint32_t lanes = 1;  ///< how many lanes have a share of the chunk
+        std::uint32_t lanes = 1;  ///< how many ranks of each host ("lanes") have a share of the chunk
     };
 
     NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options);
@@ -42,17 +42,17 @@ public:
         return maps_[static_cast<std::size_t>(chunk.way)];
     }
     [[nodiscard]] static Range share(const Chunk& chunk, std::uint32_t lane);
-    /// The length of the longest share of a lane.
+    /// The length in bytes of the longest share of the chunk that one rank sends and receives.
     [[nodiscard]] static std::uint64_t longest_share(const Chunk& chunk);
 
-    /// The memory for one lane's share of a chunk, including the data that it receives for this chunk.
+    /// The memory in bytes for one rank's share of a chunk, including the data that it receives for this chunk.
     [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
     [[nodiscard]] std::uint64_t largest_share() const { return large_share_; }
     /// How many buffers of a chunk's size recursive doubling needs, including the buffer for the partials.
     [[nodiscard]] static std::uint32_t doubling_rooms(std::uint32_t hosts);
 
 private:
-    /// The length of a chunk in bytes, with the shares of all lanes.
+    /// The length of a chunk in bytes, with the shares of all ranks of a host.
     [[nodiscard]] std::uint64_t chunk_bytes(NetworkWay way) const {
         return (way == NetworkWay::doubling ? small_share_ : large_share_) * lanes_;
     }
@@ -60,7 +60,7 @@ private:
 
     std::uint32_t lanes_;
     std::uint64_t small_bytes_;
-    std::uint64_t small_share_ = 0;  // bytes that one lane sends over the network at a time
+    std::uint64_t small_share_ = 0;  // bytes that one rank sends over the network at a time
     std::uint64_t large_share_ = 0;
     std::uint64_t memory_bytes_ = 0;
     std::uint64_t least_of_lane_ = 0;

@@ -43,7 +43,7 @@ PartialReduction in_partials(const ops::Reduction& reduction, Compression compre
     }
     PartialReduction partial;
     const ops::Levels levels = *ops::levels_of(reduction);  // never empty: reductions without levels were handled
-                                                            // above, in words
+                                                            // above, as exact sums
     partial.within = levels.within;
     partial.last = levels.across;
     partial.between = partial.last;

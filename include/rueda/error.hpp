@@ -66,47 +66,47 @@ private:
 // Each error code has its own class, so that callers can catch the errors that they can handle. The classes are not
 // aliases of a template, because a program prints the class of an exception that it does not catch. It then prints the
 // name in the documentation, for example "rueda::Aborted".
-/// ErrorCode::invalid_argument.
+/// Thrown for ErrorCode::invalid_argument: the caller passed a value that cannot be used.
 class InvalidArgument : public Error {
 public:
     explicit InvalidArgument(const std::string& message) : Error(ErrorCode::invalid_argument, message) {}
 };
-/// ErrorCode::duplicate_name.
+/// Thrown for ErrorCode::duplicate_name: an operation with this name is still pending on this rank.
 class DuplicateName : public Error {
 public:
     explicit DuplicateName(const std::string& message) : Error(ErrorCode::duplicate_name, message) {}
 };
-/// ErrorCode::not_initialized.
+/// Thrown for ErrorCode::not_initialized: init() was not called, or shutdown() was already called.
 class NotInitialized : public Error {
 public:
     explicit NotInitialized(const std::string& message) : Error(ErrorCode::not_initialized, message) {}
 };
-/// ErrorCode::mismatch.
+/// Thrown for ErrorCode::mismatch: the ranks disagree about a tensor.
 class Mismatch : public Error {
 public:
     explicit Mismatch(const std::string& message) : Error(ErrorCode::mismatch, message) {}
 };
-/// ErrorCode::aborted.
+/// Thrown for ErrorCode::aborted: a rank died or the job was ended.
 class Aborted : public Error {
 public:
     explicit Aborted(const std::string& message) : Error(ErrorCode::aborted, message) {}
 };
-/// ErrorCode::timeout.
+/// Thrown for ErrorCode::timeout: the given time has passed, and the operation continues.
 class Timeout : public Error {
 public:
     explicit Timeout(const std::string& message) : Error(ErrorCode::timeout, message) {}
 };
-/// ErrorCode::resource_exhausted.
+/// Thrown for ErrorCode::resource_exhausted: memory, slots (numbers for tensor names) or descriptors are used up.
 class ResourceExhausted : public Error {
 public:
     explicit ResourceExhausted(const std::string& message) : Error(ErrorCode::resource_exhausted, message) {}
 };
-/// ErrorCode::unsupported.
+/// Thrown for ErrorCode::unsupported: this version or this machine cannot do what was requested.
 class Unsupported : public Error {
 public:
     explicit Unsupported(const std::string& message) : Error(ErrorCode::unsupported, message) {}
 };
-/// ErrorCode::internal.
+/// Thrown for ErrorCode::internal: a defect in Rueda.
 class Internal : public Error {
 public:
     explicit Internal(const std::string& message) : Error(ErrorCode::internal, message) {}

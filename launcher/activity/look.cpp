@@ -18,7 +18,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// In how many of a rank's newest operations a look searches for one that has not ended.
+/// How many of a rank's newest operations a look checks, to find one that has not ended.
 constexpr std::size_t kLookedAtOperations = 32;
 
 /// How many threads of a process a look reads at most. Each costs about 10 us of processor time. /proc lists the oldest

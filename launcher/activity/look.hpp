@@ -14,10 +14,10 @@ namespace rueda::launcher {
 enum class Activity {
     in_rueda,             ///< an operation that the rank announced has not ended
     in_scope,             ///< the program has declared an activity (a scope)
-    runs_outside,         ///< no operation and no scope; the main thread runs on a core or waits for one
-    threads_run_outside,  ///< no operation and no scope; the main thread sleeps, but another thread runs
-    sleeps_outside        ///< no operation and no scope; all threads sleep, for example while the program waits for
-                          ///< data or a device
+    runs_outside,         ///< no operation and no declared activity; the main thread runs on a core or waits for one
+    threads_run_outside,  ///< no operation and no declared activity; the main thread sleeps, but another thread runs
+    sleeps_outside        ///< no operation and no declared activity; all threads sleep, for example while the program
+                          ///< waits for data
 };
 
 struct Look {

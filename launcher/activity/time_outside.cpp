@@ -16,8 +16,8 @@ constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
 
-/// Returns the time since which the list of operations is complete. (A scope is recorded when it ends, all other
-/// records when they begin.)
+/// Returns the time since which the list of operations is complete. (A scope, a declared activity, is recorded when it
+/// ends. All other records are made when they begin.)
 std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
     if (operations.empty() || operations.front().number == 0) {
         return from_ns;
@@ -47,7 +47,8 @@ std::int64_t covered_ns(std::vector<Span> spans, std::int64_t from_ns, std::int6
     return sum;
 }
 
-/// Returns the part of the interval that lies outside all operations and recorded scopes, from 0 to 1.
+/// Returns the part of the interval that lies outside all operations and recorded scopes (declared activities), from 0
+/// to 1.
 double share_outside(std::span<const RecordedOperation> operations, std::int64_t from_ns, std::int64_t to_ns) {
     const std::int64_t from = complete_since(operations, from_ns);
     if (from >= to_ns) {

@@ -410,7 +410,8 @@ private:
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
         request.program = {around_.own_path, kSupervisorOption};
-        // A user may paste the printed command. Each supervisor then sets the other variables of torchrun itself.
+        // A user may paste the printed command. The parent process of each rank (its supervisor) then sets the other
+        // variables of torchrun itself.
         for (const std::string_view name : kTorchVariables) {
             if (!options_.torch_variables || exports(name)) {
                 request.program.emplace_back(name);

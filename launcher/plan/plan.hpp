@@ -57,11 +57,12 @@ struct LaunchPlan {
     std::vector<EnvironmentChange> environment;  ///< changes to ruedarun's environment, for all ranks
     std::string rendezvous;                      ///< only for LaunchWay::direct: the socket at which the ranks meet
     bool sets_torch_variables = true;
-    std::uint16_t master_port = 0;             ///< only for LaunchWay::direct; otherwise rank 0's supervisor chooses a
-                                               ///< port
+    std::uint16_t master_port = 0;             ///< only for LaunchWay::direct; otherwise the parent of rank 0 (its
+                                               ///< supervisor) chooses a port
     std::set<std::string> user_variables;      ///< variables whose value the user has set; ruedarun does not change
                                                ///< them
-    std::vector<std::string> mpirun;           ///< the complete command line of mpirun, with supervisor and program
+    std::vector<std::string> mpirun;           ///< the complete command line of mpirun, with supervisor (a rank's
+                                               ///< parent) and program
     std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
     std::vector<std::string> program;
     OutputMode output = OutputMode::prefixed;
@@ -75,11 +76,11 @@ struct LaunchPlan {
     int max_restarts = 0;
     int attempt = 0;                              ///< number of this attempt; if it is not 0, output is appended to
                                                   ///< existing files
-    std::chrono::milliseconds start_time{60000};  ///< time limit for all supervisors to report
+    std::chrono::milliseconds start_time{60000};  ///< how long all supervisors (parents of ranks) may take to report
     std::vector<std::string> interfaces;          ///< network interfaces at which ruedarun listens for other hosts;
                                                   ///< empty: all
-    std::string mpirun_program;                   ///< the file of ruedarun, which mpirun starts as the supervisor of
-                                                  ///< each rank
+    std::string mpirun_program;                   ///< the file of ruedarun, which mpirun starts as the parent of each
+                                                  ///< rank (supervisor)
     std::vector<std::string> travelling;          ///< names of the variables that other hosts get
     std::vector<std::string> notes;               ///< notes that are always printed for the user
     std::vector<std::string> reasons;             ///< explanations for --verbose and --explain
@@ -88,8 +89,8 @@ struct LaunchPlan {
 /// The hidden option by which mpirun starts ruedarun as the supervisor (parent process) of a rank.
 inline constexpr const char* kSupervisorOption = "--rank-supervisor";
 
-/// The variable that tells supervisors at which address ruedarun listens, and the secret by which they identify
-/// themselves (control_address.hpp).
+/// The variable that tells supervisors (parents of ranks) at which address ruedarun listens, and the secret by which
+/// they identify themselves (control_address.hpp).
 inline constexpr const char* kControlVariable = "RUEDARUN_CONTROL";
 
 /// The variable with the number of the attempt, counted from 0. If it is not 0, a program knows that it was restarted.

@@ -135,8 +135,8 @@ Status MpiRanks::open_output(int rank) {
         std::array<int, 2>{descriptors.value().standard_output.value(), descriptors.value().standard_error.value()});
 }
 
-/// Tells the supervisors to start their programs, after all supervisors have reported. Each program needs the address
-/// of rank 0 and the hosts of all ranks. ruedarun knows them only when all have reported.
+/// Tells the supervisors (the parents of ranks) to start their programs, after all supervisors have reported. Each
+/// program needs the address of rank 0 and the hosts of all ranks. ruedarun knows them only when all have reported.
 void MpiRanks::welcome_when_all_have_reported() {
     const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_reported; });
     if (welcomed_ || start_failed_ || !all) {
@@ -157,9 +157,9 @@ void MpiRanks::welcome_when_all_have_reported() {
     }
 }
 
-/// Returns an address of rank 0's host that other hosts can reach. Usually it is the address from which rank 0's
-/// supervisor has connected. If rank 0 runs on ruedarun's own host, it is the address to which a supervisor of another
-/// host has connected.
+/// Returns an address of rank 0's host that other hosts can reach. Usually it is the address from which rank 0's parent
+/// (its supervisor) has connected. If rank 0 runs on ruedarun's own host, it is the address to which a supervisor of
+/// another host has connected.
 std::string MpiRanks::master_address() const {
     if (is_on_this_host()) {
         return kMasterOfOneHost;
@@ -182,8 +182,8 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     }
 }
 
-/// Called just after all supervisors were notified of a failed rank. If a host is unreachable, it does not acknowledge
-/// this notification, and its link is closed.
+/// Called just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable, it
+/// does not acknowledge this notification, and its link is closed.
 void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;
@@ -330,8 +330,8 @@ void MpiRanks::give_up_on_absent_ranks() {
     }
 }
 
-/// Allows the supervisors to send more output. It acknowledges many bytes at once, to save messages. While the reader
-/// of ruedarun's output pauses, it sends nothing.
+/// Allows the supervisors (the parents of ranks) to send more output. It acknowledges many bytes at once, to save
+/// messages. While the reader of ruedarun's output pauses, it sends nothing.
 void MpiRanks::ask_for_more_output() {
     constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
     if (output_->is_full()) {

@@ -35,7 +35,7 @@ struct ControlListener {
 /// If there are no such addresses, listens at the loopback.
 [[nodiscard]] Result<ControlListener> listen_on_network(const std::vector<std::string>& interfaces);
 
-/// Connects a supervisor to its ruedarun.
+/// Connects a supervisor (the parent of a rank) to its ruedarun.
 [[nodiscard]] Result<base::UniqueFd> connect_to_ruedarun(const ControlAddress& address);
 
 /// Whether the process at the other end may belong to this job. For a Unix socket, it must have the same user

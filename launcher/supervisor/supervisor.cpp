@@ -44,7 +44,7 @@ using Clock = std::chrono::steady_clock;
 /// decide then.
 constexpr std::chrono::seconds kOrphanTime{2};
 
-/// How long the supervisor may take to send the rest of a rank's output to ruedarun.
+/// How long this process (the parent of a rank) may take to send the rest of the rank's output to ruedarun.
 constexpr std::chrono::seconds kFlushTime{5};
 
 constexpr std::uint16_t kNoPort = 0;

@@ -30,8 +30,8 @@ enum class FrameKind : std::uint32_t {
                        ///< output and error; the supervisor then sends no `output`
 };
 
-/// How many bytes of output a supervisor may send before it gets `more_output`. ruedarun reads frames in order. The
-/// limit ensures that a report never waits behind much output that ruedarun cannot print yet.
+/// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads
+/// frames in order. The limit ensures that a report never waits behind much output that ruedarun cannot print yet.
 inline constexpr std::int32_t kOutputCredit = 128 << 10;
 
 inline constexpr std::int32_t kStandardOutput = 1;

@@ -33,7 +33,7 @@ struct RankEnd {
     /// failure, and not this end.
     bool by_launcher = false;
     std::string host{};  ///< the rank's host; empty for this host
-    bool lost = false;   ///< whether the connection to the supervisor was lost before the supervisor reported the end
+    bool lost = false;   ///< whether the connection to the rank's parent was lost before it reported the end
     /// If not empty: before its end, the rank reported this reason why the job was aborted. The end of this rank is
     /// then not the cause, whatever its status is.
     std::string abort_reason{};

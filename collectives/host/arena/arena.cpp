@@ -103,8 +103,8 @@ std::uint64_t head_bytes(const ArenaPlan& plan) {
     return round_up(offsetof(base::ControlBlock, stacks) + members * sizeof(base::StackBlock), kPage);
 }
 
-/// Returns the size of one rank's flight recorder (its record of what it did last), in bytes; 0 if the arena has no
-/// flight recorders.
+/// Returns the size in bytes of one rank's flight recorder (its record of what it did last); 0 if there are no flight
+/// recorders.
 std::uint64_t recorder_bytes(const ArenaPlan& plan) { return plan.has_recorder ? sizeof(base::RankRecorder) : 0; }
 
 }  // namespace

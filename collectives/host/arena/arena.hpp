@@ -18,7 +18,7 @@
 
 namespace rueda::collectives {
 
-/// The sizes of the parts of an arena. All ranks of the host have the same sizes.
+/// The sizes of the parts of an arena, the memory that the ranks of a host share. All these ranks have the same sizes.
 struct ArenaPlan {
     std::uint32_t members = 1;
     std::uint64_t negotiation_bytes = 0;
@@ -28,7 +28,8 @@ struct ArenaPlan {
                                        ///< use memory
     std::uint64_t ring_bytes = 0;      ///< bytes for messages in one direction between two ranks (MessageRegion); 0: no
                                        ///< messages
-    bool has_recorder = false;  ///< whether the arena contains the ranks' flight recorders (what each rank did last)
+    bool has_recorder = false;  ///< whether the shared memory contains the ranks' flight recorders (what each rank did
+                                ///< last)
 
     [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
 };
@@ -38,21 +39,21 @@ struct ArenaPlan {
 struct alignas(base::kCacheLine) Progress {
     std::atomic<std::uint64_t> staged{0};    ///< number of chunks of which this rank's input lies in its cells (its
                                              ///< buffers in the arena)
-    std::atomic<std::uint64_t> combined{0};  ///< several hosts only: number of pieces whose inputs this rank's lane has
-                                             ///< combined
+    std::atomic<std::uint64_t> combined{0};  ///< several hosts only: number of pieces whose inputs this rank has
+                                             ///< combined for its host
     std::atomic<std::uint64_t> reduced{0};   ///< number of chunks in which this rank has combined its share
-    std::atomic<std::uint64_t> fetched{0};   ///< number of chunks for which this rank no longer reads any rank's cells
-                                             ///< or memory
+    std::atomic<std::uint64_t> fetched{0};   ///< number of chunks for which this rank no longer reads any other rank's
+                                             ///< memory
     std::atomic<std::uint64_t> resident{0};  ///< number of batches in which this rank has combined its share of the
-                                             ///< tensors that lie in the arena
+                                             ///< tensors in shared memory
     std::atomic<std::uint64_t> ended{0};     ///< several hosts only: number of batches for which this rank no longer
-                                             ///< reads any rank's cells
+                                             ///< reads any rank's buffers
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 
 /// Returns a number that grows with the work that a rank has done. If a batch stands still, this number shows which
-/// rank is behind the other ranks of the arena. `combined` is left out, because the lanes of a batch have different
-/// numbers of pieces. Threads: any thread.
+/// rank of the host is behind. `combined` is left out, because not all ranks combine the same number of pieces.
+/// Threads: any thread.
 [[nodiscard]] inline std::uint64_t steps_of(const Progress& progress) {
     // relaxed: the number only appears in a report, and no other data depends on it
     return progress.staged.load(std::memory_order_relaxed) + progress.reduced.load(std::memory_order_relaxed) +
@@ -86,12 +87,12 @@ public:
     /// Checks that the control block, which the leader wrote, fits this rank's plan.
     [[nodiscard]] Status check() const;
 
-    /// Makes this arena the arena of a process set within the job. Control blocks and tensors of the set's ranks then
-    /// lie in the arena `job`. Member m of this arena is member `members[m]` of `job`. Call this function before other
-    /// threads can use the arena.
+    /// Makes this arena (shared memory) the arena of a process set within the job. Control blocks and tensors of the
+    /// set's ranks then lie in the job's arena `job`. Member m of this arena is member `members[m]` of `job`. Call this
+    /// function before other threads can use the arena.
     void join(std::shared_ptr<Arena> job, std::span<const std::uint32_t> members);
 
-    /// A range of whole pages in this rank's resident region.
+    /// A range of whole pages in this rank's region for tensors, as an offset and a length in bytes.
     struct Pages {
         std::uint64_t offset = 0;
         std::uint64_t bytes = 0;
@@ -113,8 +114,8 @@ public:
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     void close_descriptor() { memory_.reset(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(head_); }
-    /// The blocks of this arena's ranks, and the job's abort block. They lie in this arena's own control block or, for
-    /// the arena of a process set, in the control block of the job's arena.
+    /// The blocks of this arena's ranks, and the job's abort block. They lie in this arena's own control block. For a
+    /// process set, they lie in the control block of the job's arena.
     [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }
     [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
     [[nodiscard]] Progress& progress(std::uint32_t rank) const {
@@ -124,15 +125,16 @@ public:
         const std::uint64_t index = std::uint64_t{rank} * plan_.cells_per_rank + chunk % plan_.cells_per_rank;
         return base_ + offsets_.cells + index * plan_.cell_bytes;
     }
-    /// The flight recorder of a rank: its record of what it did last. It lies in the job's arena. Null if the job has
-    /// no flight recorders.
+    /// The flight recorder of a rank: its record of what it did last. It lies in the shared memory of the job. Null if
+    /// the job has no flight recorders.
     [[nodiscard]] base::RankRecorder* recorder(std::uint32_t rank) const {
         if (job_ != nullptr) {
             return job_->recorder(job_members_[rank]);
         }
         return plan_.has_recorder ? reinterpret_cast<base::RankRecorder*>(base_ + offsets_.recorder) + rank : nullptr;
     }
-    /// The region for messages between ranks. Only the job's arena has such a region, not the arena of a process set.
+    /// The region for messages between ranks. Only the shared memory of the job has such a region, not that of a
+    /// process set.
     [[nodiscard]] MessageRegion message_region() const {
         return {base_ + offsets_.messages, plan_.members, plan_.ring_bytes};
     }

@@ -35,7 +35,7 @@ public:
     /// reuses memory or returns it to the system.
     void quarantine();
     /// Call this function at the end of the job. Afterwards allocate() fails with NotInitialized. The function closes
-    /// the arena's descriptor, which only the heap uses. Blocks in use stay valid and may be freed later.
+    /// the descriptor of the shared memory, which only the heap uses. Blocks in use stay valid and may be freed later.
     void end();
     /// Call this function after end(), if the job was not aborted. It calls Arena::release() for everything except the
     /// blocks in use. When such a block is freed, its memory is released too.

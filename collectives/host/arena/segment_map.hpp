@@ -34,7 +34,8 @@ public:
     /// The length of the virtual range in bytes, a multiple of a cache line.
     [[nodiscard]] std::uint64_t bytes() const { return end_; }
 
-    /// Calls f(segment, offset in the segment, bytes, offset in the virtual range) for each piece of `range`.
+    /// Calls f(segment, offset in the segment, bytes, offset in the virtual range) for each piece of `range`. A segment
+    /// is a tensor of the batch.
     template <class F>
     void for_each_piece(Range range, F&& f) const {
         auto entry = std::upper_bound(segments_.begin(), segments_.end(), range.begin,

@@ -224,7 +224,8 @@ bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::ui
     return true;
 }
 
-/// Copies the parts of this rank's input that other ranks own to this rank's cell, each part to its place.
+/// Copies the parts of this rank's input that other ranks process to this rank's cell (its buffer in shared memory),
+/// each part to its place.
 void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     for (std::uint32_t owner = 0; owner < owners_; ++owner) {
@@ -335,7 +336,8 @@ bool AdasumPasses::combine(std::uint64_t& work) {
     return true;
 }
 
-/// Writes the result over each member's input, in that member's cell. AllreduceTask does the same, and explains why.
+/// Writes the result over each member's input, in that member's buffer in shared memory. AllreduceTask does the same,
+/// and explains why.
 void AdasumPasses::combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     staged_maps_[set_.rank].for_each_piece(range, [&](const PartMap::Part& part, std::uint64_t offset,

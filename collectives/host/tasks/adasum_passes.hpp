@@ -37,8 +37,8 @@ namespace rueda::collectives {
 /// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class AdasumPasses {
 public:
-    /// `may_write(number)` must return whether this rank may write to the cell of chunk `number`, counted from 0 in the
-    /// batch.
+    /// `may_write(number)` must return whether this rank may write to its buffer in shared memory for chunk `number`,
+    /// counted from 0 in the batch.
     using MayWrite = std::function<bool(std::uint64_t number)>;
     AdasumPasses(HostSet& set, std::uint32_t owners, MayWrite may_write);
 
@@ -52,9 +52,9 @@ public:
     /// Does one action; returns false if it could do nothing. Adds the number of bytes that it read or wrote to `work`.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done() const { return phase_ == Phase::done; }
-    /// How many chunks went through the cells. The number is the same on all ranks of the host.
+    /// How many chunks went through the buffers in shared memory. The number is the same on all ranks of the host.
     [[nodiscard]] std::uint64_t chunks() const { return staged_chunks(); }
-    /// Whether owners wrote directly to other ranks' outputs in the arena. If so, the batch counts in
+    /// Whether owners wrote directly to other ranks' outputs, in shared memory. If so, the batch counts in
     /// HostSet::resident_batches.
     [[nodiscard]] bool wrote_in_place() const { return to_outputs_ && has_in_place_; }
 
@@ -105,8 +105,8 @@ private:
 
     Batch batch_;
     std::span<const PartMap> maps_;
-    std::vector<PartMap> staged_maps_;  // the parts that go through the cells
-    std::vector<bool> in_place_;        // indexed by segment
+    std::vector<PartMap> staged_maps_;  // the parts that are copied through the buffers in shared memory
+    std::vector<bool> in_place_;        // indexed by segment (tensor)
     bool has_in_place_ = false;
     bool to_outputs_ = true;
     std::byte* results_ = nullptr;     // an owner's memory for results, if they do not go to the outputs
@@ -116,7 +116,7 @@ private:
     bool stays_ = false;
 
     Phase phase_ = Phase::done;
-    std::uint64_t staged_ = 0;    // number of pieces in this phase that this rank has copied to its cells
+    std::uint64_t staged_ = 0;    // number of pieces in this phase that this rank has copied to shared memory
     std::uint64_t measured_ = 0;  // measured_, combined_ and fetched_ also count pieces in this phase
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
@@ -124,8 +124,8 @@ private:
                                      // map
     bool in_place_is_done_ = true;
     ops::DotProducts products_;
-    std::vector<double> dots_;     // indexed by segment, then by pair of members
-    std::vector<double> weights_;  // indexed by segment, then by member
+    std::vector<double> dots_;     // indexed by segment (tensor), then by pair of members
+    std::vector<double> weights_;  // indexed by segment (tensor), then by member
     std::vector<const std::byte*> sources_;
     std::vector<std::byte*> destinations_;
 };

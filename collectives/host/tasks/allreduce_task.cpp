@@ -203,11 +203,11 @@ StepResult AllreduceTask::step_staged() {
     }
     if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
         fetch(fetched_chunks_++);
-        // All ranks have combined this chunk, so they no longer read or write this rank's cell. A rank gets to this
-        // chunk only after it has ended the previous batches.
+        // All ranks have combined this chunk, so they no longer read or write this rank's cell (its buffer in shared
+        // memory). A rank gets to this chunk only after it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // Only now have all ranks stopped writing to this rank's cells, so the counter was not published earlier.
+            // Only now have all ranks stopped writing to this rank's buffers, so the counter was not published earlier.
             set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
@@ -215,9 +215,9 @@ StepResult AllreduceTask::step_staged() {
     return StepResult::waiting;
 }
 
-/// A chunk may be staged if two conditions hold for its cell. First, this rank has fetched the results in it. Second,
-/// no other rank still reads inputs in it. Within a batch, the first condition implies the second: a chunk is fetched
-/// only after all ranks have combined it.
+/// A chunk may be staged (copied to a buffer in shared memory) if two conditions hold for its buffer. First, this rank
+/// has fetched the results in it. Second, no other rank still reads inputs in it. Within a batch, the first condition
+/// implies the second: a chunk is fetched only after all ranks have combined it.
 bool AllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&

@@ -43,8 +43,8 @@ public:
     StepResult step() override;
 
 private:
-    /// A range of bytes of one segment. For a staged segment, `chunk` is the chunk that contains the range, and
-    /// `in_cell` is the offset in this chunk's cells.
+    /// A range of bytes of one segment (tensor). For a staged segment, `chunk` is the chunk that contains the range,
+    /// and `in_cell` is the offset in this chunk's buffer in shared memory.
     struct Piece {
         std::uint32_t segment = 0;
         std::uint64_t offset = 0;
@@ -69,7 +69,7 @@ private:
     HostSet& set_;
     Batch batch_;
 
-    std::vector<std::uint32_t> inline_;  // the segments that are combined inline
+    std::vector<std::uint32_t> inline_;  // the segments (tensors) that are combined inline
     std::size_t inline_done_ = 0;        // how many segments of inline_ were combined
 
     SegmentMap resident_;

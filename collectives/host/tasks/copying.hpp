@@ -36,7 +36,7 @@ namespace rueda::collectives {
     return bytes >= kStreamFrom ? ops::Store::streaming : ops::Store::cached;
 }
 /// Returns the kind of stores for an output that is also the input, whose lines may still be in a cache. Measured times
-/// of a broadcast in the arena, without and with streaming stores:
+/// of a broadcast in shared memory, without and with streaming stores:
 /// - other operations run in between: 16 MiB 1.28 and 1.01 ms, 64 MiB 5.2 and 3.9 ms;
 /// - the operation runs alone: 16 MiB 0.59 and 0.95 ms, 64 MiB 4.7 and 3.5 ms.
 [[nodiscard]] constexpr ops::Store store_in_place(std::uint64_t bytes) {

@@ -14,7 +14,7 @@ namespace {
 /// would cost more than it saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// The smallest chunks, in bytes. In a broadcast, one rank copies to its cells while the others copy from them, and
+/// The smallest chunks, in bytes. In a broadcast, one rank copies to shared memory while the others copy from it, and
 /// smaller chunks are faster. In an allgather, every rank does both.
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
 constexpr std::uint64_t kSmallestChunk = 16 * 1024;
@@ -172,8 +172,9 @@ StepResult ExchangeTask::step() {
     return StepResult::done;
 }
 
-/// Whether the members swap their cells in every round (HostSet::exchanged_cell), so that cache lines come back to
-/// their core. In a broadcast this is not needed, because only one member stages.
+/// Whether the members swap their cells (buffers in shared memory) in every round, so that cache lines come back to
+/// their core (HostSet::exchanged_cell). In a broadcast this is not needed, because only one member copies to its
+/// cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {

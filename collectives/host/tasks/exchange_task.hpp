@@ -35,7 +35,8 @@ private:
     struct Contribution {
         std::uint64_t bytes = 0;
         std::uint64_t output_offset = 0;
-        const std::byte* readable = nullptr;  ///< the contribution in the arena; null if it goes through the cells
+        const std::byte* readable = nullptr;  ///< the contribution in shared memory; null if it is copied through
+                                              ///< buffers
         bool at_once = false;                 ///< whether the contribution is tiny and was part of the announcement
     };
     void plan_broadcast();
@@ -59,7 +60,7 @@ private:
     HostSet& set_;
     Batch batch_;
     std::array<Contribution, base::kMaxLocalRanks> contributions_{};
-    std::uint64_t chunk_bytes_ = 0;  // at most the size of a cell
+    std::uint64_t chunk_bytes_ = 0;  // at most the size of a buffer in shared memory
     std::uint64_t chunk_count_ = 0;
     std::uint64_t staged_chunks_ = 0;
     std::uint64_t fetched_chunks_ = 0;

@@ -15,14 +15,14 @@
 
 namespace rueda::collectives {
 
-/// Whether the announcements of all members, except absent ones, contained the members' inputs.
+/// Whether the announcements of all members, except those that called join(), contained the members' inputs.
 [[nodiscard]] inline bool all_travelled(std::span<const Location> locations) {
     return std::all_of(locations.begin(), locations.end(),
                        [](const Location& l) { return l.absent || l.payload != nullptr; });
 }
 
-/// The state that the tasks of one process set share: the arena, this rank's position in it, and counts over all
-/// batches. Threads: only the thread that steps this rank's tasks ("drives progress").
+/// The state that the tasks of one process set share: the host's shared memory (arena), this rank's position in it, and
+/// counts over all batches. Threads: only the thread that steps this rank's tasks ("drives progress").
 struct HostSet {
     explicit HostSet(std::shared_ptr<Arena> a)
         : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members) {}
@@ -30,20 +30,21 @@ struct HostSet {
     std::shared_ptr<Arena> arena;
     std::uint32_t rank;
     std::uint32_t members;
-    std::uint64_t chunks = 0;  ///< number of chunks that went through the cells (buffers in the arena) in earlier
-                               ///< batches; the same on all members
+    std::uint64_t chunks = 0;  ///< number of chunks that went through the buffers in shared memory in earlier batches;
+                               ///< the same on all members
     std::uint64_t resident_batches = 0;  ///< number of earlier batches that used memory of other ranks directly; the
-                                         ///< same on all members
+                                         ///< A lower limit: no rank needs chunks below this number in this rank's cells
+                                         ///< (buffers in shared memory) any more.
     /// Chunks below this number are no longer needed in this rank's cells by any rank. It may be lower than the true
     /// number.
     std::uint64_t free_chunks = 0;
 
-    /// Combines `sources`, one for each member, into `destinations`, in rank order. The sources of absent members are
-    /// left out. For Adasum, an absent member counts as zeros at its place in the tree.
+    /// Combines `sources`, one for each member, into `destinations`, in rank order. The sources of members that called
+    /// join() are left out. For Adasum, such a member counts as zeros at its place in the tree.
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
-            return;  // this rank is absent and writes no result for other ranks
+            return;  // this rank called join() and writes no result for other ranks
         }
         if (segment.absent == 0) [[likely]] {
             ops::reduce(segment.reduction(members), sources, destinations, count);
@@ -97,15 +98,16 @@ struct HostSet {
         }
         return true;
     }
-    /// Whether the cell of chunk `number` may be written. The cell still holds an earlier chunk, because each rank uses
-    /// its cells in turn. All ranks must be done with that chunk.
+    /// Whether this rank may write to its cell (its buffer in shared memory) for chunk `number`. The cell still holds
+    /// an earlier chunk, because each rank uses its cells in turn. All ranks must be done with that chunk.
     [[nodiscard]] bool cell_is_free(std::uint64_t number) const {
         return number < free_chunks + arena->plan().cells_per_rank || exchanged_cell_is_free(number);
     }
 
-    /// The cell in which `member` stages chunk `number` of an exchange, in which the other ranks only read the data. If
-    /// there are two members, they swap their cells in every round. A rank then writes to cache lines that its core
-    /// still holds because it has just read them. Each line therefore crosses between the cores only once.
+    /// The cell (buffer in shared memory) to which `member` copies chunk `number` of an exchange, in which the other
+    /// ranks only read the data. If there are two members, they swap their cells in every round. A rank then writes to
+    /// cache lines that its core still holds because it has just read them. Each line therefore crosses between the
+    /// cores only once.
     [[nodiscard]] std::byte* exchanged_cell(std::uint32_t member, std::uint64_t number) const {
         const std::uint64_t turn = members == 2 ? number / arena->plan().cells_per_rank % 2 : 0;
         return arena->cell(static_cast<std::uint32_t>(member ^ turn), number);

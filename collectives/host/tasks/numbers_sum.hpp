@@ -20,10 +20,11 @@ public:
 
     /// Begins the phase. `first` is the number of its first chunk within the batch. The first `givers` ranks contribute
     /// numbers. `numbers` holds this rank's numbers and later the sums, and must stay valid until is_done(). With
-    /// `keeps_cells`, this object does not report that its cells are free again; the caller does so later.
+    /// `keeps_cells`, this object does not report that its buffers in shared memory are free again; the caller does so
+    /// later.
     void begin(std::span<double> numbers, std::uint32_t givers, std::uint64_t first, bool keeps_cells);
     /// Does one action; returns false if it could do nothing. `is_free(number)` must return whether this rank may write
-    /// to the cell of chunk `number`.
+    /// to its buffer in shared memory for chunk `number`.
     template <class IsFree>
     bool act(IsFree&& is_free) {
         if (staged_ < chunks_ && (keeps_cells_ || staged_ < taken_ + set_.arena->plan().cells_per_rank) &&

@@ -56,8 +56,8 @@ std::uint64_t ScatterTask::plan() {
     }
 }
 
-/// A cell holds a piece for every member except its owner. In a gather or reduce, everything is for the root, so a cell
-/// holds one piece.
+/// A cell (a buffer in shared memory) holds a piece for every member except its owner. In a gather or reduce,
+/// everything is for the root, so a cell holds one piece.
 std::uint32_t ScatterTask::pieces_in_cell() const { return all_is_for_root() ? 1 : std::max(set_.members - 1, 1U); }
 
 std::uint64_t ScatterTask::largest_piece_bytes() const {

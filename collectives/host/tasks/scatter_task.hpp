@@ -45,7 +45,7 @@ private:
         return batch_.operation == Operation::gather || batch_.operation == Operation::reduce;
     }
     [[nodiscard]] bool is_staged(std::uint32_t member) const;
-    /// Where the piece from `from` to `to` lies, in a cell of `from`.
+    /// Where the piece from `from` to `to` lies, in a buffer of `from` in shared memory.
     [[nodiscard]] std::byte* in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;
 
     [[nodiscard]] bool may_stage() const;

@@ -39,8 +39,8 @@ class ResidentStorage:
     """
 
     def __init__(self, *, expected: bool = True) -> None:
-        """`expected` says whether the user asked for resident memory. In this case the user gets a warning if there is
-        not enough.
+        """`expected` says whether the user asked for resident memory, which the ranks of a host share. In this case the
+        user gets a warning if there is not enough.
         """
         self._places: dict[torch.Tensor, _Place] = {}
         self._expected = expected

@@ -360,7 +360,7 @@ class _DistributedOptimizer(_Common):
         #: says when: at their first backward pass, or just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
-        #: Whether zero_grad() moves the gradients that it does not delete to resident memory.
+        #: Whether zero_grad() moves the gradients that it does not delete to memory that the ranks of a host share.
         self._moves_zeros = shared and gradient_storage == "auto" and knows_who_refers()
         self._zero_grad_signature = inspect.signature(super().zero_grad)
         self._sparse_as_dense = sparse_as_dense
@@ -415,8 +415,8 @@ class _DistributedOptimizer(_Common):
             self._start([member for member in group if self._allreduce_delay[member] == 0])
 
     def _move(self, parameter: Parameter) -> None:
-        """Moves the gradient to resident memory. Does nothing if the gradient is already there, or if autograd has a
-        function for it.
+        """Moves the gradient to memory that the ranks of a host share. Does nothing if the gradient is already there,
+        or if autograd has a function for it.
         """
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient) or gradient.requires_grad:
@@ -725,15 +725,15 @@ class _DistributedOptimizer(_Common):
         return not bound.arguments.get("set_to_none", True)
 
     def _move_zeros(self) -> None:
-        """Moves gradients that become zeros to resident memory, where autograd will add to them. A gradient is not
-        moved if something else refers to it.
+        """Moves gradients that become zeros to memory that the ranks of a host share, where autograd will add to them.
+        A gradient is not moved if something else refers to it.
         """
         for parameter in self._allreduce_delay:
             if self._may_move(parameter) and is_unshared(parameter):
                 self._move(parameter)
 
     def _may_move(self, parameter: Parameter) -> bool:
-        """Returns True if the gradient is not in resident memory but could be moved there."""
+        """Returns True if the gradient is not in memory that the ranks of a host share, but could be moved there."""
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient):
             return False

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""An exception that ends an attempt of an elastic job. (HorovodInternalError also ends an attempt.)"""
+"""An exception after which an elastic training starts again from its last commit. (HorovodInternalError has the same
+effect.)
+"""
 
 from __future__ import annotations
 
