@@ -50,9 +50,9 @@ inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDO
 /// The environment variable that contains the rank's end of the socket, as a LauncherAddress.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 
-/// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough: a program between ruedarun and the
-/// rank may have closed the descriptor, and the number may now belong to another file. The inode therefore identifies
-/// the socket. The rank and the number of ranks identify the process that the socket is for.
+/// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough. A program between ruedarun and the
+/// rank may have closed it, and the number may now belong to another file. The inode therefore identifies the socket.
+/// The rank and the number of ranks identify the process that the socket is for.
 struct LauncherAddress {
     int fd = -1;
     std::uint64_t inode = 0;

@@ -36,8 +36,8 @@ struct Segment {
     std::uint64_t count = 0;           ///< number of elements; for operations of variable size, the elements of one row
     const std::byte* input = nullptr;  ///< a broadcast reads the input only on the root
     /// For an allgather: memory for the rows of all members. For an alltoall: memory for all rows that this rank
-    /// receives. In these two operations it may be null. This rank then takes part so that the other ranks can finish,
-    /// but it stores no result. It is also null if this rank receives nothing.
+    /// receives. In these two operations the output may be null. This rank then takes part so that the other ranks can
+    /// finish, but it stores no result. The output may also be null if this rank receives nothing.
     std::byte* output = nullptr;
     /// For an allreduce: `absent` is the number of members on this host that have joined (see Location). `uncounted` is
     /// the number of members, over all hosts, that the divisor of an average leaves out.

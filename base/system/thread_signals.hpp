@@ -19,7 +19,7 @@ namespace rueda::base {
     return signals;
 }
 
-/// While an object of this class lives, threads that this thread starts block the signals of the program (see above).
+/// While an object of this class lives, threads that this thread starts block the signals in signals_of_the_program().
 class ProgramSignalsBlocked {
 public:
     ProgramSignalsBlocked() noexcept {

@@ -9,9 +9,9 @@
 namespace rueda::collectives {
 namespace {
 
-/// How many bytes cross between hosts at one time. A link of 1 Gbit/s carries them in a millisecond. When hosts pass a
-/// tensor on in a chain, the last host gets the first chunk only after a number of chunk times that grows with the
-/// chain. Smaller chunks make this delay shorter.
+/// How many bytes (a chunk) cross between hosts at one time. A link of 1 Gbit/s carries a chunk in a millisecond. If
+/// hosts pass a tensor on in a chain, each host of the chain delays the first chunk by this time. Smaller chunks make
+/// the delay shorter.
 constexpr std::uint64_t kChosenChunk = 128 * 1024;
 
 }  // namespace

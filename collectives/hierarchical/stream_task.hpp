@@ -24,9 +24,8 @@ namespace rueda::collectives {
 /// stream, and so on. Every rank has buffers and cells for a few chunks in advance. The first unfinished chunk
 /// therefore never waits for a later chunk, and no circular wait can arise. This holds for streams of any sizes.
 ///
-///     open     the owner   takes a buffer for the next chunk; receives the chunk, or copies its own input to the
-///     buffer
-///                          and sends it
+///     open     the owner   takes a buffer for the next chunk, and receives the chunk into it (the source of the
+///                          stream copies its own input into it, and sends it)
 ///     arrive   the owner   sends on what it has received
 ///     publish  the owner   copies a piece to its cells and to its own output
 ///     take     every rank  copies a piece to its output

@@ -46,8 +46,8 @@ struct MpiCallRules {
     /// A separate thread calls this function every kInterruptionInterval, with `rank` and `size`. A failure means that
     /// the MPI call waits for a process that will never come. If the function is empty, only the time limit is checked.
     Interruption interruption{};
-    /// The same thread calls this function with the name of the MPI call, `rank`, and the reason. The function must end
-    /// the process. If it is empty, the call is not watched.
+    /// The thread that calls `interruption` calls this function with the name of the MPI call, `rank`, and the reason.
+    /// The function must end the process. If it is empty, the MPI call is not watched.
     std::function<void(const char* call, int rank, const Status& reason)> end_process{};
     /// This process's number among the launched processes, as the launcher gave it; -1 if unknown.
     int rank = -1;

@@ -435,9 +435,9 @@ private:
         return {};
     }
 
-    /// Returns the names of the variables that other hosts get: settings of Rueda and of MPI, variables that are needed
-    /// to find programs, variables that this plan sets, and variables that the user named. If a name looks like a
-    /// secret, the variable is included only if the user named it with -x.
+    /// Returns the names of the variables that other hosts get. These are settings of Rueda and of MPI, and variables
+    /// that are needed to find programs. Variables that this plan sets, or that the user named, are included too. If a
+    /// name looks like a secret, the variable is included only if the user named it with -x.
     [[nodiscard]] std::vector<std::string> travelling_variables() {
         std::set<std::string> names;
         for (const auto& [name, value] : changed_environment(around_.environment, plan_.environment)) {

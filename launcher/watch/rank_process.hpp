@@ -15,9 +15,9 @@
 
 namespace rueda::launcher {
 
-/// The program of a rank, as a child of this process (ruedarun or a supervisor). Only a parent learns how a process
-/// ended, so this class collects everything that ruedarun needs to know about the end. Threads: only one thread may use
-/// an object.
+/// The program of a rank, as a child of this process. (This process is ruedarun, or a supervisor, which mpirun starts
+/// for each rank.) Only a parent learns how a process ended, so this class collects everything that ruedarun needs to
+/// know about the end. Threads: only one thread may use an object.
 class RankProcess {
 public:
     explicit RankProcess(base::FileReader read = base::read_small_file) : oom_watch_(std::move(read)) {}
