@@ -43,8 +43,8 @@ public:
         std::array<std::uint64_t, kWords> words{};
         copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
-        // The version changes by acq_rel read-modify-writes instead of fences, because ThreadSanitizer does not know
-        // standalone fences. read() loads the version before and after it loads the text.
+        // The version changes by an acq_rel read-modify-write instead of a fence, because ThreadSanitizer does not know
+        // standalone fences. The function read() loads the version before and after it loads the text.
         version_.exchange(version + 1, std::memory_order_acq_rel);
         for (std::size_t i = 0; i < kWords; ++i) {
             words_[i].store(words[i], std::memory_order_release);

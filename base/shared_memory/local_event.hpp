@@ -26,7 +26,7 @@ public:
         }
         sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Wakes all threads that wait. Call it after the change that they wait for, which must be a seq_cst store or
+    /// Wakes all threads that wait. Call it after the change that they wait for. The change must be a seq_cst store or
     /// read-modify-write.
     void notify() {
         if (sleepers_.load(std::memory_order_seq_cst) != 0) {

@@ -22,8 +22,7 @@ namespace rueda::collectives {
 /// - *measure*: all ranks copy their inputs to their cells, and every owner computes the dot products of its parts.
 /// - *numbers*: the dot products of all owners are added, and every rank computes the weights.
 /// - *combine*: all ranks copy their inputs to their cells again, and every owner computes its parts of the results.
-/// The
-///   results go back through the cells to the outputs. With begin_into(), they go to the owner's memory instead.
+///   The results go back through the cells to the outputs. With begin_into(), they go to the owner's memory instead.
 ///
 /// If all inputs fit into the cells at once, they are copied there only once, and stay for both phases. A tensor is
 /// processed *in place* if the inputs of all ranks lie in the arena (the host's shared memory). If the results go to
