@@ -39,9 +39,8 @@ struct RecordKind {
 ///     0–7    the RecordKind
 ///     8–15   the flags below
 ///     16–23  the status code of the ended operation
-///     24–31  the lap: how often the ring of records was filled. If a late store belongs to an older operation in the
-///     same
-///            place, the laps differ.
+///     24–31  the lap: how often the ring of records was filled. A late store of an older operation in the same
+///            place is recognised by its other lap.
 ///     32–63  the low bits of the batch's position in the process set's log (the list of batches)
 struct RecordState {
     static constexpr std::uint64_t kStarted = 1U << 8U;    ///< the operation is being executed; `started` is valid

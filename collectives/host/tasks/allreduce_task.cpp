@@ -239,9 +239,9 @@ void AllreduceTask::stage(std::uint64_t index) {
 }
 
 /// Combines a whole chunk for this rank alone, or this rank's share of the chunk for all members. For a share, the
-/// result replaces each member's input in that member's cell. A cache line then moves to the core that combines it, and
-/// back to the core that staged it and will stage there again. If the result went to the combining rank's own cell,
-/// this would need a second cache line, which the core that fetched last still holds.
+/// result replaces each member's input in that member's cell (its buffer in shared memory). A cache line then moves to
+/// the core that combines it, and back to the core that staged it and will stage there again. If the result went to the
+/// combining rank's own cell, this would need a second cache line, which the core that fetched last still holds.
 void AllreduceTask::reduce_chunk(std::uint64_t index) const {
     const Range all = chunk(index);
     const Range own = whole_ ? all : SegmentMap::share(all, set_.rank, set_.members);

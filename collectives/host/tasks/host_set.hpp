@@ -33,10 +33,8 @@ struct HostSet {
     std::uint64_t chunks = 0;  ///< number of chunks that went through the buffers in shared memory in earlier batches;
                                ///< the same on all members
     std::uint64_t resident_batches = 0;  ///< number of earlier batches that used memory of other ranks directly; the
-                                         ///< A lower limit: no rank needs chunks below this number in this rank's cells
-                                         ///< (buffers in shared memory) any more.
-    /// Chunks below this number are no longer needed in this rank's cells by any rank. It may be lower than the true
-    /// number.
+                                         ///< same on all members
+    /// A lower limit: no rank needs chunks below this number in this rank's cells (buffers in shared memory) any more.
     std::uint64_t free_chunks = 0;
 
     /// Combines `sources`, one for each member, into `destinations`, in rank order. The sources of members that called
