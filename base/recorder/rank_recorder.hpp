@@ -134,7 +134,7 @@ struct RankCounters {
     // Only the thread that drives progress (that steps the rank's tasks) writes the following counters.
     alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by RecordKind
     alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< number of batches in the log
-    std::atomic<std::uint64_t> batched;                      ///< number of operations in these batches
+    std::atomic<std::uint64_t> batched;                      ///< number of operations in these `batches`
 
     // Any thread may write the following counters, but this happens rarely.
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< number of operations that ended with an error

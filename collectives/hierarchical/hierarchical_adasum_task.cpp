@@ -266,7 +266,7 @@ void HierarchicalAdasumTask::find_weights() {
     }
 }
 
-/// Writes the result over this host's partial result, which is no longer needed because it was sent before.
+/// Writes the combined values over this host's partial result, which was sent before and is no longer needed.
 bool HierarchicalAdasumTask::combine() {
     const std::uint32_t hosts = set_.hosts.count();
     return next_of_own([&](const PartMap::Part& part, std::uint64_t, std::uint64_t bytes, std::uint64_t at) {

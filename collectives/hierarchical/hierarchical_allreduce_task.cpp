@@ -51,8 +51,8 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// Chooses how many bytes one rank sends to other hosts at one time. These bytes can be longer before compression, and
-/// must still fit into one place (a buffer in shared memory).
+/// Chooses how many bytes one rank sends to other hosts at one time. Before compression the data can be longer. The
+/// longer form must also fit into one place (a buffer in shared memory).
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {

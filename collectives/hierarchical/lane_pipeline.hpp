@@ -88,7 +88,7 @@ private:
     std::array<Slot, kSlots> slots_;
     std::span<const PartialReduction> reductions_;
     std::uint64_t count_ = 0;
-    std::uint64_t next_start_ = 0;  // the key of the chunk that is opened next
+    std::uint64_t next_start_ = 0;  // the lowest key of the next chunk
     std::uint64_t opened_ = 0;
     std::uint64_t ready_ = 0;
     std::uint64_t delivered_ = 0;

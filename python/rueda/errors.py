@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The exceptions of Rueda. The ``code`` of each class is the status in the C interface (``rueda_status`` in rueda.h)."""
+"""Rueda's exceptions. The ``code`` of each class is the status in the C interface (``rueda_status`` in rueda.h)."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ public:
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     void close_descriptor() { memory_.reset(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(head_); }
-    /// The blocks of this arena's ranks, and the job's abort block. They lie in this arena's own control block. For a
-    /// process set, they lie in the control block of the job's arena.
+    /// The blocks of this arena's ranks, and the job's abort block. If this is the job's arena, they lie in its own
+    /// control block. If this is the arena of a process set, they lie in the control block of the job's arena.
     [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }
     [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
     [[nodiscard]] Progress& progress(std::uint32_t rank) const {

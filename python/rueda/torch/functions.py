@@ -225,7 +225,7 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> dict[str, Any]:
-    """Returns the object with each tensor replaced by a _Place, and appends the tensors to `tensors`."""
+    """Returns the optimizer's state and options, with a _Place for each tensor. Adds the tensors to `tensors`."""
 
     def without_tensors(value: Any) -> Any:
         if isinstance(value, torch.Tensor):

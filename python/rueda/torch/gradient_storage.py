@@ -95,7 +95,7 @@ class ResidentStorage:
 
 
 class _Place:
-    """The place of one gradient."""
+    """Memory for one gradient, with the gradient's shape and dtype."""
 
     __slots__ = ("address", "dtype", "memory", "shape")
 
@@ -110,7 +110,7 @@ class _Place:
         return torch.frombuffer(self.memory, dtype=self.dtype).view(self.shape)
 
     def references(self) -> int:
-        """Returns the number of references to this place. Each tensor that is in use adds one."""
+        """Returns the number of references to the memory. Each tensor over this memory adds one."""
         return sys.getrefcount(self.memory)
 
 

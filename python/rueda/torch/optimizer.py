@@ -201,7 +201,7 @@ class _Common(torch.optim.Optimizer):
     # --- copies -------------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Makes a copy. As in Horovod, it has the parameter groups and the state, but is not a distributed optimizer."""
+        """Makes a copy with the parameter groups and the state. As in Horovod, it is not a distributed optimizer."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
@@ -230,8 +230,8 @@ class _Common(torch.optim.Optimizer):
         """Returns this optimizer's claim of the parameter's name. Claims are needed because the parameters of two
         models may have the same names.
 
-        Whether another reduction has this name depends only on the calls, and not on the progress of operations. All
-        ranks therefore decide in the same way.
+        Whether the name is in use depends only on the calls of the program, and not on the progress of operations. All
+        ranks therefore decide in the same way whether they make a new claim.
         """
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
@@ -889,7 +889,7 @@ def _nothing(parameter: Parameter) -> torch.Tensor:
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
-    """Returns contiguous memory with the gradient's values. A gradient that is contiguous and dense is returned itself."""
+    """Returns contiguous memory with the gradient's values: the gradient itself if it is contiguous and dense."""
     assert gradient is not None
     if _is_sparse(gradient):
         return gradient.to_dense()

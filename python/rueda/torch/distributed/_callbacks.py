@@ -212,7 +212,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """Returns a future for the callback's result. The callback is called with this future, when it has completed."""
+        """Returns a future for the callback's result. When this future has completed, the callback is called with it."""
         child = OrderedFuture(self._callbacks)
 
         def call() -> Callable[[], None]:

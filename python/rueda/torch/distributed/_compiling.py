@@ -15,7 +15,7 @@ import torch
 
 
 def hide(package: str) -> None:
-    """Marks every function of the package's loaded modules. torch.compile calls a marked function without tracing it."""
+    """Marks all functions of the package's loaded modules. torch.compile calls a marked function without tracing it."""
     skip = _skipping()
     if skip is None:
         return

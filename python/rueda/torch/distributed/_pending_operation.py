@@ -185,7 +185,7 @@ class Operation:
         return error
 
     def _timed_out(self, seconds: float) -> Timeout:
-        """Returns the error. Its text contains ranks of the job, not of the group."""
+        """Returns the error of a wait that timed out. Its text contains ranks of the job, not of the group."""
         account = next((handle._waits_for() for handle in self.handles if not handle.poll()), "")
         return Timeout(
             f"{self.what}: not completed after {seconds:g} s{account and ': '}{account}; the operation goes on, and still uses its "

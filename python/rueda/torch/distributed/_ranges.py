@@ -37,8 +37,8 @@ _here = _Here()
 
 
 def begins() -> bool:
-    """Returns True if the calling method should run within a range. The method then calls itself by call(), and this
-    function returns False in that call.
+    """Returns True if the calling method should run within a range, a named entry of the profile. The method then calls
+    itself by call(), and begins() returns False in that second call.
     """
     if not _profiling.is_active():
         return False
@@ -72,7 +72,7 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
 
 
 def note_pending(operation: Operation) -> None:
-    """Stores the operation if it must be recorded as pending. A method calls it if it does not wait for the operation."""
+    """Stores the operation if it must be recorded as pending. Called by methods that do not wait for it."""
     if _here.records:
         _here.pending = operation
         operation.is_recorded = True
@@ -88,13 +88,13 @@ def _waited_for(operation: Operation) -> Iterator[None]:
 
 
 def wait(operation: Operation, timeout: float | None) -> None:
-    """Waits for an operation like Operation.wait(), within a range. It is for waits of the program."""
+    """Waits for an operation like Operation.wait(), and shows the wait in the profile. For waits of the program."""
     with _waited_for(operation):
         operation.wait(timeout)
 
 
 def wait_for_future(operation: Operation | None, bring_about: Callable[[], None]) -> None:
-    """Calls `bring_about`, which waits for the operation of a future, within a range."""
+    """Calls `bring_about`, which waits for the operation of a future, and shows the wait in the profile."""
     if operation is None or not operation.is_recorded:
         bring_about()
         return
