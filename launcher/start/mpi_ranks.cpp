@@ -330,8 +330,8 @@ void MpiRanks::give_up_on_absent_ranks() {
     }
 }
 
-/// Allows the supervisors (the parents of ranks) to send more output. It acknowledges many bytes at once, to save
-/// messages. While the reader of ruedarun's output pauses, it sends nothing.
+/// Allows the supervisors (the parents of ranks) to send more output. One message allows many bytes, to save messages.
+/// While the reader of ruedarun's output pauses, the function sends nothing.
 void MpiRanks::ask_for_more_output() {
     constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
     if (output_->is_full()) {

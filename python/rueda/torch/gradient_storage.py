@@ -151,7 +151,7 @@ def _uses_of_unshared() -> tuple[int, ...]:
 def is_unshared(parameter: torch.Tensor) -> bool:
     """Returns True if only the parameter refers to its gradient and to the gradient's memory. In this case no other
     tensor (a view, a part or ``.data``), no array and no other process uses the memory. Call it only if
-    knows_who_refers().
+    knows_who_refers() is true.
     """
     if any(uses > alone for uses, alone in zip(_uses_of_gradient(parameter), _uses_of_unshared(), strict=True)):
         return False

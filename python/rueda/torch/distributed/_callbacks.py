@@ -212,7 +212,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """Returns a future for the callback's result. When this future has completed, the callback is called with it."""
+        """Returns a future for the callback's result. After this future has completed, the callback gets it."""
         child = OrderedFuture(self._callbacks)
 
         def call() -> Callable[[], None]:
@@ -287,8 +287,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 )
 
     def conclude(self) -> None:
-        """Completes the future of an operation that has ended or has passed its timeout. The first thread that notices
-        this calls it.
+        """Completes the future of an operation that has ended or has passed its timeout. Called by the first thread
+        that notices the end or the timeout.
         """
         operation = self._operation
         if operation is None or self.done():

@@ -26,7 +26,7 @@ from rueda.types import Average
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """Starts an allgather() and returns a handle at once. It has no gradient.
+    """Starts an allgather() and returns a handle at once. The result has no gradient.
 
     Example::
 
@@ -86,7 +86,7 @@ def allgather(
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts a grouped_allgather() and returns one handle for all tensors at once. It has no gradient.
+    """Starts a grouped_allgather() and returns one handle for all tensors at once. The result has no gradient.
 
     Example::
 

@@ -87,7 +87,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts an allreduce() and returns a handle at once. It has no gradient.
+    """Starts an allreduce() and returns a handle at once. The result has no gradient.
 
     Example::
 
@@ -224,7 +224,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts a grouped_allreduce() and returns one handle for all tensors at once. It has no gradient.
+    """Starts a grouped_allreduce() and returns one handle for all tensors at once. The result has no gradient.
 
     Example::
 

@@ -36,8 +36,8 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts an alltoall() and returns a handle at once. It has no gradient. synchronize() always returns ``(output,
-    received_splits)``.
+    """Starts an alltoall() and returns a handle at once. The result has no gradient. synchronize() always returns
+    ``(output, received_splits)``.
 
     Example::
 

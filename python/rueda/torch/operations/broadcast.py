@@ -24,7 +24,7 @@ def _broadcast_into(
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts a broadcast() and returns a handle at once. It has no gradient.
+    """Starts a broadcast() and returns a handle at once. The result has no gradient.
 
     Example::
 

@@ -36,7 +36,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts a reducescatter() and returns a handle at once. It has no gradient.
+    """Starts a reducescatter() and returns a handle at once. The result has no gradient.
 
     Example::
 
@@ -107,7 +107,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts a grouped_reducescatter() and returns one handle for all tensors at once. It has no gradient.
+    """Starts a grouped_reducescatter() and returns one handle for all tensors at once. The result has no gradient.
 
     Example::
 
