@@ -79,7 +79,7 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 /// a plain layout first. oneDNN chooses blocked layouts by the processor, so they may differ between ranks. Throws
 /// Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
 /// described part. This part must be dense: a range of rows is dense, a range of columns is not.
-/// columns is not.
+///
 /// To use memory that the ranks of a host share (resident memory), let Rueda allocate it and pass it to oneDNN. Rueda's
 /// memory must outlive the oneDNN object:
 ///

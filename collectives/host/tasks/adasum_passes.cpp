@@ -336,8 +336,8 @@ bool AdasumPasses::combine(std::uint64_t& work) {
     return true;
 }
 
-/// Writes the result over each member's input, in that member's buffer in shared memory. AllreduceTask does the same,
-/// and explains why.
+/// Writes the result over each member's input, in that member's buffer in shared memory. Each cache line then moves
+/// only between the core that copied the input and the core that combines it.
 void AdasumPasses::combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     staged_maps_[set_.rank].for_each_piece(range, [&](const PartMap::Part& part, std::uint64_t offset,
