@@ -585,7 +585,7 @@ TEST_CASE("several hosts with Hydra", "[unit]") {
     CHECK(has(equal.mpirun, {"-hosts", "a:2,b:2", "-n", "4", "/usr/bin/ruedarun"}));
     CHECK(has(equal.mpirun, {"-genvlist",
                              "NCCL_DEBUG,PATH,PYTHONUNBUFFERED,"
-                             "RUEDA_CONTROL_PLANE,RUEDA_LOG_LEVEL,RUEDARUN_CONTROL"}));
+                             "RUEDA_CONTROL_PLANE,RUEDA_LOG_LEVEL,RUEDARUN_CONTROL,RUEDARUN_JOB"}));
     CHECK(has(planned(on_hosts("a:2,b:1"), around).mpirun, {"-hosts", "a:2,b:1", "-n", "3"}));
     around.mpi->kind = MpiKind::intel_mpi;
     CHECK(has(planned(on_hosts("a:2,b:2"), around).mpirun, {"-hosts", "a,b", "-ppn", "2", "-n", "4"}));

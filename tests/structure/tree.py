@@ -59,6 +59,7 @@ LAYERS = {
         "plan",
         "top/hosts",
         "top",
+        "top/show",
         "stacks",
         "output",
         "watch",
