@@ -19,10 +19,6 @@ struct MergedTimeline {
     base::TimelineEnd end;
 };
 
-/// Makes one timeline of the parts of a job. The operations are matched over all hosts. Fails with InvalidArgument if
-/// the parts are of different jobs, or if two are of the same host.
-[[nodiscard]] Result<MergedTimeline> merge_parts(std::vector<base::TimelinePart> parts);
-
 /// Makes a timeline of the files of the flight recorder, at least one. Hosts are aligned by their CLOCK_REALTIME.
 [[nodiscard]] MergedTimeline timeline_of(const std::vector<base::Recording>& recordings);
 
