@@ -455,8 +455,9 @@ class SeveralHosts(WithJob):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         hosts = json.loads(done.stdout)["hosts"]
         self.assertEqual([host["host"] for host in hosts], ["rueda-h0", "rueda-h1"])
-        # The test hosts share their processes, so both parts have the token, and each host shows the first one.
-        self.assertEqual([host["job"]["id"] for host in hosts], [self.parts[0]["id"]] * 2)
+        # The test hosts share their processes, so both parts have the token, and each host shows the one that it finds first.
+        parts = {part["id"] for part in self.parts}
+        self.assertTrue({host["job"]["id"] for host in hosts} <= parts, hosts)
 
 
 class LiveHosts(WithJob):
