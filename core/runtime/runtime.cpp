@@ -480,8 +480,12 @@ Status Runtime::leave_job() {
         scopes_.end();
         heap_.release();
     }
-    // This is the last step, because a callback may take long, and the other ranks need not wait for it.
+    // The last steps may take long: callbacks of the program, and on rank 0 the merge of a timeline. The other ranks
+    // need not wait for them.
     callbacks_.stop();
+    if (has_timeline_ended) {
+        timeline_.merge_hosts(after_failure);
+    }
     return after_failure ? std::move(reason) : Status();
 }
 

@@ -616,7 +616,7 @@ RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
  * Starts to write a timeline of the operations of all ranks to the file `path`, for Perfetto and chrome://tracing
  * (docs/timeline.md). The lowest rank of each host writes; every rank should make this call, with the same arguments.
  * The timeline has the operations that are announced from now on. With several hosts, each host writes a part, and
- * `rueda timeline` merges them. If a timeline is on with this path, the call does nothing; one with another path ends.
+ * rueda_shutdown merges them on rank 0. If a timeline is on with this path, the call does nothing; another one ends.
  *
  * mark_cycles: if it is not 0, the timeline has an event CYCLE_START where a batch begins, for tools of Horovod.
  *
