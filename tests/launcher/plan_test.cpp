@@ -451,6 +451,8 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     CHECK(has(plan.mpirun, {"-x", "RUEDARUN_CONTROL"}));
     // If a user pastes the command, no ruedarun runs, so this variable has no value.
     CHECK(describe_as_shell(plan).find("RUEDARUN_CONTROL") == std::string::npos);
+    CHECK(has(plan.mpirun, {"-x", "RUEDARUN_JOB"}));
+    CHECK(describe_as_shell(plan).find("RUEDARUN_JOB") == std::string::npos);
     CHECK(has(plan.mpirun_to_paste, {"--host", "here:4,b:2"}));
     CHECK(has(plan.mpirun, {"--rank-supervisor", "--", "./train"}));
     CHECK(says(plan, "host b: 2 ranks"));
