@@ -46,7 +46,9 @@ Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
     Result<std::string> text = random_token();
     RUEDA_RETURN_IF_FAILED(text.status());
     for (const HostShare& share : plan.shares) {
-        text.value() += (&share == &plan.shares.front() ? "@" : ",") + share.host;
+        const bool is_ipv6 = share.host.find(':') != std::string::npos;
+        text.value() += (&share == &plan.shares.front() ? "@" : ",");
+        text.value() += is_ipv6 ? "[" + share.host + "]" : share.host;
     }
     return EnvironmentChange{kJobVariable, std::move(text).value()};
 }

@@ -2,17 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/timeline/merge_timeline.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 
-#include "base/text.hpp"
 #include "base/timeline/operation_groups.hpp"
 #include "base/timeline/trace_events.hpp"
-#include "base/timeline/trace_text.hpp"
 
 namespace rueda::launcher {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/recorder/recording_file.hpp"
-#include "base/status.hpp"
 #include "base/timeline/timeline_part.hpp"
 
 namespace rueda::launcher {
