@@ -17,7 +17,7 @@
 #include "launcher/options/options.hpp"
 #include "launcher/stacks/stacks_command.hpp"
 #include "launcher/timeline/timeline_command.hpp"
-#include "launcher/top/top_command.hpp"
+#include "launcher/top/show/top_command.hpp"
 #include "rueda/version.h"
 
 namespace {

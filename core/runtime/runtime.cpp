@@ -482,8 +482,12 @@ Status Runtime::leave_job() {
         scopes_.end();
         heap_.release();
     }
-    // The callbacks come last: they may take long, and the other ranks must not wait for them.
+    // The last steps may take long: callbacks of the program, and on rank 0 the merge of a timeline. The other ranks
+    // need not wait for them.
     callbacks_.stop();
+    if (has_timeline_ended) {
+        timeline_.merge_hosts(after_failure);
+    }
     return after_failure ? std::move(reason) : Status();
 }
 

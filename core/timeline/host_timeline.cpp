@@ -11,6 +11,7 @@
 
 #include "base/system/thread_signals.hpp"
 #include "base/text.hpp"
+#include "core/timeline/whole_timeline.hpp"
 
 namespace rueda::core {
 
@@ -18,6 +19,12 @@ namespace {
 
 /// How long the end of a timeline waits for the file system.
 constexpr std::chrono::seconds kPatience{2};
+
+/// How long shutdown() waits on the first rank for one file of all hosts. The other ranks do not wait.
+constexpr std::chrono::seconds kPatienceForMerge{10};
+
+/// A program may start and stop timelines for ever. So many of them are merged at the end.
+constexpr std::size_t kMostMerged = 256;
 
 }  // namespace
 
@@ -40,8 +47,7 @@ Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineR
         base::TimelineHeader header = header_;
         header.marks_cycles = marks_cycles;
         auto recording = std::make_shared<TimelineRecording>(arena_, std::move(header));
-        const std::string suffix = header_.host_index == 0 ? "" : fmt::format(".host{}", header_.host_index);
-        RUEDA_RETURN_IF_FAILED(recording->begin(path + suffix, from));
+        RUEDA_RETURN_IF_FAILED(recording->begin(part_path(path, header_.host_index), from));
         const base::ProgramSignalsBlocked blocked;
         try {
             thread_ = std::thread([recording] {
@@ -93,6 +99,7 @@ void HostTimeline::stop_recording() {
         return;
     }
     thread_.join();
+    note_written();
     if (!recording->result().is_ok()) {
         logger_.warning("the timeline is not complete: {}", recording->result().message());
     } else if (recording->end().lost != 0) {
@@ -101,6 +108,54 @@ void HostTimeline::stop_recording() {
             "RECORDS_LOST mark the places",
             base::quote(path_, 300), recording->end().lost);
     }
+}
+
+void HostTimeline::note_written() {
+    const bool is_known = std::find(written_.begin(), written_.end(), path_) != written_.end();
+    if (header_.host_count > 1 && header_.host_index == 0 && !is_known && written_.size() < kMostMerged) {
+        written_.push_back(path_);
+    }
+}
+
+void HostTimeline::merge_hosts(bool was_aborted) noexcept {
+    try {
+        const std::lock_guard lock(mutex_);
+        if (written_.empty()) {
+            return;
+        }
+        if (was_aborted) {
+            say_unmerged(written_, "the job was aborted");
+        } else {
+            merge_written();
+        }
+        written_.clear();
+    } catch (const std::exception& error) {
+        logger_.warning("the parts of the timeline could not be merged: {}", error.what());
+    }
+}
+
+void HostTimeline::merge_written() {
+    const auto whole = std::make_shared<WholeTimelines>(header_, written_);
+    const base::ProgramSignalsBlocked blocked;
+    std::thread thread([whole] {
+        pthread_setname_np(pthread_self(), "rueda-merge");
+        whole->run();
+    });
+    if (whole->wait(kPatienceForMerge)) {
+        thread.join();
+    } else {
+        thread.detach();  // it waits for the file system, and holds a share of what it uses
+    }
+    if (const std::vector<std::string> left = whole->left(); !left.empty()) {
+        say_unmerged(left, whole->reason());
+    }
+}
+
+void HostTimeline::say_unmerged(const std::vector<std::string>& paths, const std::string& reason) {
+    logger_.warning("the timeline {}{} stays in {} parts, one for each host, because {}; this command merges them: {}",
+                    base::quote(paths.front(), 300),
+                    paths.size() == 1 ? "" : fmt::format(" (and {} more)", paths.size() - 1), header_.host_count,
+                    reason, merge_command(paths.front(), header_.host_count));
 }
 
 }  // namespace rueda::core

@@ -38,6 +38,10 @@ public:
     /// The same, and no timeline can be started any more. Returns whether no thread of a timeline is left behind. Such
     /// a thread, which waits for a file system, reads the arena when it goes on, so the arena must then stay mapped.
     [[nodiscard]] bool end() noexcept;
+    /// Makes one file of the parts of all hosts, for each timeline of this job. Only the lowest rank of the first host
+    /// does this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most. If a
+    /// timeline stays in parts, this logs why, and the command that merges them.
+    void merge_hosts(bool was_aborted) noexcept;
 
     /// Whether this rank has started a timeline. Relaxed: a scope that begins or ends at the same time may be left out.
     [[nodiscard]] bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
@@ -45,6 +49,9 @@ public:
 private:
     void stop(bool for_good) noexcept;
     void stop_recording();
+    void note_written();
+    void merge_written();
+    void say_unmerged(const std::vector<std::string>& paths, const std::string& reason);
 
     std::shared_ptr<collectives::Arena> arena_;
     base::TimelineHeader header_;
@@ -55,6 +62,7 @@ private:
     std::string path_;  // under mutex_, as the rest
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing
     std::thread thread_;
+    std::vector<std::string> written_;  // the timelines of a job on several hosts that have ended
     bool has_ended_ = false;
     std::vector<std::weak_ptr<TimelineRecording>> left_behind_;  // only a recording's thread keeps it alive
 };

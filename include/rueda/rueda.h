@@ -642,11 +642,10 @@ RUEDA_API int rueda_busy_end(void);
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 
 /**
- * Starts to write a timeline to the file `path`, for Perfetto and chrome://tracing (docs/timeline.md). The timeline
- * shows the operations of all ranks that are announced from now on. The lowest rank of each host writes the file; every
- * rank should make this call with the same arguments. With several hosts, each host writes a part, and `rueda timeline`
- * merges the parts. If there is already a timeline with this path, the call does nothing. A timeline with another path
- * ends.
+ * Starts to write a timeline of the operations of all ranks to the file `path`, for Perfetto and chrome://tracing
+ * (docs/timeline.md). The lowest rank of each host writes; every rank should make this call, with the same arguments.
+ * The timeline has the operations that are announced from now on. With several hosts, each host writes a part, and
+ * rueda_shutdown merges them on rank 0. If a timeline is on with this path, the call does nothing; another one ends.
  *
  * If `mark_cycles` is not 0, the timeline has an event CYCLE_START where a batch begins, which tools for Horovod
  * expect.

@@ -423,6 +423,9 @@ private:
         RUEDA_RETURN_IF_FAILED(to_paste.status());
         plan_.mpirun_to_paste = std::move(to_paste.value().words);
         request.travelling.emplace_back(kControlVariable);
+        if (!plan_.shares.empty()) {
+            request.travelling.emplace_back(kJobVariable);
+        }
         Result<MpiCommand> command = mpi_command(*around_.mpi, request);
         RUEDA_RETURN_IF_FAILED(command.status());
         for (const std::string& reason : command.value().reasons) {

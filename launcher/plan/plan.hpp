@@ -93,7 +93,11 @@ inline constexpr const char* kSupervisorOption = "--rank-supervisor";
 /// they identify themselves (control_address.hpp).
 inline constexpr const char* kControlVariable = "RUEDARUN_CONTROL";
 
-/// The variable with the number of the attempt, counted from 0. If it is not 0, a program knows that it was restarted.
+/// In a job on several hosts, the variable that tells `rueda top` on any of them the hosts of the job: a token that no
+/// other job has, and the hosts, for example "3f0c…@a,b". Several variables would have to travel to the other hosts.
+inline constexpr const char* kJobVariable = "RUEDARUN_JOB";
+
+/// The variable with the number of the attempt, counted from 0. Programs can find out from it that they were restarted.
 inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
 
 [[nodiscard]] Result<LaunchPlan> make_plan(const Options& options, const Surroundings& surroundings);

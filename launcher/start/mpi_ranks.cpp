@@ -7,7 +7,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
 
+#include "launcher/plan/surroundings.hpp"
 #include "launcher/supervisor/control_address.hpp"
 
 namespace rueda::launcher {
@@ -32,6 +36,22 @@ void raise_descriptor_limit(int ranks) {
         limit.rlim_cur = std::min(needed, limit.rlim_max);
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+/// Tells the ranks the hosts of the job. A job on one host inside of another job must not keep the other one's
+/// variable.
+Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
+    if (plan.shares.empty()) {
+        return EnvironmentChange{kJobVariable, std::nullopt};
+    }
+    Result<std::string> text = random_token();
+    RUEDA_RETURN_IF_FAILED(text.status());
+    for (const HostShare& share : plan.shares) {
+        const bool is_ipv6 = share.host.find(':') != std::string::npos;
+        text.value() += (&share == &plan.shares.front() ? "@" : ",");
+        text.value() += is_ipv6 ? "[" + share.host + "]" : share.host;
+    }
+    return EnvironmentChange{kJobVariable, std::move(text).value()};
 }
 
 bool ends_ranks(int signal_number) {
@@ -62,7 +82,9 @@ Status MpiRanks::start(JobOutput& output) {
         }
     };
     start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
-    return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}});
+    const Result<EnvironmentChange> job = job_change(plan_);
+    RUEDA_RETURN_IF_FAILED(job.status());
+    return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}, job.value()});
 }
 
 void MpiRanks::add_to(PollSet& set) {

@@ -2,55 +2,18 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/timeline/merge_timeline.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 
-#include "base/text.hpp"
 #include "base/timeline/operation_groups.hpp"
 #include "base/timeline/trace_events.hpp"
-#include "base/timeline/trace_text.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
 using base::TimelineOperation;
-using base::TimelinePart;
-
-Status check_same_job(const std::vector<TimelinePart>& parts) {
-    const base::TimelineHeader& first = parts.front().header;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        const base::TimelineHeader& header = parts[i].header;
-        if (header.is_merged && parts.size() > 1) {
-            return failure(ErrorCode::invalid_argument, "one of the files is merged already; give the parts only");
-        }
-        if (header.size != first.size || header.host_count != first.host_count ||
-            header.began_realtime_ns != first.began_realtime_ns) {
-            return failure(ErrorCode::invalid_argument, "the parts of {} and of {} are of different jobs",
-                           base::quote(first.host), base::quote(header.host));
-        }
-        const auto same = [&](const TimelinePart& other) { return other.header.host_index == header.host_index; };
-        if (std::any_of(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i), same)) {
-            return failure(ErrorCode::invalid_argument, "two parts are of the host {}", base::quote(header.host));
-        }
-    }
-    return {};
-}
-
-std::string clock_line(const base::TimelineHeader& header) {
-    std::string text;
-    base::append_event(
-        text, {.name = R"("rueda_timeline_host")",
-               .phase = 'M',
-               .args = fmt::format(R"({{"host":{},"host_index":{},"clock_offset_ns":{},"clock_uncertainty_ns":{}}})",
-                                   base::json_text(header.host), header.host_index, header.clock_offset_ns,
-                                   header.clock_uncertainty_ns)});
-    return text;
-}
 
 /// Makes all events of these operations. Returns the number of operations, without steps and scopes.
 std::uint64_t append_operations(std::vector<TimelineOperation> operations, base::TraceEvents& events,
@@ -96,38 +59,6 @@ TimelineOperation shifted(const base::Recording& recording, base::RecordedOperat
 }
 
 }  // namespace
-
-Result<MergedTimeline> merge_parts(std::vector<TimelinePart> parts) {
-    RUEDA_RETURN_IF_FAILED(check_same_job(parts));
-    std::sort(parts.begin(), parts.end(),
-              [](const TimelinePart& a, const TimelinePart& b) { return a.header.host_index < b.header.host_index; });
-    MergedTimeline merged;
-    base::TimelineHeader header = parts.front().header;
-    header.is_merged = header.host_count > 1;
-    for (const TimelinePart& part : parts) {
-        header.clock_uncertainty_ns = std::max(header.clock_uncertainty_ns, part.header.clock_uncertainty_ns);
-    }
-    std::string lines = base::format_header(header);
-    base::TraceEvents events(header.marks_cycles);
-    std::vector<TimelineOperation> operations;
-    for (TimelinePart& part : parts) {
-        lines += clock_line(part.header);
-        for (const std::int32_t rank : part.ranks) {
-            events.add_rank(rank, part.header.host, lines);
-        }
-        for (const std::string& line : part.others) {
-            lines += line + ",\n";
-        }
-        merged.ranks += part.ranks.size();
-        merged.end.lost += part.end.lost;
-        operations.insert(operations.end(), std::make_move_iterator(part.operations.begin()),
-                          std::make_move_iterator(part.operations.end()));
-        part = {};
-    }
-    merged.end.operations = append_operations(std::move(operations), events, lines);
-    merged.text = whole_file(lines, merged.end);
-    return merged;
-}
 
 MergedTimeline timeline_of(const std::vector<base::Recording>& recordings) {
     std::int64_t began = std::numeric_limits<std::int64_t>::max();

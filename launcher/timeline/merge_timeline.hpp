@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/recorder/recording_file.hpp"
-#include "base/status.hpp"
 #include "base/timeline/timeline_part.hpp"
 
 namespace rueda::launcher {
@@ -18,10 +17,6 @@ struct MergedTimeline {
     std::size_t ranks = 0;
     base::TimelineEnd end;
 };
-
-/// Makes one timeline of the parts of a job. The operations are matched over all hosts. Fails with InvalidArgument if
-/// the parts are of different jobs, or if two are of the same host.
-[[nodiscard]] Result<MergedTimeline> merge_parts(std::vector<base::TimelinePart> parts);
 
 /// Makes a timeline of the files of the flight recorder, at least one. Hosts are aligned by their CLOCK_REALTIME.
 [[nodiscard]] MergedTimeline timeline_of(const std::vector<base::Recording>& recordings);

@@ -4,14 +4,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "base/system/atomic_file.hpp"
 #include "base/text.hpp"
+#include "base/timeline/merge_parts.hpp"
+#include "base/timeline/part_reader.hpp"
 #include "launcher/analyze/read_recordings.hpp"
 #include "launcher/options/command_app.hpp"
 #include "launcher/timeline/merge_timeline.hpp"
@@ -22,58 +27,108 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// About 300 MiB. An operation is held until all ranks have it, or until there are so many others.
+constexpr std::size_t kMostHeldOperations = 1'000'000;
+
 int refuse_files(const std::string& text) {
     fmt::print(stderr, "rueda timeline: {}\n", text);
     return static_cast<int>(TimelineExit::failed);
 }
 
-Result<base::TimelinePart> read_part(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (!file.is_open() || file.bad()) {
-        return failure(ErrorCode::invalid_argument, "reading {}: the file cannot be read", base::quote(path, 300));
+/// The file that the user named. A regular file gets its new content at once when the merge is complete, because it may
+/// be one of the parts. Anything else, for example /dev/stdout, must not be replaced by a file. Threads: one.
+class OutputFile {
+public:
+    Status open(const std::string& path) {
+        path_ = path;
+        std::error_code error;
+        const fs::file_status status = fs::status(path, error);
+        if (fs::exists(status) && !fs::is_regular_file(status)) {
+            direct_.emplace(path, std::ios::binary);
+            return {};
+        }
+        Result<base::AtomicFile> file = base::AtomicFile::create(path);
+        RUEDA_RETURN_IF_FAILED(file.status());
+        atomic_.emplace(std::move(file).value());
+        return {};
     }
-    Result<base::TimelinePart> part = base::parse_timeline(text);
-    return part.is_ok() ? std::move(part)
-                        : failure(ErrorCode::invalid_argument, "reading {}: {}", base::quote(path, 300),
-                                  part.status().message());
+    Status write(std::string_view text) {
+        if (atomic_) {
+            return atomic_->write(std::as_bytes(std::span(text)));
+        }
+        *direct_ << text;
+        return direct_->good() ? Status() : cannot_write();
+    }
+    Status finish() {
+        if (atomic_) {
+            return atomic_->commit();
+        }
+        direct_->close();
+        return direct_->good() ? Status() : cannot_write();
+    }
+
+private:
+    [[nodiscard]] Status cannot_write() const {
+        return failure(ErrorCode::invalid_argument, "writing {}: the file cannot be written", base::quote(path_, 300));
+    }
+
+    std::string path_;
+    std::optional<base::AtomicFile> atomic_;
+    std::optional<std::ofstream> direct_;
+};
+
+/// Makes a timeline of the flight recorder's files in the folder.
+Result<base::MergedTotals> make_of_recordings(const std::string& folder, OutputFile& output) {
+    const Result<std::vector<base::Recording>> recordings = read_recordings(folder);
+    RUEDA_RETURN_IF_FAILED(recordings.status());
+    const MergedTimeline timeline = timeline_of(recordings.value());
+    RUEDA_RETURN_IF_FAILED(output.write(timeline.text));
+    return base::MergedTotals{timeline.ranks, timeline.end};
 }
 
-Result<MergedTimeline> make(const std::vector<std::string>& paths) {
-    std::error_code error;
-    if (paths.size() == 1 && fs::is_directory(paths.front(), error)) {
-        const Result<std::vector<base::Recording>> recordings = read_recordings(paths.front());
-        RUEDA_RETURN_IF_FAILED(recordings.status());
-        return timeline_of(recordings.value());
-    }
-    std::vector<base::TimelinePart> parts;
-    for (const std::string& path : paths) {
-        Result<base::TimelinePart> part = read_part(path);
-        RUEDA_RETURN_IF_FAILED(part.status());
-        if (!part.value().has_end) {
+void say_what_is_missing(const std::vector<base::PartReader>& parts) {
+    for (const base::PartReader& part : parts) {
+        if (!part.has_end()) {
             fmt::print(stderr,
                        "rueda timeline: {} has no end, because its writer was killed; the last operations may be "
                        "missing\n",
-                       base::quote(path, 300));
+                       base::quote(part.path(), 300));
         }
-        parts.push_back(std::move(part).value());
     }
-    const auto missing = static_cast<std::size_t>(parts.front().header.host_count) -
-                         std::min(parts.size(), static_cast<std::size_t>(parts.front().header.host_count));
-    if (missing != 0 && !parts.front().header.is_merged) {
-        fmt::print(stderr, "rueda timeline: the parts of {} of {} hosts are missing\n", missing,
-                   parts.front().header.host_count);
+    const base::TimelineHeader& header = parts.front().header();
+    const auto hosts = static_cast<std::size_t>(header.host_count);
+    if (parts.size() < hosts && !header.is_merged) {
+        fmt::print(stderr, "rueda timeline: the parts of {} of {} hosts are missing\n", hosts - parts.size(), hosts);
     }
-    return merge_parts(std::move(parts));
 }
 
-Status write(const std::string& path, const std::string& text) {
-    std::ofstream file(path, std::ios::binary | std::ios::trunc);
-    file << text;
-    file.close();
-    return file.good()
-               ? Status()
-               : failure(ErrorCode::invalid_argument, "writing {}: the file cannot be written", base::quote(path, 300));
+Result<base::MergedTotals> make(const std::vector<std::string>& paths, OutputFile& output) {
+    std::error_code error;
+    if (paths.size() == 1 && fs::is_directory(paths.front(), error)) {
+        return make_of_recordings(paths.front(), output);
+    }
+    std::vector<base::PartReader> parts;
+    for (const std::string& path : paths) {
+        Result<base::PartReader> part = base::PartReader::open(path);
+        RUEDA_RETURN_IF_FAILED(part.status());
+        parts.push_back(std::move(part).value());
+    }
+    Result<base::MergedTotals> totals =
+        base::merge_parts(parts, kMostHeldOperations, [&output](std::string_view text) { return output.write(text); });
+    if (totals.is_ok()) {
+        say_what_is_missing(parts);
+    }
+    return totals;
+}
+
+Result<base::MergedTotals> make_file(const std::vector<std::string>& paths, const std::string& output) {
+    OutputFile file;
+    RUEDA_RETURN_IF_FAILED(file.open(output));
+    Result<base::MergedTotals> totals = make(paths, file);
+    if (totals.is_ok()) {
+        RUEDA_RETURN_IF_FAILED(file.finish());
+    }
+    return totals;
 }
 
 }  // namespace
@@ -81,8 +136,10 @@ Status write(const std::string& path, const std::string& text) {
 int run_timeline(std::span<const std::string> arguments) {
     CommandApp command(
         {"rueda timeline", "PART… -o FILE",
-         "Merges the parts of a timeline, which the hosts of a job wrote (RUEDA_TIMELINE), into one file. The hosts'\n"
-         "clocks are aligned already. With a folder instead of parts, it makes a timeline of the flight recorder's\n"
+         "Merges the parts of a timeline, which the hosts of a job wrote (RUEDA_TIMELINE), into one file. A job does "
+         "this\n"
+         "itself where its first host sees all parts; a job that was killed does not. The hosts' clocks are aligned\n"
+         "already. With a folder instead of parts, it makes a timeline of the flight recorder's\n"
          "files (RUEDA_DIAGNOSTICS_DIR). Open the file at https://ui.perfetto.dev or in chrome://tracing.",
          "Examples:\n"
          "  rueda timeline timeline.json timeline.json.host1 -o merged.json\n"
@@ -99,12 +156,9 @@ int run_timeline(std::span<const std::string> arguments) {
     if (const std::optional<int> status = command.parse(arguments)) {
         return *status;
     }
-    const Result<MergedTimeline> timeline = make(paths);
+    const Result<base::MergedTotals> timeline = make_file(paths, output);
     if (!timeline.is_ok()) {
         return refuse_files(timeline.status().message());
-    }
-    if (const Status written = write(output, timeline.value().text); !written.is_ok()) {
-        return refuse_files(written.message());
     }
     fmt::print("{}: {} operations of {} ranks{}\n", output, timeline.value().end.operations, timeline.value().ranks,
                timeline.value().end.lost == 0

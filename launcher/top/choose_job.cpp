@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/files.hpp"
 #include "base/numbers.hpp"
 #include "base/text.hpp"
+#include "launcher/hosts/hosts.hpp"
+#include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
 
@@ -25,6 +28,10 @@ std::string ids_of(const JobList& list) {
 }
 
 bool is_meant(const Job& job, const std::string& wanted, std::optional<std::int32_t> pid) {
+    if (wanted.starts_with(kTokenMark)) {
+        const std::optional<LaunchedJob> launched = launched_job(job);
+        return launched && launched->token == wanted.substr(kTokenMark.size());
+    }
     return job.id == wanted || (pid && std::any_of(job.holders.begin(), job.holders.end(),
                                                    [pid](const Holder& holder) { return holder.pid == *pid; }));
 }
@@ -58,6 +65,40 @@ Status not_found(const JobList& list, const std::string& wanted, std::optional<s
 }
 
 }  // namespace
+
+std::optional<LaunchedJob> read_launched_job(std::string_view environment) {
+    constexpr std::string_view kVariable = "RUEDARUN_JOB=";
+    constexpr std::size_t kLongestValue = 65536;
+    while (!environment.empty()) {
+        std::string_view entry = take_until(environment, '\0');
+        if (!entry.starts_with(kVariable) || entry.size() > kLongestValue) {
+            continue;
+        }
+        entry.remove_prefix(kVariable.size());
+        const std::string_view token = take_until(entry, '@');
+        const Result<std::vector<Host>> hosts = parse_host_option(entry);
+        if (token.empty() || !hosts.is_ok() || hosts.value().size() < 2) {
+            return std::nullopt;
+        }
+        LaunchedJob job{std::string(token), {}};
+        for (const Host& host : hosts.value()) {
+            job.hosts.push_back(host.name);
+        }
+        return job;
+    }
+    return std::nullopt;
+}
+
+std::optional<LaunchedJob> launched_job(const Job& job) {
+    for (const Holder& holder : job.holders) {
+        const std::optional<std::string> environment =
+            base::read_small_file(fmt::format("/proc/{}/environ", holder.pid));
+        if (std::optional<LaunchedJob> found = read_launched_job(environment.value_or(""))) {
+            return found;
+        }
+    }
+    return std::nullopt;
+}
 
 Result<Job> choose_job(JobList list, const std::string& wanted) {
     if (wanted.empty() && list.jobs.size() > 1) {

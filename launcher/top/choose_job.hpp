@@ -2,14 +2,34 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "launcher/jobs/find_jobs.hpp"
 
 namespace rueda::launcher {
 
-/// Takes the job that the user means out of the list: the one with this id, or the one to which this process belongs.
-/// If `wanted` is "", the list must have exactly one job. Fails with InvalidArgument; the message says what to do.
+/// What ruedarun has told the ranks of a job on several hosts (kJobVariable in plan.hpp).
+struct LaunchedJob {
+    std::string token;               ///< the same on all hosts of the job, and in no other job
+    std::vector<std::string> hosts;  ///< at least two
+};
+
+/// Reads it from the environment of one of the job's processes. Returns nothing if ruedarun has not started the job, or
+/// if the job has one host.
+[[nodiscard]] std::optional<LaunchedJob> launched_job(const Job& job);
+
+/// The same, of a text as in /proc/<pid>/environ. Pure.
+[[nodiscard]] std::optional<LaunchedJob> read_launched_job(std::string_view environment);
+
+/// The job of a token is called by this mark and the token, on all its hosts.
+inline constexpr std::string_view kTokenMark = "token:";
+
+/// Takes the job that the user means out of the list: the one with this id or token, or the one to which this process
+/// belongs. If `wanted` is "", the list must have exactly one job. Fails with InvalidArgument; the message says what to
+/// do.
 [[nodiscard]] Result<Job> choose_job(JobList list, const std::string& wanted);
 
 }  // namespace rueda::launcher

@@ -42,14 +42,14 @@ struct ScreenSize {
 /// The same for programs, in JSON. Pure.
 [[nodiscard]] std::string view_as_json(const TopView& view);
 
-/// Reads what view_as_json() has written, on another host for example. Texts get no control characters. Fails with
-/// InvalidArgument. Pure.
+/// The same as one line.
+[[nodiscard]] std::string view_as_json_line(const TopView& view);
+
+/// Reads what one of these functions has written, on another host for example. Every value is checked, and texts get no
+/// control characters. Fails with InvalidArgument. Pure.
 [[nodiscard]] Result<TopView> view_from_json(const std::string& text);
 
-/// The answers of `rueda top --json` on several hosts in one view, with the name of the host in each row. Pure.
-[[nodiscard]] TopView merge_hosts(std::span<const HostAnswer> answers);
-
-/// The same for programs, in JSON. Pure.
+/// The answers of `rueda top --json` on several hosts in JSON. Pure.
 [[nodiscard]] std::string hosts_as_json(std::span<const HostAnswer> answers);
 
 /// 0.0123 → "12.3 ms", 1.5 → "1.50 s", 312 → "312 s".

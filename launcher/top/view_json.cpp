@@ -2,11 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "base/json_fields.hpp"
 #include "base/text.hpp"
 #include "launcher/top/screen.hpp"
 
@@ -14,7 +16,10 @@ namespace rueda::launcher {
 
 namespace {
 
+namespace fields = base::json_fields;
+
 using Json = nlohmann::ordered_json;
+using Read = fields::Json;
 
 Json value_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
@@ -66,60 +71,94 @@ Json json_of(const RankRow& row) {
             {"waits_for_own_threads", row.waits_for_own_threads}};
 }
 
-std::string text_at(const Json& object, const char* name) {
-    return base::printable(object.at(name).get<std::string>());
+/// Numbers with a fraction that are larger than this are nobody's time, rate or share.
+constexpr double kMostReal = 1e15;
+/// 30 years, which are still a number of nanoseconds.
+constexpr double kMostSeconds = 1e9;
+
+std::string text_at(const Read& object, const char* name) {
+    std::string text;
+    fields::read(object, name, text);
+    return base::printable(text);
+}
+
+double real_of(const Read& value, const char* name, double most = kMostReal) {
+    const double number = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+    if (!(std::abs(number) <= most)) {
+        throw fields::Damage{fmt::format("'{}' is not a number up to {}", name, most)};
+    }
+    return number;
+}
+
+double real_at(const Read& object, const char* name) { return real_of(fields::member_of(object, name), name); }
+
+std::optional<double> optional_real_at(const Read& object, const char* name) {
+    const Read& value = fields::member_of(object, name);
+    return value.is_null() ? std::nullopt : std::optional(real_of(value, name));
 }
 
 template <class T>
-std::optional<T> value_at(const Json& object, const char* name) {
-    const Json& value = object.at(name);
-    return value.is_null() ? std::nullopt : std::optional(value.get<T>());
+std::optional<T> optional_at(const Read& object, const char* name) {
+    const Read& value = fields::member_of(object, name);
+    return value.is_null() ? std::nullopt : std::optional(fields::number_of<T>(value, name));
 }
 
-std::vector<Wait> waits_from(const Json& list) {
+template <class T>
+T number_at(const Read& object, const char* name) {
+    return fields::number_of<T>(fields::member_of(object, name), name);
+}
+
+bool flag_at(const Read& object, const char* name) {
+    bool flag = false;
+    fields::read(object, name, flag);
+    return flag;
+}
+
+std::vector<Wait> waits_from(const Read& list) {
     std::vector<Wait> waits;
-    for (const Json& wait : list) {
-        waits.push_back({value_at<std::int32_t>(wait, "rank").value_or(kOtherHosts),
-                         static_cast<std::int64_t>(wait.at("seconds").get<double>() * 1e9)});
+    for (const Read& wait : list) {
+        const double seconds = real_of(fields::member_of(wait, "seconds"), "seconds", kMostSeconds);
+        waits.push_back(
+            {optional_at<std::int32_t>(wait, "rank").value_or(kOtherHosts), static_cast<std::int64_t>(seconds * 1e9)});
     }
     return waits;
 }
 
-std::vector<RankGpu> gpus_from(const Json& list) {
+std::vector<RankGpu> gpus_from(const Read& list) {
     std::vector<RankGpu> gpus;
-    for (const Json& gpu : list) {
-        gpus.push_back({gpu.at("index").get<std::uint32_t>(), value_at<double>(gpu, "utilization"),
-                        value_at<std::uint64_t>(gpu, "used_bytes"), value_at<std::uint64_t>(gpu, "total_bytes")});
+    for (const Read& gpu : list) {
+        gpus.push_back({number_at<std::uint32_t>(gpu, "index"), optional_real_at(gpu, "utilization"),
+                        optional_at<std::uint64_t>(gpu, "used_bytes"), optional_at<std::uint64_t>(gpu, "total_bytes")});
     }
     return gpus;
 }
 
-RankRow row_from(const Json& rank) {
+RankRow row_from(const Read& rank) {
     RankRow row;
-    row.rank = rank.at("rank").get<std::int32_t>();
-    row.pid = value_at<std::int32_t>(rank, "pid").value_or(0);
+    row.rank = number_at<std::int32_t>(rank, "rank");
+    row.pid = optional_at<std::int32_t>(rank, "pid").value_or(0);
     row.process = text_at(rank, "process");
-    row.step = value_at<std::int64_t>(rank, "step").value_or(-1);
-    row.step_seconds = value_at<double>(rank, "step_seconds");
-    row.in_step_seconds = value_at<double>(rank, "in_step_seconds");
-    row.waiting_share = value_at<double>(rank, "waiting_share");
-    row.waits = waits_from(rank.at("waits_for"));
-    row.operations_per_second = value_at<double>(rank, "operations_per_second");
-    row.batches_per_second = value_at<double>(rank, "batches_per_second");
-    row.bytes_per_second = value_at<double>(rank, "bytes_per_second");
-    row.cpu_share = value_at<double>(rank, "cpu_share");
-    row.resident_bytes = rank.at("resident_bytes").get<std::uint64_t>();
+    row.step = optional_at<std::int64_t>(rank, "step").value_or(-1);
+    row.step_seconds = optional_real_at(rank, "step_seconds");
+    row.in_step_seconds = optional_real_at(rank, "in_step_seconds");
+    row.waiting_share = optional_real_at(rank, "waiting_share");
+    row.waits = waits_from(fields::array_of(rank, "waits_for"));
+    row.operations_per_second = optional_real_at(rank, "operations_per_second");
+    row.batches_per_second = optional_real_at(rank, "batches_per_second");
+    row.bytes_per_second = optional_real_at(rank, "bytes_per_second");
+    row.cpu_share = optional_real_at(rank, "cpu_share");
+    row.resident_bytes = number_at<std::uint64_t>(rank, "resident_bytes");
     row.scope = text_at(rank, "scope");
     row.pending = text_at(rank, "pending");
-    if (const std::optional<double> runs = value_at<double>(rank, "runs_outside_share")) {
-        row.outside = TimeOutside{*runs, rank.at("threads_run_outside_share").get<double>(),
-                                  rank.at("sleeps_outside_share").get<double>()};
+    if (const std::optional<double> runs = optional_real_at(rank, "runs_outside_share")) {
+        row.outside =
+            TimeOutside{*runs, real_at(rank, "threads_run_outside_share"), real_at(rank, "sleeps_outside_share")};
     }
-    row.idle_share = value_at<double>(rank, "idle_share");
-    row.gpus = gpus_from(rank.at("gpus"));
-    row.is_straggler = rank.at("is_straggler").get<bool>();
-    row.seems_bound_by_input = rank.at("seems_bound_by_input").get<bool>();
-    row.waits_for_own_threads = rank.at("waits_for_own_threads").get<bool>();
+    row.idle_share = optional_real_at(rank, "idle_share");
+    row.gpus = gpus_from(fields::array_of(rank, "gpus"));
+    row.is_straggler = flag_at(rank, "is_straggler");
+    row.seems_bound_by_input = flag_at(rank, "seems_bound_by_input");
+    row.waits_for_own_threads = flag_at(rank, "waits_for_own_threads");
     return row;
 }
 
@@ -137,80 +176,56 @@ RankSample sample_from(const RankRow& row, const std::string& state, double age_
     return sample;
 }
 
-TopView view_of(const Json& document) {
+TopView view_of(const Read& document) {
+    if (!document.is_object()) {
+        throw fields::Damage{"it is not an object"};
+    }
     TopView view;
     view.job.id = text_at(document, "id");
     view.job.program = text_at(document, "program");
-    view.job.was_aborted = !document.at("abort_reason").is_null();
+    view.job.was_aborted = !fields::member_of(document, "abort_reason").is_null();
     view.job.abort_reason = view.job.was_aborted ? text_at(document, "abort_reason") : "";
-    view.interval_seconds = document.at("interval_seconds").get<double>();
+    view.interval_seconds = real_at(document, "interval_seconds");
     const std::string state = text_at(document, "state");
-    for (const Json& rank : document.at("ranks")) {
+    const double age_seconds = real_of(fields::member_of(document, "age_seconds"), "age_seconds", kMostSeconds);
+    for (const Read& rank : fields::array_of(document, "ranks")) {
         view.rows.push_back(row_from(rank));
         view.has_gpus = view.has_gpus || !view.rows.back().gpus.empty();
-        view.job.ranks.push_back(sample_from(view.rows.back(), state, document.at("age_seconds").get<double>()));
+        view.job.ranks.push_back(sample_from(view.rows.back(), state, age_seconds));
     }
     return view;
 }
 
-/// Adds the ranks of one host to those of others.
-void add_host(TopView& all, const std::string& host, TopView one) {
-    all.job.id += fmt::format("{}{} on {}", all.job.id.empty() ? "" : ", ", one.job.id, host);
-    all.job.program = all.job.program.empty() ? one.job.program : all.job.program;
-    if (one.job.was_aborted && !all.job.was_aborted) {
-        all.job.was_aborted = true;
-        all.job.abort_reason = one.job.abort_reason;
-    }
-    all.job.ranks.insert(all.job.ranks.end(), one.job.ranks.begin(), one.job.ranks.end());
-    all.interval_seconds = std::max(all.interval_seconds, one.interval_seconds);
-    all.has_gpus = all.has_gpus || one.has_gpus;
-    for (RankRow& row : one.rows) {
-        row.host = host;
-        all.rows.push_back(std::move(row));
-    }
-}
-
-}  // namespace
-
-std::string view_as_json(const TopView& view) {
+Json document_of(const TopView& view) {
     Json ranks = Json::array();
     for (const RankRow& row : view.rows) {
         ranks.push_back(json_of(row));
     }
     const JobSample& job = view.job;
-    const Json document = {{"id", job.id},
-                           {"program", job.program},
-                           {"state", name_of(job.state())},
-                           {"abort_reason", job.was_aborted ? Json(job.abort_reason) : Json(nullptr)},
-                           {"age_seconds", job.age_seconds()},
-                           {"interval_seconds", view.interval_seconds},
-                           {"ranks", std::move(ranks)}};
-    return document.dump(2) + "\n";
+    return {{"id", job.id},
+            {"program", job.program},
+            {"state", name_of(job.state())},
+            {"abort_reason", job.was_aborted ? Json(job.abort_reason) : Json(nullptr)},
+            {"age_seconds", job.age_seconds()},
+            {"interval_seconds", view.interval_seconds},
+            {"ranks", std::move(ranks)}};
 }
+
+}  // namespace
+
+std::string view_as_json(const TopView& view) { return document_of(view).dump(2) + "\n"; }
+
+std::string view_as_json_line(const TopView& view) { return document_of(view).dump() + "\n"; }
 
 Result<TopView> view_from_json(const std::string& text) {
+    constexpr const char* kRefused = "its answer cannot be read; is it the same version of Rueda? ({})";
     try {
-        return view_of(Json::parse(text));
+        return view_of(Read::parse(text));
+    } catch (const fields::Damage& damage) {
+        return failure(ErrorCode::invalid_argument, kRefused, base::printable(damage.text));
     } catch (const nlohmann::json::exception& error) {
-        return failure(ErrorCode::invalid_argument, "its answer cannot be read; is it the same version of Rueda? ({})",
-                       base::printable(error.what()));
+        return failure(ErrorCode::invalid_argument, kRefused, base::printable(error.what()));
     }
-}
-
-TopView merge_hosts(std::span<const HostAnswer> answers) {
-    TopView all;
-    for (const HostAnswer& answer : answers) {
-        Result<TopView> one = answer.problem.empty() ? view_from_json(answer.json)
-                                                     : failure(ErrorCode::invalid_argument, "{}", answer.problem);
-        if (one.is_ok()) {
-            add_host(all, answer.host, std::move(one).value());
-        } else {
-            all.problems.push_back(fmt::format("Host {} is not shown: {}", answer.host, one.status().message()));
-        }
-    }
-    std::stable_sort(all.rows.begin(), all.rows.end(),
-                     [](const RankRow& left, const RankRow& right) { return left.rank < right.rank; });
-    return all;
 }
 
 std::string hosts_as_json(std::span<const HostAnswer> answers) {
@@ -221,7 +236,7 @@ std::string hosts_as_json(std::span<const HostAnswer> answers) {
                                          : failure(ErrorCode::invalid_argument, "{}", answer.problem);
         hosts.push_back({{"host", answer.host},
                          {"problem", view.is_ok() ? Json(nullptr) : Json(view.status().message())},
-                         {"job", view.is_ok() ? Json::parse(answer.json) : Json(nullptr)}});
+                         {"job", view.is_ok() ? document_of(view.value()) : Json(nullptr)}});
     }
     const Json document = {{"hosts", std::move(hosts)}};
     return document.dump(2) + "\n";

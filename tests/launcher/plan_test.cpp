@@ -451,6 +451,8 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     CHECK(has(plan.mpirun, {"-x", "RUEDARUN_CONTROL"}));
     // A pasted command runs without ruedarun, so it must not set this variable.
     CHECK(describe_as_shell(plan).find("RUEDARUN_CONTROL") == std::string::npos);
+    CHECK(has(plan.mpirun, {"-x", "RUEDARUN_JOB"}));
+    CHECK(describe_as_shell(plan).find("RUEDARUN_JOB") == std::string::npos);
     CHECK(has(plan.mpirun_to_paste, {"--host", "here:4,b:2"}));
     CHECK(has(plan.mpirun, {"--rank-supervisor", "--", "./train"}));
     CHECK(says(plan, "host b: 2 ranks"));
@@ -585,7 +587,7 @@ TEST_CASE("several hosts with Hydra", "[unit]") {
     CHECK(has(equal.mpirun, {"-hosts", "a:2,b:2", "-n", "4", "/usr/bin/ruedarun"}));
     CHECK(has(equal.mpirun, {"-genvlist",
                              "NCCL_DEBUG,PATH,PYTHONUNBUFFERED,"
-                             "RUEDA_CONTROL_PLANE,RUEDA_LOG_LEVEL,RUEDARUN_CONTROL"}));
+                             "RUEDA_CONTROL_PLANE,RUEDA_LOG_LEVEL,RUEDARUN_CONTROL,RUEDARUN_JOB"}));
     CHECK(has(planned(on_hosts("a:2,b:1"), around).mpirun, {"-hosts", "a:2,b:1", "-n", "3"}));
     around.mpi->kind = MpiKind::intel_mpi;
     CHECK(has(planned(on_hosts("a:2,b:2"), around).mpirun, {"-hosts", "a,b", "-ppn", "2", "-n", "4"}));

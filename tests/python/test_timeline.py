@@ -134,16 +134,14 @@ class Timeline(unittest.TestCase):
             self.skipTest("no mpirun")
         settings = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
         host = ["-np", "2", "-x", "RUEDA_HOSTNAME=a", *program(), ":", "-np", "2", "-x", "RUEDA_HOSTNAME=b", *program()]
-        said, _ = run([MPIRUN, *settings, *host], RUEDA_TIMELINE=str(self.path))
+        said, errors = run([MPIRUN, *settings, *host], RUEDA_TIMELINE=str(self.path))
         self.assertEqual([one["host"] for one in said], ["a", "a", "b", "b"])
-        parts = [self.path, self.folder / "timeline.json.host1"]
-        self.assertEqual([{e["pid"] for e in load(part) if "ts" in e} for part in parts], [{0, 1}, {2, 3}])
-        merged = self.folder / "merged.json"
-        ran = subprocess.run([RUEDA, "timeline", *parts, "-o", merged], capture_output=True, text=True)
-        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
-        events = load(merged)
+        self.assertNotIn("timeline", errors)
+        self.assertEqual(os.listdir(self.folder), ["timeline.json"])
+        events = load(self.path)
         self.check(events, said, 2)
-        # Both hosts are this machine, so their clocks differ only by the start of the job.
+        self.assertTrue(events[0]["args"]["merged"])
+        # Both hosts are this machine, so the clocks differ by nothing but the moment at which the job began.
         hosts = [event["args"] for event in events if event["name"] == "rueda_timeline_host"]
         self.assertEqual([one["host"] for one in hosts], ["a", "b"])
         self.assertEqual(hosts[0]["clock_uncertainty_ns"], 0)
@@ -151,12 +149,78 @@ class Timeline(unittest.TestCase):
         apart = abs(hosts[1]["clock_offset_ns"] - hosts[0]["clock_offset_ns"])
         self.assertLessEqual(apart, hosts[1]["clock_uncertainty_ns"])
 
-        again = subprocess.run([RUEDA, "timeline", merged, parts[0], "-o", merged], capture_output=True, text=True)
+    def merge(self, *parts):
+        return subprocess.run([RUEDA, "timeline", *parts, "-o", self.path], capture_output=True, text=True)
+
+    def test_a_job_that_dies_leaves_its_parts(self):
+        if MPIRUN is None:
+            self.skipTest("no mpirun")
+        code = """
+import os, sys, numpy, rueda
+rueda.init()
+rueda.start_timeline(sys.argv[1])
+for step in range(3):
+    rueda.allreduce(numpy.ones(3), "x")
+rueda.stop_timeline()
+rueda.allreduce(numpy.ones(3), "stopped")
+if rueda.rank() == 1:
+    rueda.abort("the test ends the job")
+try:
+    rueda.allreduce(numpy.ones(3), "y")
+except rueda.Aborted:
+    pass
+rueda.shutdown()
+"""
+        program = [sys.executable, "-B", "-c", code, str(self.path)]
+        settings = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+        host = ["-np", "1", "-x", "RUEDA_HOSTNAME=a", *program, ":", "-np", "1", "-x", "RUEDA_HOSTNAME=b", *program]
+        ran = subprocess.run(
+            [MPIRUN, *settings, *host], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100
+        )
+        second = f"{self.path}.host1"
+        self.assertIn(
+            f"the timeline '{self.path}' stays in 2 parts, one for each host, because the job was aborted; this "
+            f"command merges them: rueda timeline {self.path} {second} -o merged.json",
+            ran.stderr,
+        )
+        self.assertEqual([{e["pid"] for e in load(part) if "ts" in e} for part in (self.path, second)], [{0}, {1}])
+
+        again = self.merge(second)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("the parts of 1 of 2 hosts are missing", again.stderr)
+        again = self.merge(self.path, second)
         self.assertEqual(again.returncode, 2)
         self.assertIn("merged already", again.stderr)
-        alone = subprocess.run([RUEDA, "timeline", parts[1], "-o", merged], capture_output=True, text=True)
-        self.assertEqual(alone.returncode, 0)
-        self.assertIn("the parts of 1 of 2 hosts are missing", alone.stderr)
+
+    def test_merges_the_parts_that_it_gets(self):
+        """The output may be one of the parts."""
+        if MPIRUN is None:
+            self.skipTest("no mpirun")
+        # Each host has a path of its own, as if the hosts had no common file system.
+        settings = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+        code = (
+            "import os, numpy, rueda; rueda.init(); "
+            "rueda.start_timeline(os.environ['TIMELINE']); "
+            "rueda.barrier(); [rueda.allreduce(numpy.ones(3), 'x') for _ in range(20)]; rueda.barrier()"
+        )
+        program = [sys.executable, "-B", "-c", code]
+        host = []
+        for name in "ab":
+            (self.folder / name).mkdir()
+            path = self.folder / name / "timeline.json"
+            host += [":"] if host else []
+            host += ["-np", "1", "-x", f"RUEDA_HOSTNAME={name}", "-x", f"TIMELINE={path}", *program]
+        _, errors = run([MPIRUN, *settings, *host])
+        self.assertIn("because this host does not see a complete ", errors)
+        parts = [self.folder / "a" / "timeline.json", self.folder / "b" / "timeline.json.host1"]
+        self.path = parts[0]
+        ran = self.merge(*parts)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        events = load(self.path)
+        for rank in range(2):
+            names = [e["args"]["name"] for e in events if e["pid"] == rank and e.get("cat") == "negotiation"]
+            self.assertEqual(names.count("x"), 20)
+        self.assertEqual(self.merge("/dev/null").returncode, 2)
 
     def test_a_path_that_cannot_be_written(self):
         path = self.folder / "nothing" / "timeline.json"

@@ -58,6 +58,7 @@ LAYERS = {
         "plan",
         "top/hosts",
         "top",
+        "top/show",
         "stacks",
         "output",
         "watch",

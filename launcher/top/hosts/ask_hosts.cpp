@@ -23,8 +23,6 @@ constexpr std::chrono::seconds kStartTime{25};
 /// Each question starts a separate mpirun. The answers shall be about the same interval, so all are asked at once.
 constexpr std::size_t kMostHostsAtOnce = 64;
 
-constexpr std::string_view kErrorMark = "rueda: ";
-
 Result<std::vector<std::string>> command_for(std::size_t index, const HostsQuestion& question,
                                              const Surroundings& around) {
     const std::string& host = question.hosts[index];
@@ -68,7 +66,7 @@ HostAnswer read_host_answer(std::string_view host, std::string_view output) {
             }
         } else if (line.starts_with(kErrorMark) && answer.problem.empty()) {
             answer.problem = base::printable(line.substr(kErrorMark.size()));
-        } else if (first_line.empty() && line.find_first_not_of(" \t\r-") != std::string_view::npos) {
+        } else if (first_line.empty() && has_words(line)) {
             first_line = base::printable(line);
         }
     }
@@ -79,22 +77,31 @@ HostAnswer read_host_answer(std::string_view host, std::string_view output) {
     return answer;
 }
 
-Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question) {
+bool has_words(std::string_view line) { return line.find_first_not_of(" \t\r-") != std::string_view::npos; }
+
+Result<HostCommands> commands_for(const HostsQuestion& question) {
     if (question.hosts.size() > kMostHostsAtOnce) {
         return failure(ErrorCode::invalid_argument, "{} hosts are named; expected at most {}", question.hosts.size(),
                        kMostHostsAtOnce);
     }
-    const Result<Surroundings> around = look_around(/*mpi_is_wanted=*/true);
+    Result<Surroundings> around = look_around(/*mpi_is_wanted=*/true);
     RUEDA_RETURN_IF_FAILED(around.status());
-    std::vector<std::vector<std::string>> commands;
+    HostCommands commands;
     for (std::size_t i = 0; i < question.hosts.size(); ++i) {
         Result<std::vector<std::string>> command = command_for(i, question, around.value());
         RUEDA_RETURN_IF_FAILED(command.status());
-        commands.push_back(std::move(command).value());
+        commands.words.push_back(std::move(command).value());
     }
+    commands.environment = std::move(around.value().environment);
+    return commands;
+}
+
+Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question) {
+    const Result<HostCommands> commands = commands_for(question);
+    RUEDA_RETURN_IF_FAILED(commands.status());
     const std::chrono::milliseconds time = question.time + kStartTime;
     const Result<std::vector<CapturedRun>> runs =
-        run_all_captured(commands, around.value().environment, {time, time}, kMostHostsAtOnce);
+        run_all_captured(commands.value().words, commands.value().environment, {time, time}, kMostHostsAtOnce);
     RUEDA_RETURN_IF_FAILED(runs.status());
     std::vector<HostAnswer> answers;
     for (std::size_t i = 0; i < question.hosts.size(); ++i) {

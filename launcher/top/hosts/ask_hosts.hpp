@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "launcher/options/variables.hpp"
 
 namespace rueda::launcher {
 
@@ -27,8 +28,23 @@ struct HostsQuestion {
     std::string ssh_identity;  ///< "": ssh chooses
 };
 
-/// Runs rueda on all hosts at the same time. On other hosts, mpirun starts it in the same way as a job. The answers are
-/// in the order of the hosts. Fails if there is no mpirun for another host, or if it does not support the question.
+/// What to execute on this host, to run rueda on each of the hosts.
+struct HostCommands {
+    std::vector<std::vector<std::string>> words;  ///< in the order of the hosts
+    Environment environment;
+};
+
+/// On other hosts, mpirun starts rueda in the same way as a job. Fails if there is no mpirun for another host, or if it
+/// does not support the question.
+[[nodiscard]] Result<HostCommands> commands_for(const HostsQuestion& question);
+
+/// An error of rueda begins with these characters, in the output of mpirun too.
+inline constexpr std::string_view kErrorMark = "rueda: ";
+
+/// Whether the line of a program has more than blanks, and more than the dashes around Open MPI's messages. Pure.
+[[nodiscard]] bool has_words(std::string_view line);
+
+/// Runs rueda on all hosts at the same time. The answers are in the order of the hosts. Fails as commands_for() does.
 [[nodiscard]] Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question);
 
 /// Takes the answer out of the output of mpirun, which may have printed lines of its own before and after it. Pure.

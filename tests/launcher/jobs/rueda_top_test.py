@@ -50,12 +50,16 @@ def rueda(*arguments, **settings):
 class Terminal:
     """A terminal in which the program `rueda` runs."""
 
-    def __init__(self, *arguments, lines=24, columns=120):
+    def __init__(self, *arguments, lines=24, columns=120, on_host=None, settings=None):
+        command = [RUEDA, *map(str, arguments)]
+        if on_host is not None:
+            command = on_host.on_host(0, command)
+            settings = {**(settings or {}), **on_host.environment()}
         self.pid, self.side = pty.fork()
         if self.pid == 0:
             # The test first sets the terminal's size and stores its settings. Then the program starts.
             sys.stdin.readline()
-            os.execve(RUEDA, [RUEDA, *map(str, arguments)], environment())
+            os.execvpe(command[0], command, environment() | (settings or {}))
         self.seen = b""
         self.status = None
         self.resize(lines, columns)
@@ -341,8 +345,15 @@ class Top(WithJob):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertEqual(done.stderr, "rueda: Host gone is not shown: ssh: no way to gone:1\n")
 
+    def test_the_hosts_of_a_job_on_one_host_are_not_known(self):
+        self.start("even")
+        done = rueda("top", "--all-hosts", self.pids[0])
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^rueda: the hosts of job j\d+ are not known, ")
+
     def test_called_wrongly(self):
         for arguments in (
+            ["--all-hosts", "--hosts", "a,b"],
             ["--interval", "0"],
             ["--interval", "x"],
             ["--onse"],
@@ -414,6 +425,164 @@ class SeveralHosts(WithJob):
         done = self.rueda("top", *hosts, f"{first},j0")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, r"(?m)^Host rueda-h1 is not shown: there is no job 'j0' on this host; there is ")
+
+    def streams(self):
+        """The processes that watch the job for a live screen."""
+        return [command for command in self.hosts.processes().values() if "--stream" in command]
+
+    def test_a_live_screen_of_all_hosts(self):
+        self.start("even")
+        first, second = (job["id"] for job in self.parts)
+        terminal = Terminal(
+            *("top", "--hosts", "rueda-h0,rueda-h1", "--interval", 0.3, f"{first},{second}"),
+            columns=200,
+            on_host=self.hosts,
+        )
+        self.addCleanup(terminal.close)
+        for rank in range(4):
+            terminal.read_until(lambda seen, rank=rank: re.search(rb"rueda-h%d +%d +\d+ " % (rank // 2, rank), seen))
+        self.assertTrue(self.streams())
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assertEqual(termios.tcgetattr(terminal.side), terminal.settings)
+        deadline = time.monotonic() + TIMEOUT / 2
+        while self.streams() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(self.streams(), [])
+        self.assertIsNone(self.job.poll())
+
+    def test_all_hosts_of_a_job_are_known(self):
+        self.start("even")
+        done = self.rueda("top", "--all-hosts", "--json", "--interval", 0.3, self.parts[0]["id"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        hosts = json.loads(done.stdout)["hosts"]
+        self.assertEqual([host["host"] for host in hosts], ["rueda-h0", "rueda-h1"])
+        # The test hosts share their processes, so both parts have the token, and each host shows the one that it finds first.
+        parts = {part["id"] for part in self.parts}
+        self.assertTrue({host["job"]["id"] for host in hosts} <= parts, hosts)
+
+
+class LiveHosts(WithJob):
+    """The live screen of several hosts. The test replaces mpirun by a script that runs here what the case of a host
+    says.
+    """
+
+    def open(self, hosts, cases, **size):
+        tools = self.folder / "bin"
+        tools.mkdir(exist_ok=True)
+        lines = [f"{host}:1) {case} ;;" for host, case in cases.items()]
+        (tools / "mpirun").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
+            'until [ "$1" = --host ]; do shift; done\nhost=$2\n'
+            'until [ "$2" = top ]; do shift; done\n'
+            "case $host in\n" + "\n".join(lines) + "\nesac\n"
+            'echo "ssh: no way to $host" >&2\nexit 255\n'
+        )
+        (tools / "mpirun").chmod(0o755)
+        terminal = Terminal(
+            *("top", "--hosts", hosts, "--interval", 0.3),
+            columns=200,
+            settings={"PATH": f"{tools}:{os.environ['PATH']}"},
+            **size,
+        )
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def streams(self):
+        """The processes that watch a job of this test for a live screen: their numbers."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"--stream" in words and str(self.pids[0]).encode() in words:
+                found.append(int(entry.name))
+        return found
+
+    def assert_nothing_is_left(self):
+        self.assertEqual(self.streams(), [])
+        self.assertIsNone(self.job.poll())
+
+    def test_shows_the_hosts_that_answer_and_says_why_others_do_not(self):
+        self.start("even")
+        terminal = self.open("one,gone,two", {host: f'exec "$@" {self.pids[0]}' for host in ("one", "two")})
+        for host in (b"one", b"two"):
+            terminal.read_until(lambda seen, host=host: re.search(host + rb" +1 +\d+ ", seen))
+        terminal.shows(b"Host gone is not shown: ssh: no way to gone:1")
+        self.assertEqual(len(self.streams()), 2)
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assertEqual(termios.tcgetattr(terminal.side), terminal.settings)
+        self.assert_nothing_is_left()
+
+    def test_marks_a_host_that_stops_to_answer(self):
+        self.start("even")
+        terminal = self.open("one,two", {host: f'exec "$@" {self.pids[0]}' for host in ("one", "two")})
+        terminal.read_until(lambda seen: re.search(rb"two +1 +\d+ ", seen))
+        stopped = self.streams()[0]
+        os.kill(stopped, signal.SIGSTOP)
+        terminal.read_until(lambda seen: re.search(rb"(one|two) does not answer: its rows are \d+s old", seen))
+        terminal.read_until(lambda seen: re.search(rb"(one|two) \(\d+s old\) +1 +\d+ ", seen))
+        other = b"two" if b"one does not answer" in terminal.seen else b"one"
+        begin = len(terminal.seen)
+        terminal.read_until(lambda seen: len(re.findall(other + rb" +1 +\d+ ", seen[begin:])) >= 2)
+        # A stopped process does not handle SIGTERM, so only SIGKILL ends it.
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assert_nothing_is_left()
+
+    def test_a_killed_screen_leaves_nothing(self):
+        self.start("even")
+        terminal = self.open("one", {"one": f'exec "$@" {self.pids[0]}'})
+        terminal.read_until(lambda seen: re.search(rb"one +1 +\d+ ", seen))
+        os.kill(terminal.pid, signal.SIGKILL)
+        self.assertEqual(terminal.end(), -signal.SIGKILL)
+        deadline = time.monotonic() + TIMEOUT / 2
+        while self.streams() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assert_nothing_is_left()
+
+    def test_ends_with_the_job(self):
+        self.start("even")
+        terminal = self.open("one", {"one": f'exec "$@" {self.pids[0]}'})
+        terminal.read_until(lambda seen: re.search(rb"one +1 +\d+ ", seen))
+        self.end_job()
+        self.assertEqual(terminal.end(), 0)
+        self.assertRegex(
+            terminal.seen.split(LEAVE_SCREEN)[1].decode(),
+            r"^Host one is not shown any more: job j\d+ has ended\r\n$",
+        )
+
+    def test_no_host_answers(self):
+        self.start("even")
+        terminal = self.open("gone", {})
+        self.assertEqual(terminal.end(), 1)
+        self.assertEqual(
+            terminal.seen.split(LEAVE_SCREEN)[1].decode(),
+            "rueda: Host gone is not shown: ssh: no way to gone:1\r\n",
+        )
+
+    def test_what_a_host_prints_is_not_trusted(self):
+        self.start("even")
+        terminal = self.open(
+            "one,text,long,json",
+            {
+                "one": f'exec "$@" {self.pids[0]}',
+                "text": r"printf 'rueda: \033[31mred\033[0m\n' >&2; exit 1",
+                "long": "yes | tr -d '\\n' | head -c 5000000; exec sleep 60",
+                "json": r"""echo '{"id":"\\u001b[5m"}'; exec sleep 60""",
+            },
+        )
+        terminal.shows(b"Host text is not shown: ?[31mred?[0m")
+        terminal.shows(b"Host long is not shown: it printed a line of more than 4 MiB")
+        terminal.shows(b"Host json: its answer cannot be read; is it the same version of Rueda?")
+        terminal.read_until(lambda seen: re.search(rb"one +1 +\d+ ", seen))
+        self.assertNotIn(b"\x1b[5m", terminal.seen)
+        self.assertNotIn(b"\x1b[31mred", terminal.seen)
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assert_nothing_is_left()
 
 
 class Screen(WithJob):

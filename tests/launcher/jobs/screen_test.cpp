@@ -4,9 +4,15 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "launcher/top/hosts/bounded_lines.hpp"
+#include "launcher/top/merge_hosts.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -253,6 +259,12 @@ TEST_CASE("JSON that is not a view is refused, and texts lose their control char
     for (const auto& [found, harmed] : {std::pair<std::string, std::string>{"\"rank\": 0", "\"rank\": \"0\""},
                                         {"\"gpus\": []", "\"gpus\": [1]"},
                                         {"\"cpu_share\"", "\"cpu\""},
+                                        {"\"rank\": 0", "\"rank\": 3000000000"},
+                                        {"\"rank\": 0", "\"rank\": 0.5"},
+                                        {"\"step\": 118", "\"step\": 1e300"},
+                                        {"\"step_seconds\": 0.5", "\"step_seconds\": 1e300"},
+                                        {"\"seconds\": 0.4", "\"seconds\": 1e12"},
+                                        {"\"is_straggler\": false", "\"is_straggler\": 0"},
                                         {"\"ranks\": [", "\"ranks\": [ ["}}) {
         std::string text = good;
         REQUIRE(text.find(found) != std::string::npos);
@@ -264,6 +276,18 @@ TEST_CASE("JSON that is not a view is refused, and texts lose their control char
     std::string text = good;
     text.replace(text.find("./trainer"), 9, "\\u001b[2J");
     CHECK(view_from_json(text).value().job.program == "?[2J");
+    text = good;
+    text.replace(text.find("./trainer"), 9, std::string(5000, 'x'));
+    CHECK(view_from_json(text).value().job.program.size() <= 512);
+    CHECK_FALSE(view_from_json(std::string(1 << 20, '[')).is_ok());
+    CHECK_FALSE(view_from_json("1").is_ok());
+}
+
+TEST_CASE("a view is one line of JSON for another host") {
+    const TopView view = view_of({row(0), row(1)});
+    const std::string line = view_as_json_line(view);
+    CHECK(line.find('\n') == line.size() - 1);
+    CHECK(view_as_json(view_from_json(line).value()) == view_as_json(view));
 }
 
 TEST_CASE("the answer of a host is found between other lines") {
@@ -302,6 +326,44 @@ TEST_CASE("the ranks of several hosts are on one screen") {
     CHECK(document["hosts"][0]["job"]["ranks"][1]["rank"] == 3);
     CHECK(document["hosts"][2]["job"].is_null());
     CHECK(document["hosts"][3]["problem"] == "ssh: no route");
+}
+
+TEST_CASE("a host that does not answer keeps its rows, and says how old they are") {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    constexpr std::int64_t kInterval = 2 * kSecond;
+    HostPicture late{"b", view_of({row(1)}), 0, false, ""};
+    const HostPicture newest{"a", view_of({row(0)}), 11 * kSecond, false, ""};
+    const HostPicture silent{"c", std::nullopt, 4 * kSecond, false, ""};
+    const HostPicture ended{"d", view_of({row(3)}), 0, true, "job j4 has ended"};
+    const HostPicture refused{"e", std::nullopt, 0, true, ""};
+    const std::vector<HostPicture> pictures = {late, newest, silent, ended, refused};
+    const auto lines = render(screen_of(merge_pictures(pictures, 12 * kSecond, kInterval)), {}, false);
+    REQUIRE(lines.size() == 10);
+    CHECK_THAT(lines[0], Catch::StartsWith("j1034 on b, j1034 on a  running  ./trainer  "));
+    CHECK_THAT(lines[3], Catch::StartsWith("a               0  4711  running"));
+    CHECK_THAT(lines[4], Catch::StartsWith("b (12s old)     1  4712  running"));
+    CHECK(lines[6] == "Host b does not answer: its rows are 12s old");
+    CHECK(lines[7] == "Host c has not answered yet, after 8s");
+    CHECK(lines[8] == "Host d is not shown any more: job j4 has ended");
+    CHECK(lines[9] == "Host e is not shown: its rueda has ended");
+
+    late.arrived_ns = 6 * kSecond;  // three intervals: not late yet
+    late.problem = "its answer cannot be read";
+    const TopView view = merge_pictures(std::span(&late, 1), 12 * kSecond, kInterval);
+    CHECK(view.rows.at(0).host == "b");
+    CHECK(view.problems == std::vector<std::string>{"Host b: its answer cannot be read"});
+}
+
+TEST_CASE("the lines of another host have a limit") {
+    std::vector<std::string> lines;
+    const auto note = [&lines](std::string_view line) { lines.emplace_back(line); };
+    BoundedLines cutter(8);
+    CHECK(cutter.feed("one\r\ntw", note));
+    CHECK(cutter.feed("o\n\n12345678\nx", note));
+    CHECK(lines == std::vector<std::string>{"one", "two", "", "12345678"});
+    CHECK(cutter.feed("1234567", note));
+    CHECK_FALSE(cutter.feed("9\nlater\n", note));
+    CHECK(lines.size() == 4);
 }
 
 }  // namespace

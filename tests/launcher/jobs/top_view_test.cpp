@@ -282,5 +282,23 @@ TEST_CASE("samples are taken from the memory of a job") {
     CHECK(compare(pending, ended, looks).rows.back().operations_per_second.value() > 0);
 }
 
+TEST_CASE("the hosts of a job are in the environment of its ranks") {
+    using namespace std::string_literals;
+    const auto read = [](const std::string& value) {
+        return read_launched_job("PATH=/bin\0RUEDARUN_JOB="s + value + "\0HOME=/\0"s);
+    };
+    const std::optional<LaunchedJob> found = read("3f0c@a,[::1],b");
+    REQUIRE(found);
+    CHECK(found->token == "3f0c");
+    CHECK(found->hosts == std::vector<std::string>{"a", "::1", "b"});
+    CHECK_FALSE(read("3f0c@a"));
+    CHECK_FALSE(read("3f0c"));
+    CHECK_FALSE(read("@a,b"));
+    CHECK_FALSE(read("3f0c@a,,b"));
+    CHECK_FALSE(read("3f0c@-oProxyCommand=x,b"));
+    CHECK_FALSE(read_launched_job("RUEDARUN_JOBS=3f0c@a,b"));
+    CHECK_FALSE(read_launched_job(""));
+}
+
 }  // namespace
 }  // namespace rueda::launcher

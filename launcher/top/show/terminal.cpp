@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/top/terminal.hpp"
+#include "launcher/top/show/terminal.hpp"
 
 #include <poll.h>
 #include <sys/ioctl.h>

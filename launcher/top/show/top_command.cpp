@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/top/top_command.hpp"
+#include "launcher/top/show/top_command.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,8 +20,12 @@
 #include "launcher/options/text_parts.hpp"
 #include "launcher/top/choose_job.hpp"
 #include "launcher/top/hosts/ask_hosts.hpp"
-#include "launcher/top/live_screen.hpp"
+#include "launcher/top/interval.hpp"
+#include "launcher/top/merge_hosts.hpp"
 #include "launcher/top/screen.hpp"
+#include "launcher/top/show/live_hosts.hpp"
+#include "launcher/top/show/live_screen.hpp"
+#include "launcher/top/show/stream_views.hpp"
 #include "launcher/top/top_view.hpp"
 
 namespace rueda::launcher {
@@ -37,6 +41,8 @@ struct TopOptions {
     std::string job;
     bool once = false;
     bool as_json = false;
+    bool as_stream = false;
+    bool all_hosts = false;
     std::string hosts_text;
     std::string ssh_port_text;
     HostsQuestion question;
@@ -50,14 +56,19 @@ void add_options(CommandApp& command, TopOptions& options) {
         ->type_name("");
     app.add_flag("--once", options.once, "Print one interval and end, instead of showing a screen");
     app.add_flag("--json", options.as_json, "The same in JSON");
+    app.add_flag("--stream", options.as_stream)->group("");  // how rueda starts itself on other hosts
     app.add_option("--interval", options.interval_text, "Length of an interval (default: 2)")
         ->type_name("SECONDS")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    app.add_option("-H,--hosts", options.hosts_text, "Print one interval of the jobs on these hosts")
+    app.add_option("-H,--hosts", options.hosts_text, "Show the ranks of the jobs on these hosts")
         ->type_name("HOST,HOST");
+    app.add_flag("--all-hosts", options.all_hosts, "The same for all hosts of a job that ruedarun has started");
     app.add_option("--ssh-port", options.ssh_port_text, "Port of ssh on the other hosts")->type_name("PORT");
     app.add_option("--ssh-identity-file", options.question.ssh_identity, "Key file for ssh")->type_name("FILE");
 }
+
+/// Whether the user gets a screen. Otherwise one interval is printed.
+bool is_live(const TopOptions& options) { return !options.once && !options.as_json && ::isatty(STDOUT_FILENO) == 1; }
 
 Status read_interval(TopOptions& options) {
     const std::optional<double> seconds = base::parse_real(options.interval_text);
@@ -90,14 +101,33 @@ Status read_jobs(const std::string& text, HostsQuestion& question) {
     return {};
 }
 
-/// Fills options.question.
-Status read_hosts(TopOptions& options) {
+/// Finds the hosts of the job, which ruedarun has told its ranks.
+Status find_all_hosts(TopOptions& options) {
+    const Result<Job> job = choose_job(find_jobs(), options.job);
+    RUEDA_RETURN_IF_FAILED(job.status());
+    std::optional<LaunchedJob> launched = launched_job(job.value());
+    if (!launched) {
+        return failure(ErrorCode::invalid_argument,
+                       "the hosts of job {} are not known, because it runs on one host, or because ruedarun has not "
+                       "started it; name the hosts with --hosts",
+                       job.value().id);
+    }
+    options.question.hosts = std::move(launched->hosts);
+    options.question.jobs.assign(options.question.hosts.size(), std::string(kTokenMark) + launched->token);
+    return {};
+}
+
+Status find_named_hosts(TopOptions& options) {
     const Result<std::vector<Host>> hosts = parse_host_option(options.hosts_text);
     RUEDA_RETURN_IF_FAILED(hosts.status());
     for (const Host& host : hosts.value()) {
         options.question.hosts.push_back(host.name);
     }
-    RUEDA_RETURN_IF_FAILED(read_jobs(options.job, options.question));
+    return read_jobs(options.job, options.question);
+}
+
+/// Fills the rest of options.question.
+Status read_question(TopOptions& options) {
     if (!options.ssh_port_text.empty()) {
         constexpr int kMostPort = 65535;
         options.question.ssh_port = base::parse_integer<int>(options.ssh_port_text);
@@ -106,7 +136,7 @@ Status read_hosts(TopOptions& options) {
                            base::quote(options.ssh_port_text), kMostPort);
         }
     }
-    options.question.arguments = {"top", "--json", "--interval", options.interval_text};
+    options.question.arguments = {"top", is_live(options) ? "--stream" : "--json", "--interval", options.interval_text};
     options.question.time = std::chrono::ceil<std::chrono::milliseconds>(options.interval);
     return {};
 }
@@ -117,10 +147,22 @@ void print(const TopView& view) {
     }
 }
 
-/// Prints one interval of all hosts.
+/// Shows all hosts on a screen, or prints one interval.
 int show_hosts(TopOptions& options) {
-    if (const Status status = read_hosts(options); !status.is_ok()) {
+    Status status = options.all_hosts ? Status() : find_named_hosts(options);
+    if (status.is_ok()) {
+        status = read_question(options);
+    }
+    if (!status.is_ok()) {
         return refuse_command(status, kRuedaCalledWrongly);
+    }
+    if (options.all_hosts) {
+        if (const Status found = find_all_hosts(options); !found.is_ok()) {
+            return refuse_command(found, kNoJob);
+        }
+    }
+    if (is_live(options)) {
+        return show_live_hosts(options.question, options.interval);
     }
     const Result<std::vector<HostAnswer>> answers = ask_hosts(options.question);
     if (!answers.is_ok()) {
@@ -163,7 +205,7 @@ int show_once(const Job& job, const TopOptions& options) {
 
 int run_top(std::span<const std::string> arguments) {
     CommandApp command(
-        {"rueda top", "[JOB] [--once] [--json] [--interval SECONDS] [--hosts HOST,HOST]",
+        {"rueda top", "[JOB] [--once] [--json] [--interval SECONDS] [--all-hosts | --hosts HOST,HOST]",
          "Shows what the ranks of a job on this host are doing, and which rank the others wait for. It reads the "
          "memory\n"
          "that the ranks share, and /proc. So it needs no help from the program, and does not disturb it.\n"
@@ -174,7 +216,8 @@ int run_top(std::span<const std::string> arguments) {
          "  rueda top --interval 10     a new picture every 10 s\n"
          "  rueda top --once            2 s, printed as text\n"
          "  rueda top --json            the same for scripts\n"
-         "  rueda top --hosts a,b       2 s of the only jobs on these hosts, as text\n"
+         "  rueda top --all-hosts       the same for all hosts of this job, which ruedarun has started\n"
+         "  rueda top --hosts a,b       the ranks of the only jobs on these hosts\n"
          "  rueda top --hosts a,b j17,j4   j17 on host a, and j4 on host b\n"
          "\n"
          "Exit status: 0; 1 if there is no such job, or if it ends before the first picture; 3 if rueda was called\n"
@@ -187,17 +230,21 @@ int run_top(std::span<const std::string> arguments) {
     if (const Status status = read_interval(options); !status.is_ok()) {
         return refuse_command(status, kRuedaCalledWrongly);
     }
-    if (!options.hosts_text.empty()) {
+    if (options.all_hosts && !options.hosts_text.empty()) {
+        return refuse_command({ErrorCode::invalid_argument, "--all-hosts and --hosts are given; expected one of them"},
+                              kRuedaCalledWrongly);
+    }
+    if (options.all_hosts || !options.hosts_text.empty()) {
         return show_hosts(options);
     }
     Result<Job> job = choose_job(find_jobs(), options.job);
     if (!job.is_ok()) {
         return refuse_command(job.status(), kNoJob);
     }
-    if (options.once || options.as_json || ::isatty(STDOUT_FILENO) != 1) {
-        return show_once(job.value(), options);
+    if (options.as_stream) {
+        return stream_views(job.value(), options.interval);
     }
-    return show_live(job.value(), options.interval);
+    return is_live(options) ? show_live(job.value(), options.interval) : show_once(job.value(), options);
 }
 
 }  // namespace rueda::launcher

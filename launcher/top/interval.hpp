@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "launcher/top/top_view.hpp"
@@ -36,7 +38,24 @@ private:
     std::vector<std::vector<Look>> looks_;
 };
 
-/// Shows the job on the terminal until the user presses q, a signal arrives, or the job ends. Returns the exit status.
-[[nodiscard]] int show_live(Job& job, std::chrono::nanoseconds interval);
+/// Watches a job interval after interval. The first interval is short, so that the first picture comes early.
+/// Threads: one.
+class JobWatch {
+public:
+    /// Waits for this time, or for less. Returns false if the watch shall end.
+    using Wait = std::function<bool(std::chrono::nanoseconds)>;
+
+    /// The job must outlive this object.
+    JobWatch(Job& job, std::chrono::nanoseconds interval) : job_(job), interval_(interval) {}
+
+    /// Returns the job during the next interval, or nothing if `wait` returned false.
+    [[nodiscard]] std::optional<TopView> next(const Wait& wait);
+
+private:
+    Job& job_;
+    Gpus gpus_;
+    std::chrono::nanoseconds interval_;
+    std::optional<TopSample> last_;  ///< the end of the last interval
+};
 
 }  // namespace rueda::launcher

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "base/timeline/part_reader.hpp"
+#include "base/timeline/timeline_part.hpp"
+
+namespace rueda::base {
+
+/// What a merged timeline has.
+struct MergedTotals {
+    std::size_t ranks = 0;
+    TimelineEnd end;
+};
+
+/// Takes a piece of the merged file. A failure ends the merge.
+using WriteMerged = std::function<Status(std::string_view)>;
+
+/// Makes one timeline of the parts of a job. The operations are matched over all hosts, so each one names the last rank
+/// of all hosts. Reads the parts piece by piece and holds at most `most_held` operations that other ranks may still
+/// have, so its memory is bounded. Fails with InvalidArgument if the parts are of different jobs, or if two are of the
+/// same host.
+[[nodiscard]] Result<MergedTotals> merge_parts(std::vector<PartReader>& parts, std::size_t most_held,
+                                               const WriteMerged& write);
+
+}  // namespace rueda::base

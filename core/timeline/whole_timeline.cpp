@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/timeline/whole_timeline.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/system/atomic_file.hpp"
+#include "base/text.hpp"
+#include "base/timeline/merge_parts.hpp"
+#include "base/timeline/part_reader.hpp"
+
+namespace rueda::core {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// The other hosts complete their parts at the same time as this one, but a rank of this host may be faster.
+constexpr milliseconds kPatienceForParts{2000};
+constexpr milliseconds kPauseBetweenLooks{20};
+/// After it was given up, the thread removes what it has written, and ends, if the file system answers.
+constexpr milliseconds kPatienceForRemoval{500};
+/// About 20 MiB. The operations of the hosts end within milliseconds of each other, so few of them are held.
+constexpr std::size_t kMostHeldInMerge = 65536;
+
+constexpr std::string_view kMergedSuffix = ".merging";
+
+}  // namespace
+
+std::string part_path(const std::string& path, std::int32_t host_index) {
+    return host_index == 0 ? path : fmt::format("{}.host{}", path, host_index);
+}
+
+std::string merge_command(const std::string& path, std::int32_t host_count) {
+    constexpr std::int32_t kNamed = 3;  // a line with many paths would not be read
+    std::string command = "rueda timeline";
+    for (std::int32_t host = 0; host < std::min(host_count, kNamed); ++host) {
+        command += " " + part_path(path, host);
+    }
+    return base::printable(command, 1000) + (host_count > kNamed ? " …" : "") + " -o merged.json";
+}
+
+void WholeTimelines::run() noexcept {
+    try {
+        const std::vector<std::string> paths = left();
+        for (const std::string& path : paths) {
+            Status merged = await_parts(path);
+            if (merged.is_ok()) {
+                merged = merge(path);
+            }
+            const std::lock_guard lock(mutex_);
+            if (merged.is_ok()) {
+                std::erase(left_, path);
+            } else if (reason_.empty()) {
+                reason_ = merged.message();
+            }
+        }
+    } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex_);
+        reason_ = error.what();
+    }
+    const std::lock_guard lock(mutex_);
+    is_done_ = true;
+    changed_.notify_all();
+}
+
+Status WholeTimelines::await_parts(const std::string& path) {
+    const steady_clock::time_point deadline = steady_clock::now() + kPatienceForParts;
+    for (std::int32_t host = 0; host < job_.host_count;) {
+        if (base::is_complete_part(part_path(path, host), job_, host)) {
+            ++host;
+            continue;
+        }
+        if (is_given_up_.load(std::memory_order_relaxed) || steady_clock::now() >= deadline) {
+            return failure(ErrorCode::unsupported, "this host does not see a complete {}",
+                           base::quote(part_path(path, host), 300));
+        }
+        std::this_thread::sleep_for(kPauseBetweenLooks);  // nobody tells this host when another one has ended its part
+    }
+    return {};
+}
+
+Status WholeTimelines::merge(const std::string& path) {
+    std::vector<base::PartReader> parts;
+    for (std::int32_t host = 0; host < job_.host_count; ++host) {
+        Result<base::PartReader> part = base::PartReader::open(part_path(path, host));
+        RUEDA_RETURN_IF_FAILED(part.status());
+        parts.push_back(std::move(part).value());
+    }
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(path, error);  // a link to the file stays a link
+    Result<base::AtomicFile> file =
+        base::AtomicFile::create(error ? std::filesystem::path(path) : target, kMergedSuffix);
+    RUEDA_RETURN_IF_FAILED(file.status());
+    const base::WriteMerged write = [this, &file](std::string_view text) {
+        return is_given_up_.load(std::memory_order_relaxed) ? failure(ErrorCode::timeout, "there was too little time")
+                                                            : file.value().write(std::as_bytes(std::span(text)));
+    };
+    RUEDA_RETURN_IF_FAILED(base::merge_parts(parts, kMostHeldInMerge, write).status());
+    RUEDA_RETURN_IF_FAILED(file.value().commit());
+    for (std::int32_t host = 1; host < job_.host_count; ++host) {
+        ::unlink(part_path(path, host).c_str());
+    }
+    return {};
+}
+
+bool WholeTimelines::wait_until_done(milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [this] { return is_done_; });
+}
+
+bool WholeTimelines::wait(milliseconds patience) {
+    if (wait_until_done(patience)) {
+        return true;
+    }
+    is_given_up_.store(true, std::memory_order_relaxed);
+    return wait_until_done(kPatienceForRemoval);
+}
+
+std::vector<std::string> WholeTimelines::left() const {
+    const std::lock_guard lock(mutex_);
+    return left_;
+}
+
+std::string WholeTimelines::reason() const {
+    const std::lock_guard lock(mutex_);
+    return reason_.empty() ? "it takes too long" : reason_;
+}
+
+}  // namespace rueda::core

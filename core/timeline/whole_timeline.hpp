@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "base/timeline/timeline_part.hpp"
+
+namespace rueda::core {
+
+/// The path of a host's part of a timeline.
+[[nodiscard]] std::string part_path(const std::string& path, std::int32_t host_index);
+
+/// The command that merges the parts.
+[[nodiscard]] std::string merge_command(const std::string& path, std::int32_t host_count);
+
+/// Merges the hosts' parts of timelines into one file each, after the job, if this host sees all parts. The parts stay
+/// as they are until the merged file is complete. Then it replaces the first part, and the others are removed.
+///
+/// Threads: run() is a thread, which holds a share of this object. The owner calls wait(), and may give up while the
+/// thread waits for the file system.
+class WholeTimelines {
+public:
+    /// `job`: the header of the first host's part.
+    WholeTimelines(base::TimelineHeader job, std::vector<std::string> paths)
+        : job_(std::move(job)), left_(std::move(paths)) {}
+
+    void run() noexcept;
+
+    /// Waits until the thread has merged all timelines, but not longer than `patience`. Then the thread stops at its
+    /// next write. Returns whether the thread has ended.
+    [[nodiscard]] bool wait(std::chrono::milliseconds patience);
+    /// The timelines that are still in parts, and why the first of them is.
+    [[nodiscard]] std::vector<std::string> left() const;
+    [[nodiscard]] std::string reason() const;
+
+private:
+    [[nodiscard]] Status await_parts(const std::string& path);
+    [[nodiscard]] Status merge(const std::string& path);
+    [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
+
+    base::TimelineHeader job_;
+    std::atomic<bool> is_given_up_{false};  // relaxed: wait() sets it, and the thread looks at it again and again
+
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;  // the end of run() notifies
+    std::vector<std::string> left_;    // under mutex_, as the rest
+    std::string reason_;
+    bool is_done_ = false;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "base/status.hpp"
+#include "launcher/processes/poll_set.hpp"
+#include "launcher/processes/signal_inbox.hpp"
+#include "launcher/top/screen.hpp"
+#include "launcher/top/show/terminal.hpp"
+
+namespace rueda::launcher {
+
+/// A program that has the screen of the terminal: what it shows, and what the user does. Threads: one.
+class ScreenSession {
+public:
+    /// Returns the screen to show, or nothing if there is none yet.
+    using Picture = std::function<std::optional<Screen>()>;
+
+    explicit ScreenSession(Picture picture);
+
+    [[nodiscard]] Status open();
+    void add_to(PollSet& set);
+    void draw();
+    void leave() { terminal_.leave(); }
+    /// False after the user has ended the program, or if the terminal is gone.
+    [[nodiscard]] bool goes_on() const { return goes_on_; }
+    /// 0, or 128 and the number of the signal that ended the program.
+    [[nodiscard]] int exit_status() const { return exit_status_; }
+    /// The signal mask with which child processes start.
+    [[nodiscard]] const sigset_t& original_mask() const { return signals_.original_mask(); }
+
+private:
+    void take_signals();
+    void handle(int signal_number);
+    void stop_and_resume();
+    void read_keys();
+
+    Picture picture_;
+    Terminal terminal_;
+    SignalInbox signals_;
+    bool goes_on_ = true;
+    int exit_status_ = 0;
+};
+
+}  // namespace rueda::launcher
