@@ -21,6 +21,25 @@ constexpr double kNanoseconds = 1e9;
 
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / kNanoseconds; }
 
+/// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks have done the same,
+/// another host holds up the batch, or any of the ranks does.
+std::vector<std::int32_t> suspects(const StallReport& report) {
+    std::uint64_t most = 0;
+    for (const StallReport::Rank& rank : report.missing_ranks) {
+        most = std::max(most, rank.steps_behind);
+    }
+    std::vector<std::int32_t> ranks;
+    for (const StallReport::Rank& rank : report.missing_ranks) {
+        if ((most > 0 && rank.steps_behind == most) || rank.silent_seconds > 0) {
+            ranks.push_back(rank.rank);
+        }
+    }
+    if (ranks.empty() && report.elsewhere.empty()) {
+        ranks = report.tensors.front().missing;
+    }
+    return ranks;
+}
+
 }  // namespace
 
 BatchWatch::BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
@@ -35,9 +54,11 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     const auto entry = settings_.enabled ? log_.peek(position) : std::nullopt;
     if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
+        stop_asking(source);
         return std::nullopt;
     }
     if (since_ns_ == 0 || position != position_) {
+        stop_asking(source);
         position_ = position;
         since_ns_ = now_ns;
         moved_ns_ = now_ns;
@@ -55,7 +76,12 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     }
     std::optional<StallMonitor::Finding> finding;
     if (is_reporter(now_ns)) {
-        const auto report = std::make_shared<const StallReport>(make_report(now_ns, source));
+        StallReport made = make_report(now_ns, source);
+        if (!add_stacks(made, source) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
+            return std::nullopt;  // the next call finds the same again, and looks for the answers
+        }
+        stop_asking(source);
+        const auto report = std::make_shared<const StallReport>(std::move(made));
         finding.emplace();
         finding->text = format_stall_report(*report);
         finding->report = report;
@@ -67,6 +93,31 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     }
     next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
     return finding;
+}
+
+/// Asks the suspects for their stacks. The other ranks only wait for them, and many ranks have long stacks. Returns
+/// whether the answers are there.
+bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
+    if (!source.add_stacks) {
+        return true;
+    }
+    const std::vector<std::int32_t> asked = suspects(report);
+    const auto others = std::stable_partition(
+        report.missing_ranks.begin(), report.missing_ranks.end(), [&asked](const StallReport::Rank& rank) {
+            return std::find(asked.begin(), asked.end(), rank.rank) != asked.end();
+        });
+    const bool is_complete = source.add_stacks({report.missing_ranks.begin(), others});
+    asks_for_stacks_ = !is_complete;
+    std::sort(report.missing_ranks.begin(), report.missing_ranks.end(),
+              [](const StallReport::Rank& a, const StallReport::Rank& b) { return a.rank < b.rank; });
+    return is_complete;
+}
+
+/// Called when the report does not wait for the answers any more. The next report asks anew.
+void BatchWatch::stop_asking(const Source& source) {
+    if (std::exchange(asks_for_stacks_, false) && source.add_stacks) {
+        static_cast<void>(source.add_stacks({}));
+    }
 }
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {

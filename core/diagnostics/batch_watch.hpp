@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,13 +37,18 @@ public:
         std::function<std::vector<StallReport::Rank>()> ranks;
         /// The members on other hosts.
         std::function<std::vector<std::int32_t>()> elsewhere;
+        /// See StallMonitor::add_stacks_of_executing. Empty: reports have no stacks.
+        std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks = {};
     };
-    /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs.
+    /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs. The
+    /// report comes some calls later if it waits for stacks.
     [[nodiscard]] std::optional<StallMonitor::Finding> tick(std::int64_t now_ns, const Source& source);
 
 private:
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
     [[nodiscard]] StallReport make_report(std::int64_t now_ns, const Source& source) const;
+    [[nodiscard]] bool add_stacks(StallReport& report, const Source& source);
+    void stop_asking(const Source& source);
     [[nodiscard]] StallReport::Tensor tensor() const;
     [[nodiscard]] std::vector<std::uint64_t> steps_behind() const;
     [[nodiscard]] std::uint64_t all_steps() const;
@@ -59,6 +65,7 @@ private:
     std::int64_t next_report_ns_ = 0;
     std::uint64_t steps_ = 0;    ///< what all members of this host had done at the last look
     std::int64_t moved_ns_ = 0;  ///< when this was seen to change, or when the call was first seen
+    bool asks_for_stacks_ = false;
 };
 
 }  // namespace rueda::core

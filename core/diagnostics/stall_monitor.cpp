@@ -26,6 +26,7 @@ StallMonitor::StallMonitor(const StallSettings& settings, const base::HostBlocks
       settings_(settings),
       schedule_(settings.schedule()),
       questions_(blocks, settings.silence_limit_ns),
+      questions_to_executing_(blocks, settings.silence_limit_ns),
       questions_to_peers_(blocks, settings.silence_limit_ns) {}
 
 std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
@@ -70,6 +71,10 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
 
 bool StallMonitor::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
     return add_stacks(questions_, ranks, now_ns);
+}
+
+bool StallMonitor::add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
+    return add_stacks(questions_to_executing_, ranks, now_ns);
 }
 
 bool StallMonitor::add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {

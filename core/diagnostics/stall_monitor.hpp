@@ -69,6 +69,9 @@ public:
     /// `ranks` then has the stacks, and the next call asks anew. Otherwise call it again a little later. The thread
     /// that calls tick(), or the only one that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
+    /// The same for the report about an operation that is being executed (BatchWatch), which may be due at another
+    /// time. Without ranks, the next call asks anew.
+    [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
     /// The same for the report about a message, which may be due at another time. Without ranks, the next call asks
     /// anew.
     [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
@@ -95,6 +98,7 @@ private:
     StallSettings settings_;
     StallSchedule schedule_;
     base::StackQuestions questions_;
+    base::StackQuestions questions_to_executing_;
     base::StackQuestions questions_to_peers_;
     std::int64_t next_look_ns_ = 0;
 };

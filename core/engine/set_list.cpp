@@ -220,7 +220,10 @@ void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Findi
         return;
     }
     const BatchWatch::Source source{[&] { return attended.stall_monitor->account(now_ns).missing_ranks; },
-                                    [&] { return set.ranks_elsewhere(); }};
+                                    [&] { return set.ranks_elsewhere(); },
+                                    [&](std::span<StallReport::Rank> ranks) {
+                                        return attended.stall_monitor->add_stacks_of_executing(ranks, now_ns);
+                                    }};
     if (auto standstill = attended.batch_watch->tick(now_ns, source)) {
         add(set, std::move(*standstill), findings);
     }

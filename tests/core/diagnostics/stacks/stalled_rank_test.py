@@ -24,7 +24,7 @@ FUNCTION = "wait_for_the_file"
 class StalledRank(unittest.TestCase):
     """Rank 1 is missing until the test has read the text that it looks for. The job then ends in order."""
 
-    def run_job(self, until, act=lambda text: None, launch=None, **settings):
+    def run_job(self, until, act=lambda text: None, launch=None, mode=(), **settings):
         """Starts two ranks and reads their standard error. When the pattern `until` appears, creates the file that ends
         rank 1's wait. `launch` is the launcher's command line (default: ruedarun). `act` is called with the text
         after each line."""
@@ -32,7 +32,7 @@ class StalledRank(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "go")
             job = subprocess.Popen(
-                [*(launch or [RUEDARUN, "--no-mpi", "-np", "2"]), PROGRAM, str(path)],
+                [*(launch or [RUEDARUN, "--no-mpi", "-np", "2"]), PROGRAM, str(path), *mode],
                 env=kept | settings,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -91,6 +91,24 @@ class StalledRank(unittest.TestCase):
         launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
         text = self.run_job(FUNCTION, launch=launch, RUEDA_STALL_CHECK_TIME_SECONDS="1")
         self.assertRegex(text, r"rank 1 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+
+    def test_in_an_operation_that_is_executed(self):
+        text = self.run_job(FUNCTION, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"tensor 'gradient' was announced by all ranks [\d.]+ seconds ago and is still not done")
+        self.assertIn("Probable cause: rank 1 has not delivered its part", text)
+        found = re.search(r"rank 1[^(\n]*\(pid \d+\): [^\n]* behind the rank that has done most(?s:.*)", text)
+        self.assertIsNotNone(found, text)
+        self.assertIn(FUNCTION, found.group())
+        self.assertEqual(text.count("innermost first"), 1, text)  # rank 0 only waits for rank 1
+
+    def test_in_an_operation_that_is_executed_on_two_hosts(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        shell = 'RUEDA_HOSTNAME=host$((OMPI_COMM_WORLD_RANK / 2)) exec "$@"'
+        launch = [*MPIRUN, "-np", "4", "sh", "-c", shell, "sh"]
+        text = self.run_job(FUNCTION, launch=launch, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"rank 2\]: tensor 'gradient' was announced by all ranks")
+        self.assertRegex(text, r"rank 3 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
 
     def test_stacks_can_be_switched_off(self):
         text = self.run_job(
