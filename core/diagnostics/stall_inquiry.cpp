@@ -198,12 +198,41 @@ std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most,
 
 /// The order in which all hosts list tensors, so that lists that were cut start with the same tensors.
 using Key = std::pair<std::string, std::uint64_t>;
-Key key_of(const StallReport::Tensor& tensor) { return {tensor.name, tensor.call}; }
+Key key_of(const StallReport::Tensor& tensor) {
+    // Messages of several ranks may have the same text, so the rank that waits is a part of the key.
+    return tensor.message && !tensor.ready.empty()
+               ? Key(tensor.name, static_cast<std::uint64_t>(tensor.ready.front()) + 1)
+               : Key(tensor.name, tensor.call);
+}
 
 std::vector<StallReport::Tensor> in_order(std::vector<StallReport::Tensor> tensors) {
     std::sort(tensors.begin(), tensors.end(),
               [](const StallReport::Tensor& a, const StallReport::Tensor& b) { return key_of(a) < key_of(b); });
     return tensors;
+}
+
+/// The sends and receives that ranks of all hosts have waited for, for long.
+std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> accounts,
+                                               std::span<const std::int32_t> host_of) {
+    std::vector<std::int32_t> all;
+    for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+        if (host_of[rank] >= 0) {
+            all.push_back(static_cast<std::int32_t>(rank));
+        }
+    }
+    std::vector<StallReport::Tensor> late;
+    for (const HostAccount& account : accounts) {
+        for (const StallReport::Rank& rank : account.ranks) {
+            for (const StallReport::Tensor& waits_in : rank.waits_in) {
+                const bool is_plausible =
+                    waits_in.message && waits_in.message->peer < static_cast<std::int32_t>(host_of.size());
+                if (is_plausible && waits_in.message->is_late) {
+                    late.push_back(with_sides(waits_in, rank.rank, all));
+                }
+            }
+        }
+    }
+    return late;
 }
 
 /// If an account was cut, the state of the tensors behind its last one is unknown for that host. Returns the last
@@ -342,6 +371,12 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
         if (!awaited.empty() || !report.unheard.empty()) {
             report.tensors.push_back(tensor);
         }
+    }
+    for (StallReport::Tensor& message : late_messages(accounts, host_of)) {
+        for (const std::int32_t rank : message.missing) {
+            awaited_somewhere[static_cast<std::size_t>(rank)] = true;
+        }
+        report.tensors.push_back(std::move(message));
     }
     std::stable_sort(report.tensors.begin(), report.tensors.end(),
                      [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
@@ -593,16 +628,16 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
 std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, std::int64_t now_ns) {
     std::vector<PendingTensor> pending;
     std::erase_if(numbers_, [&](const auto& number) {
-        return std::none_of(report.tensors.begin(), report.tensors.end(), [&](const StallReport::Tensor& tensor) {
-            return tensor.name == number.first.first && tensor.call == number.first.second;
-        });
+        return std::none_of(report.tensors.begin(), report.tensors.end(),
+                            [&](const StallReport::Tensor& tensor) { return key_of(tensor) == number.first; });
     });
     for (const StallReport::Tensor& tensor : report.tensors) {
-        const auto number = numbers_.try_emplace({tensor.name, tensor.call}, inquiry_).first->second;
+        const Key key = key_of(tensor);
+        const auto number = numbers_.try_emplace(key, inquiry_).first->second;
         PendingTensor one;
         // If a tensor stalls again later, this is a new stall: its number is the number of the first inquiry that found
         // it.
-        one.id = {number, 0, std::hash<std::string>()(tensor.name) + tensor.call};
+        one.id = {number, 0, std::hash<std::string>()(key.first) + key.second};
         one.since_ns = now_ns - nanoseconds(tensor.seconds);
         pending.push_back(std::move(one));
     }

@@ -48,9 +48,10 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 [[nodiscard]] Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                        std::uint32_t hosts);
 
-/// Makes one report from the accounts. A rank counts as missing if its host's account does not say that the rank is
-/// ready. A tensor is left out if no rank is missing, because it makes progress. A tensor is also left out if it did
-/// not fit into the account of some host. `host_of` is by rank; -1: not in the set.
+/// Makes one report from the accounts. It also has the sends and receives that ranks have waited for, for long. A rank
+/// counts as missing if its host's account does not say that the rank is ready. A tensor is left out if no rank is
+/// missing, because it makes progress. A tensor is also left out if it did not fit into the account of some host.
+/// `host_of` is by rank; -1: not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
@@ -138,7 +139,7 @@ private:
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // in the current inquiry
     std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry will end the job; 0: never
-    // the number of each tensor, by name and call
+    // the number of each tensor, by name and call, and of each message, by name and rank
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;
 };
 

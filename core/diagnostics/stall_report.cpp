@@ -215,9 +215,11 @@ std::string describe_tensor(const StallReport& report, const Tensor& tensor) {
                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
                            base::format_ranks(tensor.missing));
     }
+    const bool is_of_a_set = tensor.message && tensor.missing.empty();
     return fmt::format("{}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
                        seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
-                       base::format_ranks(tensor.missing), obstacle_text(tensor), called_from(tensor.sites),
+                       is_of_a_set ? "a rank of its process set" : base::format_ranks(tensor.missing),
+                       obstacle_text(tensor), called_from(tensor.sites),
                        tensor.name.empty() ? describe_started(report.started) : "");
 }
 

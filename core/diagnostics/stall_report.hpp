@@ -20,6 +20,8 @@ struct StallReport {
         bool sends = false;
         bool receives_too = false;  ///< of a send: its rank also has a receive pending that this peer can complete
         std::int32_t peer = -1;     ///< rank of the job; -1: any
+        bool from_all = false;      ///< of a receive from any rank: every other rank of the job may send it
+        bool is_late = false;       ///< its rank has found that it waits for longer than the warning time
     };
     struct Tensor {
         std::string name;        ///< empty for an unnamed operation

@@ -732,14 +732,11 @@ void Engine::look(std::int64_t now) {
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding);
     }
-    const MessageWatch::Source source{
-        [this, now] { return sets_.account_of_world(now); },
-        [this, now](std::span<StallReport::Rank> ranks) { return sets_.add_stacks_of_peers(ranks, now); }};
-    if (const auto late = message_watch_.look(now, messenger_, source)) {
+    if (const auto late = message_watch_.look(now, messenger_, sets_.reports_stalls_of_world(now))) {
         if (!late->report_before.empty()) {
             tell({late->report_before, false});
         }
-        tell({late->text, late->shut_down, late->report, {}, late->ends_job});
+        tell({late->text, late->shut_down});
     }
 }
 

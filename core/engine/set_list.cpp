@@ -34,6 +34,7 @@ SetList::SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> worl
                  std::shared_ptr<collectives::Arena> arena)
     : settings_(settings), world_(std::move(world)) {
     Entry entry = prepare(world_, std::move(arena));
+    entry.front().stall_monitor->report_messages();
     add(entry);
 }
 
@@ -168,9 +169,9 @@ StallReport SetList::account_of_world(std::int64_t now_ns) const {
     return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
 }
 
-bool SetList::add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const {
+bool SetList::reports_stalls_of_world(std::int64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    return released_ || sets_.front().stall_monitor->add_stacks_of_peers(ranks, now_ns);
+    return !released_ && world_->reports_stalls(*sets_.front().stall_monitor, now_ns);
 }
 
 WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {

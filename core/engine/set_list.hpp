@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "collectives/host/arena/arena.hpp"
@@ -68,8 +67,8 @@ public:
     // Any thread may call the following functions, except where a comment says otherwise.
     /// Describes what the ranks of this host are doing, for a stall report.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
-    /// See StallMonitor::add_stacks_of_peers(). Only the background thread.
-    [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const;
+    /// Whether this rank prints the reports about stalled operations of all ranks.
+    [[nodiscard]] bool reports_stalls_of_world(std::int64_t now_ns) const;
     /// What the operation of `completion` waits for, in any set; nothing if the operation is a send or a receive.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }

@@ -166,6 +166,10 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
+    /// Whether this rank prints what find_stall() finds. Any thread.
+    [[nodiscard]] bool reports_stalls(const StallMonitor& monitor, std::int64_t now_ns) const {
+        return hosts_.reports_stalls(monitor, now_ns);
+    }
     /// This rank's number in the job.
     [[nodiscard]] int own_job_rank() const { return view_.own_job_rank(); }
     /// The members on other hosts, by their numbers in the job.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The last rank waits for a file before it takes part in the operation of the other ranks. Usage: stalled_rank FILE
-// [executing]. With "executing", it waits in the middle of the execution, when it reads a certain part of its tensor.
+// [executing | message]. With "executing", it waits in the middle of the execution, when it reads a certain part of its
+// tensor. With "message", it waits before it sends a message to the rank below it.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -60,6 +61,16 @@ bool reduce_with_a_pause(bool is_last) {
     return std::all_of(values.begin(), values.end(), [](float value) { return value == 1; });
 }
 
+void exchange_with_a_pause() {
+    float value = 1;
+    if (rueda::rank() == rueda::size() - 1) {
+        static_cast<void>(wait_for_the_file(path_of_the_file));
+        rueda::send(std::span(&value, 1), rueda::rank() - 1, 7);
+    } else if (rueda::rank() == rueda::size() - 2) {
+        rueda::receive(std::span(&value, 1), rueda::rank() + 1, 7);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -71,8 +82,11 @@ int main(int argc, char** argv) {
         rueda::init();
         const bool is_last = rueda::rank() == rueda::size() - 1;
         bool is_right = true;
-        if (argc > 2 && std::string_view(argv[2]) == "executing") {
+        const std::string_view mode = argc > 2 ? argv[2] : "";
+        if (mode == "executing") {
             is_right = reduce_with_a_pause(is_last);
+        } else if (mode == "message") {
+            exchange_with_a_pause();
         } else if (is_last) {
             std::printf("the last rank looked %d times\n", wait_for_the_file(argv[1]));
         }

@@ -110,6 +110,27 @@ class StalledRank(unittest.TestCase):
         self.assertRegex(text, r"rank 2\]: tensor 'gradient' was announced by all ranks")
         self.assertRegex(text, r"rank 3 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
 
+    def test_in_a_message(self):
+        launch = [RUEDARUN, "--no-mpi", "-np", "3"]
+        text = self.run_job(FUNCTION, launch=launch, mode=["message"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.check_message(text)
+
+    def test_in_a_message_between_other_hosts(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
+        launch = [*MPIRUN, "-np", "3", "sh", "-c", shell, "sh"]
+        text = self.run_job(FUNCTION, launch=launch, mode=["message"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.check_message(text)
+        self.assertRegex(text, r"rank 2 on host2 \(pid \d+\): ")
+
+    def check_message(self, text):
+        """Rank 1 waits for rank 2. Rank 0 prints the report, and rank 1 one line."""
+        self.assertRegex(text, r"receive from rank 2, tag 7: waiting for [\d.]+ s; ready: rank 1; missing: rank 2\n")
+        self.assertRegex(text, r"rank 2[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
+        self.assertRegex(text, r"rank 1\]: receive from rank 2, tag 7 has waited for [\d.]+ s; the stall report is in the ")
+        self.assertNotRegex(text, r"rank [12]\]: One or more tensors")
+
     def test_stacks_can_be_switched_off(self):
         text = self.run_job(
             r"missing: rank 1(?s:.*)rank 1[^(\n]*\(pid", RUEDA_STALL_CHECK_TIME_SECONDS="1", RUEDA_STACK_SIGNAL="none"
