@@ -30,6 +30,8 @@ constexpr std::size_t kStackBytes = 4096;
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
+/// A summary of a report is one line, which may name many ranks.
+constexpr std::size_t kLongestReason = 4096;
 /// The maximum number of call sites in a tensor's entry, for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
 /// How many bytes of a message the tensors of an account may take. The rest is reserved for the ranks of the host. It
@@ -270,6 +272,8 @@ std::vector<std::byte> encode(const StallMessage& message) {
                    write_stack);
     } else if (message.kind == StallMessageKind::question) {
         write_ranks(writer, message.stacks_of);
+    } else if (message.kind == StallMessageKind::record) {
+        writer.text(base::shortened(message.reason, kLongestReason));
     }
     return std::move(writer).take();
 }
@@ -279,7 +283,7 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
     StallMessage message;
     message.kind = static_cast<StallMessageKind>(reader.number<std::uint8_t>());
     message.inquiry = reader.number<std::uint32_t>();
-    bool plausible = message.kind >= StallMessageKind::notice && message.kind <= StallMessageKind::account;
+    bool plausible = message.kind >= StallMessageKind::notice && message.kind <= StallMessageKind::record;
     if (plausible && message.kind == StallMessageKind::account) {
         message.account.host = reader.number<std::uint32_t>();
         const auto tensors = reader.number<std::uint32_t>();
@@ -302,6 +306,8 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
         }
     } else if (plausible && message.kind == StallMessageKind::question) {
         message.stacks_of = read_ranks(reader, ranks, plausible);
+    } else if (plausible && message.kind == StallMessageKind::record) {
+        message.reason = base::printable(reader.text(kLongestReason));
     }
     if (!plausible || !reader.complete()) {
         return failure(ErrorCode::internal,
@@ -423,6 +429,9 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
         answer_with_stacks(now_ns, source);
     }
     std::optional<StallMonitor::Finding> finding = conclude(now_ns, source);
+    if (!record_because_.empty()) {
+        finding.emplace().record_because = std::exchange(record_because_, {});
+    }
     for (Link& link : *links_) {
         RUEDA_RETURN_IF_FAILED(send(link));
     }
@@ -471,10 +480,14 @@ Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Source& sour
 }
 
 Status StallInquiry::take(const StallMessage& message, std::int64_t now_ns, const Source& source) {
-    if (message.kind == StallMessageKind::question) {
-        for (std::size_t child = 1; child < links_->size(); ++child) {
+    if (message.kind == StallMessageKind::question || message.kind == StallMessageKind::record) {
+        for (std::size_t child = has_parent_ ? 1 : 0; child < links_->size(); ++child) {
             (*links_)[child].waiting.push_back(encode(message));
         }
+    }
+    if (message.kind == StallMessageKind::record) {
+        record_because_ = has_parent_ ? message.reason : "";
+    } else if (message.kind == StallMessageKind::question) {
         if (has_parent_ && message.stacks_of.empty()) {
             links_->front().waiting.push_back(
                 encode({StallMessageKind::account, message.inquiry, source.account(now_ns)}));
@@ -559,6 +572,15 @@ void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report
     unanswered_ = std::move(question);
 }
 
+/// For the root: a report is printed. The root's own host writes its flight recorders because of the report.
+void StallInquiry::ask_for_records(const StallReport& report) {
+    const StallMessage message{
+        .kind = StallMessageKind::record, .inquiry = inquiry_, .reason = summarize_stall(report)};
+    for (Link& link : *links_) {
+        link.waiting.push_back(encode(message));
+    }
+}
+
 /// Answers a question for stacks once the stacks are there.
 void StallInquiry::answer_with_stacks(std::int64_t now_ns, const Source& source) {
     const std::optional<std::vector<StallReport::Rank>> stacks =
@@ -621,7 +643,11 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (shuts_down) {
         return StallMonitor::Finding{std::move(reason), true, std::move(text), data, std::move(ends_job)};
     }
-    return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false, {}, data, {}});
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    ask_for_records(report);  // if the job ends, every rank writes its own
+    return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 
 /// Gives tensors numbers, because the schedule identifies tensors by numbers.

@@ -31,14 +31,16 @@ struct HostAccount {
 };
 
 /// A message between leaders about a tensor that makes no progress. A notice goes up to the root. The root then sends a
-/// question down to all leaders. The account of every host goes up to the root.
-enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3 };
+/// question down to all leaders. The account of every host goes up to the root. When the root has made a report, it
+/// sends a record message down to all leaders, whose ranks then write the flight recorders of their hosts to files.
+enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3, record = 4 };
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
     std::uint32_t inquiry = 0;  ///< in a question and an account: the number of the inquiry
     HostAccount account;
     /// For a question: the ranks whose stacks the accounts are to contain.
     std::vector<std::int32_t> stacks_of = {};
+    std::string reason = {};  ///< in a record message: the reason for the files
 };
 
 /// The length of the longest message. An account contains as much as fits.
@@ -85,7 +87,8 @@ public:
                                                                     std::int64_t now_ns)>
             stacks = {};
     };
-    /// Call this a few times per second. A failure ends the job.
+    /// Call this a few times per second. A failure ends the job. The root's finding is a report. The finding of another
+    /// leader is that the flight recorders of its host are to be written.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
     /// Called after an abort: this object stops using the transport, but keeps the memory of messages that are still
     /// being transferred.
@@ -110,6 +113,7 @@ private:
     void look(std::int64_t now_ns, const Source& source);
     void ask(std::int64_t now_ns, HostAccount own);
     void ask_for_stacks(std::int64_t now_ns, const StallReport& report);
+    void ask_for_records(const StallReport& report);
     void answer_with_stacks(std::int64_t now_ns, const Source& source);
     [[nodiscard]] bool has_to_wait(std::int64_t now_ns) const;
     [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns, const Source& source);
@@ -129,6 +133,7 @@ private:
     StallSchedule schedule_;
     /// A question for stacks that this host has not answered yet.
     std::optional<StallMessage> unanswered_;
+    std::string record_because_;  // not on the root: from the last record message; "" if there was none
     // The following members are used only on the root.
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;

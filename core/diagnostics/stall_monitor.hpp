@@ -39,6 +39,9 @@ public:
         std::shared_ptr<const StallReport> report = {};
         /// The reason, if the job ends because of this stall. Another part of the runtime may be about to end it.
         std::string ends_job = {};
+        /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
+        /// host reports a stall.
+        std::string record_because = {};
     };
 
     /// The set and the memory must outlive this object. `own` is this rank's number among the members.

@@ -761,6 +761,9 @@ void Engine::tell(const SetList::Finding& finding) noexcept {
         if (finding.report != nullptr) {
             handle_report(finding);
         }
+        if (!finding.record_because.empty()) {
+            write_recorders(finding.record_because, /*at_end=*/false);
+        }
     } catch (...) {
         static_cast<void>(finding);
     }

@@ -196,7 +196,9 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
 /// Adds a finding with the set's title. Must not fail, because the monitor returns a finding only once; without memory,
 /// the title is left out. `findings` must have room for two more elements.
 void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
-    Finding finding{std::move(found.text), found.shut_down, std::move(found.report), {}, std::move(found.ends_job)};
+    Finding finding{std::move(found.text),     found.shut_down,
+                    std::move(found.report),   {},
+                    std::move(found.ends_job), std::move(found.record_because)};
     try {
         const std::string title = set.title();
         for (std::string* text : {&found.report_before, &finding.text}) {

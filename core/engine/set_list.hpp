@@ -89,6 +89,7 @@ public:
         std::shared_ptr<const StallReport> report = {};  ///< empty: nothing is written to the file
         std::string process_set = {};                    ///< "" for the world
         std::string ends_job = {};                       ///< the reason for the end of the job, if the job must end
+        std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
 

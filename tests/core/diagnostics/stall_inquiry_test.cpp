@@ -205,9 +205,15 @@ public:
                 }
                 auto finding = leaders_[host]->turn(now_, source);
                 REQUIRE(finding.is_ok());
-                if (finding.value()) {
-                    CHECK(host == 0);
+                if (!finding.value()) {
+                    continue;
+                }
+                if (host == 0) {
+                    CHECK(finding.value()->record_because.empty());
                     findings.push_back(*finding.value());
+                } else {
+                    CHECK(finding.value()->text.empty());
+                    records[host].push_back(finding.value()->record_because);
                 }
             }
         }
@@ -220,6 +226,8 @@ public:
         stacks;
     /// As StallInquiry::Source::longest_wait. If it is empty, the account says how long the first tensor has waited.
     std::function<double(std::uint32_t host, std::int64_t now)> longest_wait;
+    /// By leader: the reasons for which it was asked to write the flight recorders.
+    std::map<std::uint32_t, std::vector<std::string>> records;
 
 private:
     std::vector<std::unique_ptr<collectives::Transport>> transports_;
@@ -242,8 +250,15 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK_THAT(first.front().text,
                Catch::Contains("tensor 'weight'") && Catch::Contains("ready: rank 2; missing: ranks 0, 1"));
     CHECK_THAT(first.front().text, Catch::Contains("rank 0 (pid 1000)") && Catch::Contains("busy with 'saving'"));
+    // All other leaders write the flight recorders of their hosts.
+    CHECK(chain.records.size() == 2);
+    for (const std::uint32_t host : {1U, 2U}) {
+        REQUIRE(chain.records[host].size() == 1);
+        CHECK(chain.records[host].front() == summarize_stall(*first.front().report));
+    }
     CHECK(chain.pass(8, waits).size() == 1);  // the second report comes one interval after the first one
-    CHECK(chain.pass(15, waits).empty());     // the third report comes two intervals after the second one
+    CHECK(chain.records[2].size() == 2);
+    CHECK(chain.pass(15, waits).empty());  // the third report comes two intervals after the second one
     CHECK(chain.pass(6, waits).size() == 1);
     CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, false, {rank(2)}}; }).empty());
 }
@@ -361,6 +376,16 @@ TEST_CASE("stacks travel in an account, as many as fit", "[unit]") {
     REQUIRE(question.is_ok());
     CHECK(question.value().stacks_of == std::vector<std::int32_t>{0, 3});
     CHECK_FALSE(parse_stall_message(encode({StallMessageKind::question, 3, {}, {0, 4}}), 4, 2).is_ok());
+
+    const Result<StallMessage> record =
+        parse_stall_message(encode({.kind = StallMessageKind::record, .reason = "rank 1\nis late"}), 4, 2);
+    REQUIRE(record.is_ok());
+    CHECK(record.value().kind == StallMessageKind::record);
+    CHECK(record.value().reason == "rank 1?is late");
+    const std::vector<std::byte> longest =
+        encode({.kind = StallMessageKind::record, .reason = std::string(100'000, 'r')});
+    CHECK(parse_stall_message(longest, 4, 2).is_ok());
+    CHECK_FALSE(parse_stall_message(std::span(longest).first(longest.size() - 1), 4, 2).is_ok());
 
     StallMessage many{StallMessageKind::account, 1, {}};
     for (int i = 0; i < 64; ++i) {

@@ -6,6 +6,7 @@ Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
 """
 
 import ctypes.util
+import json
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = ""
@@ -91,6 +93,26 @@ class StalledRank(unittest.TestCase):
         launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
         text = self.run_job(FUNCTION, launch=launch, RUEDA_STALL_CHECK_TIME_SECONDS="1")
         self.assertRegex(text, r"rank 1 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+
+    def test_all_hosts_write_their_flight_recorders(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
+        launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder, f"recorder-rank{rank}.json") for rank in range(2)]
+
+            def wait_for_files(text):
+                end = time.monotonic() + 10
+                while FUNCTION in text and not all(map(pathlib.Path.exists, files)) and time.monotonic() < end:
+                    time.sleep(0.02)
+
+            settings = {"RUEDA_STALL_CHECK_TIME_SECONDS": "1", "RUEDA_DIAGNOSTICS_DIR": folder}
+            text = self.run_job(FUNCTION, wait_for_files, launch, **settings)
+            for rank, path in enumerate(files):
+                recording = json.loads(path.read_text())
+                self.assertEqual(recording["written_by"], rank, text)
+                self.assertIn("tensor 'loss': waiting for ", recording["reason"])
 
     def test_in_an_operation_that_is_executed(self):
         text = self.run_job(FUNCTION, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
