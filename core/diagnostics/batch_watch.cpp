@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "base/launcher_notification.hpp"
 #include "base/text.hpp"
+#include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_pattern.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/batch_end.hpp"
@@ -19,7 +21,31 @@ namespace {
 
 constexpr double kNanoseconds = 1e9;
 
+/// How long a report waits for what the thread that drives progress says. If this thread is the one that is stuck, it
+/// says nothing.
+constexpr std::int64_t kChunksPatienceNs = kSecond;
+
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / kNanoseconds; }
+
+/// The part that a rank has not delivered, although another rank has delivered its part of this chunk or a later one.
+std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
+                                                    const std::optional<collectives::BatchChunks>& chunks) {
+    using Kind = StallReport::Part::Kind;
+    if (counts.resident < most.resident) {
+        return StallReport::Part{.kind = Kind::resident_share};
+    }
+    if (!chunks) {
+        return std::nullopt;
+    }
+    const auto chunk = [&](Kind kind, std::uint64_t done, std::uint64_t most_done) -> std::optional<StallReport::Part> {
+        const bool is_in_batch = done >= chunks->first && done < chunks->first + chunks->count;
+        return is_in_batch && done < most_done
+                   ? std::optional(StallReport::Part{kind, done - chunks->first + 1, chunks->count})
+                   : std::nullopt;
+    };
+    const auto input = chunk(Kind::input, counts.staged, most.staged);
+    return input ? input : chunk(Kind::share, counts.reduced, most.reduced);
+}
 
 /// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks have done the same,
 /// another host holds up the batch, or any of the ranks does.
@@ -77,7 +103,10 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     std::optional<StallMonitor::Finding> finding;
     if (is_reporter(now_ns)) {
         StallReport made = make_report(now_ns, source);
-        if (!add_stacks(made, source) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
+        due_ns_ = due_ns_ == 0 ? now_ns : due_ns_;
+        const bool has_parts = add_parts(made, now_ns, source);
+        const bool has_stacks = add_stacks(made, source);
+        if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
             return std::nullopt;  // the next call finds the same again, and looks for the answers
         }
         stop_asking(source);
@@ -93,6 +122,27 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     }
     next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
     return finding;
+}
+
+/// Says of each rank that is behind which part of which chunk it has not delivered. Returns whether the chunks are
+/// known, or will not be known.
+bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
+    if (!source.counts) {
+        return true;
+    }
+    const ChunksAnswer answer = source.chunks ? source.chunks(position_) : ChunksAnswer{.is_there = true};
+    Counts most;
+    std::map<std::int32_t, Counts> counts;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const Counts of_member = source.counts(member);
+        counts[blocks_.of(member).global_rank.load(std::memory_order_relaxed)] = of_member;
+        most = {std::max(most.staged, of_member.staged), std::max(most.reduced, of_member.reduced),
+                std::max(most.resident, of_member.resident)};
+    }
+    for (StallReport::Rank& rank : report.missing_ranks) {
+        rank.part = part_not_delivered(counts[rank.rank], most, answer.chunks);
+    }
+    return answer.is_there || now_ns - due_ns_ >= kChunksPatienceNs;
 }
 
 /// Asks the suspects for their stacks. The other ranks only wait for them, and many ranks have long stacks. Returns
@@ -115,6 +165,7 @@ bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
 
 /// Called when the report does not wait for the answers any more. The next report asks anew.
 void BatchWatch::stop_asking(const Source& source) {
+    due_ns_ = 0;
     if (std::exchange(asks_for_stacks_, false) && source.add_stacks) {
         static_cast<void>(source.add_stacks({}));
     }

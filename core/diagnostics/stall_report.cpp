@@ -105,6 +105,9 @@ std::string rank_line(const StallReport::Rank& rank) {
         text += fmt::format("{} step{} behind the rank that has done most; ", rank.steps_behind,
                             rank.steps_behind == 1 ? "" : "s");
     }
+    if (rank.part) {
+        text += fmt::format("has not delivered {}; ", name_of(*rank.part));
+    }
     text += waits_text(rank.waits_in);
     if (rank.silent_seconds > 0) {
         text += fmt::format("; has not responded for {} s", seconds_text(rank.silent_seconds));
@@ -234,6 +237,14 @@ std::string name_of(const StallReport::Tensor& tensor) {
     }
     return tensor.name.empty() ? describe_unnamed(tensor.call)
                                : fmt::format("tensor {}", base::quote(tensor.name, RUEDA_MAX_NAME));
+}
+
+std::string name_of(const StallReport::Part& part) {
+    if (part.kind == StallReport::Part::Kind::resident_share) {
+        return "its share of the tensors in resident memory";
+    }
+    return fmt::format("its {} of chunk {} of {}", part.kind == StallReport::Part::Kind::input ? "input" : "share",
+                       part.chunk, part.chunks);
 }
 
 std::string seconds_text(double seconds) {

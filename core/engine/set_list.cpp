@@ -214,6 +214,46 @@ void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vecto
     findings.push_back(std::move(finding));
 }
 
+BatchWatch::Source SetList::source_for(Attended& attended, std::int64_t now_ns) {
+    BatchWatch::Source source;
+    source.ranks = [&attended, now_ns] { return attended.stall_monitor->account(now_ns).missing_ranks; };
+    source.elsewhere = [&attended] { return attended.set->ranks_elsewhere(); };
+    source.add_stacks = [&attended, now_ns](std::span<StallReport::Rank> ranks) {
+        return attended.stall_monitor->add_stacks_of_executing(ranks, now_ns);
+    };
+    source.counts = [&attended](std::uint32_t member) {
+        const collectives::Progress& progress = attended.arena->progress(member);
+        // relaxed, as in steps_of()
+        return BatchWatch::Counts{.staged = progress.staged.load(std::memory_order_relaxed),
+                                  .reduced = progress.reduced.load(std::memory_order_relaxed),
+                                  .resident = progress.resident.load(std::memory_order_relaxed)};
+    };
+    source.chunks = [this, &attended](std::uint64_t position) {
+        const bool is_there = attended.chunks && attended.chunks->position == position;
+        wants_chunks_ = wants_chunks_ || !is_there;
+        return is_there ? BatchWatch::ChunksAnswer{.is_there = true, .chunks = attended.chunks->chunks}
+                        : BatchWatch::ChunksAnswer{};
+    };
+    return source;
+}
+
+void SetList::note_chunks() {
+    const std::lock_guard lock(mutex_);
+    if (released_) {
+        return;
+    }
+    for (Attended& attended : sets_) {
+        attended.chunks = attended.set->chunks_in_progress();
+    }
+    wants_chunks_ = false;
+    asks_for_chunks_ = false;
+}
+
+bool SetList::needs_chunks() {
+    const std::lock_guard lock(mutex_);
+    return wants_chunks_ && !std::exchange(asks_for_chunks_, true);
+}
+
 /// `findings` must have room for two more elements.
 void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
     ProcessSet& set = *attended.set;
@@ -222,12 +262,7 @@ void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Findi
         add(set, std::move(*found), findings);
         return;
     }
-    const BatchWatch::Source source{[&] { return attended.stall_monitor->account(now_ns).missing_ranks; },
-                                    [&] { return set.ranks_elsewhere(); },
-                                    [&](std::span<StallReport::Rank> ranks) {
-                                        return attended.stall_monitor->add_stacks_of_executing(ranks, now_ns);
-                                    }};
-    if (auto standstill = attended.batch_watch->tick(now_ns, source)) {
+    if (auto standstill = attended.batch_watch->tick(now_ns, source_for(attended, now_ns))) {
         add(set, std::move(*standstill), findings);
     }
 }

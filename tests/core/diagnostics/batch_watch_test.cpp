@@ -171,6 +171,52 @@ TEST_CASE("the report has the stacks of the ranks that are behind, and comes whe
     CHECK(job.asked.back().empty());
 }
 
+TEST_CASE("the report names the part of a chunk that a rank has not delivered") {
+    Job job;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    std::array<BatchWatch::Counts, 2> counts{};
+    BatchWatch::ChunksAnswer answer;
+    const auto look = [&](std::int64_t seconds) {
+        job.beat(0, seconds * kSecond);
+        job.beat(1, seconds * kSecond);
+        BatchWatch::Source source = job.source(seconds * kSecond);
+        source.counts = [&](std::uint32_t member) { return counts[member]; };
+        source.chunks = [&](std::uint64_t position) {
+            CHECK(position == 0);
+            return answer;
+        };
+        return watch.tick(seconds * kSecond, source);
+    };
+    const auto part = [&](const std::optional<StallMonitor::Finding>& finding) {
+        REQUIRE(finding);
+        REQUIRE(finding->report->missing_ranks.size() == 2);
+        CHECK_FALSE(finding->report->missing_ranks.front().part);
+        const auto& of_last = finding->report->missing_ranks.back().part;
+        return of_last ? name_of(*of_last) : "";
+    };
+    counts = {{{.staged = 127, .reduced = 125}, {.staged = 125, .reduced = 124}}};
+    job.moved = {4, 1};
+    CHECK_FALSE(look(1));
+    CHECK_FALSE(look(11));          // the thread that drives progress has not answered
+    CHECK(part(look(12)).empty());  // it does not answer
+    answer = {.is_there = true, .chunks = collectives::BatchChunks{.first = 105, .count = 64}};
+    const auto input = look(40);
+    CHECK(part(input) == "its input of chunk 21 of 64");
+    CHECK_THAT(
+        input->text,
+        Catch::Contains("\n  Probable cause: rank 1 has not delivered its input of chunk 21 of 64: 3 steps behind") &&
+            Catch::Contains("behind the rank that has done most; has not delivered its input of chunk 21 of 64; "));
+    counts[1].staged = 127;
+    CHECK(part(look(200)) == "its share of chunk 20 of 64");
+    counts[1].reduced = 125;
+    CHECK(part(look(1000)).empty());
+    counts[1].reduced = 7;  // not of this batch, so the number would be wrong
+    CHECK(part(look(5000)).empty());
+    counts[0].resident = 3;
+    CHECK(part(look(20'000)) == "its share of the tensors in resident memory");
+}
+
 TEST_CASE("a report does not wait for stacks when the job is about to end") {
     Job job;
     job.shutdown_seconds = 10;
