@@ -31,7 +31,7 @@ constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
 /// A summary of a report is one line, which may name many ranks.
-constexpr std::size_t kLongestReason = 4096;
+constexpr std::size_t kLongestReasonToRecord = 4096;
 /// The maximum number of call sites in a tensor's entry, for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
 /// How many bytes of a message the tensors of an account may take. The rest is reserved for the ranks of the host. It
@@ -273,7 +273,7 @@ std::vector<std::byte> encode(const StallMessage& message) {
     } else if (message.kind == StallMessageKind::question) {
         write_ranks(writer, message.stacks_of);
     } else if (message.kind == StallMessageKind::record) {
-        writer.text(base::shortened(message.reason, kLongestReason));
+        writer.text(base::shortened(message.reason, kLongestReasonToRecord));
     }
     return std::move(writer).take();
 }
@@ -307,7 +307,7 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
     } else if (plausible && message.kind == StallMessageKind::question) {
         message.stacks_of = read_ranks(reader, ranks, plausible);
     } else if (plausible && message.kind == StallMessageKind::record) {
-        message.reason = base::printable(reader.text(kLongestReason));
+        message.reason = base::printable(reader.text(kLongestReasonToRecord));
     }
     if (!plausible || !reader.complete()) {
         return failure(ErrorCode::internal,

@@ -152,7 +152,9 @@ class StalledJob(unittest.TestCase):
         self.assertEqual(first["tensors"][0]["ready"], [1])
         self.assertEqual(first["tensors"][0]["missing"], [0])
         self.assertEqual(first["ranks"][0]["rank"], 0)
-        self.assertRegex(job.errors, r"\[rank 1\]: receive from rank 0, tag 5 has waited for [\d.]+ s; the stall report ")
+        self.assertRegex(
+            job.errors, r"\[rank 1\]: receive from rank 0, tag 5 has waited for [\d.]+ s; the stall report "
+        )
         self.assertIn("receive from rank 0, tag 5 has waited for rank 0 for ", job.reports()[-1]["ends_job"])
 
     def test_stopped(self) -> None:

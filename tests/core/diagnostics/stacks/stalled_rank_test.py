@@ -151,7 +151,9 @@ class StalledRank(unittest.TestCase):
         """Rank 1 waits for rank 2. Rank 0 prints the report, and rank 1 one line."""
         self.assertRegex(text, r"receive from rank 2, tag 7: waiting for [\d.]+ s; ready: rank 1; missing: rank 2\n")
         self.assertRegex(text, r"rank 2[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
-        self.assertRegex(text, r"rank 1\]: receive from rank 2, tag 7 has waited for [\d.]+ s; the stall report is in the ")
+        self.assertRegex(
+            text, r"rank 1\]: receive from rank 2, tag 7 has waited for [\d.]+ s; the stall report is in the "
+        )
         self.assertNotRegex(text, r"rank [12]\]: One or more tensors")
 
     def test_stacks_can_be_switched_off(self):
