@@ -37,7 +37,7 @@ enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account =
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
     std::uint32_t inquiry = 0;  ///< in a question and an account: the number of the inquiry
-    HostAccount account;
+    HostAccount account = {};
     /// For a question: the ranks whose stacks the accounts are to contain.
     std::vector<std::int32_t> stacks_of = {};
     std::string reason = {};  ///< in a record message: the reason for the files
