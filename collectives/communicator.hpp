@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/status.hpp"
@@ -82,11 +83,20 @@ enum class StepResult : std::uint8_t {
                ///< again soon
 };
 
+/// The chunks in which a batch goes through the cells of a host's arena. They are the same on all members of the host.
+struct BatchChunks {
+    std::uint64_t first = 0;  ///< number of the first one, counted over all batches like the counters in Progress
+    std::uint64_t count = 0;
+};
+
 /// A batch in progress. One thread at a time calls step() until the task is done. After an abort the task is abandoned.
 class Task {
 public:
     virtual ~Task() = default;
     virtual StepResult step() = 0;
+    /// For reports about a task that makes no progress: its chunks, if every member stages and combines a part of each.
+    /// Threads: as step().
+    [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
 };
 
 /// Moves bytes between the members of one process set.

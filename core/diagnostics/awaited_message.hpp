@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/shared_memory/control_block.hpp"
 #include "core/diagnostics/stall_report.hpp"
@@ -16,20 +17,26 @@ class MessageWord {
 public:
     [[nodiscard]] static std::uint64_t of(const StallReport::Message& message) {
         return kPresent | (message.sends ? kSends : 0) | (message.receives_too ? kReceivesToo : 0) |
+               (message.from_all ? kFromAll : 0) | (message.is_late ? kIsLate : 0) |
                static_cast<std::uint32_t>(message.peer);
     }
     [[nodiscard]] static std::optional<StallReport::Message> message(std::uint64_t word) {
         if ((word & kPresent) == 0) {
             return std::nullopt;
         }
-        return StallReport::Message{(word & kSends) != 0, (word & kReceivesToo) != 0,
-                                    static_cast<std::int32_t>(static_cast<std::uint32_t>(word))};
+        return StallReport::Message{.sends = (word & kSends) != 0,
+                                    .receives_too = (word & kReceivesToo) != 0,
+                                    .peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(word)),
+                                    .from_all = (word & kFromAll) != 0,
+                                    .is_late = (word & kIsLate) != 0};
     }
 
 private:
     static constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
     static constexpr std::uint64_t kSends = std::uint64_t{1} << 62;
     static constexpr std::uint64_t kReceivesToo = std::uint64_t{1} << 61;
+    static constexpr std::uint64_t kFromAll = std::uint64_t{1} << 60;
+    static constexpr std::uint64_t kIsLate = std::uint64_t{1} << 59;
 };
 
 /// Tells the other ranks of the host for which message this rank has waited longest, or that it waits for none. Called
@@ -38,5 +45,10 @@ void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* 
 /// Reads the message that publish_awaited_message() has published. Any thread.
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,
                                                                       std::int64_t now_ns);
+/// Makes a message of read_awaited_message() an entry of a report: `own` waits for it. Of a receive from any rank that
+/// all other ranks of `ranks` may send, all of them are missing. If only members of a smaller set may send it, no rank
+/// is called missing, because only its own rank knows the set.
+[[nodiscard]] StallReport::Tensor with_sides(StallReport::Tensor message, std::int32_t own,
+                                             std::span<const std::int32_t> ranks);
 
 }  // namespace rueda::core

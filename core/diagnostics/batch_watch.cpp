@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "base/launcher_notification.hpp"
 #include "base/text.hpp"
+#include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_pattern.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/batch_end.hpp"
@@ -19,7 +21,50 @@ namespace {
 
 constexpr double kNanoseconds = 1e9;
 
+/// How long a report waits for what the thread that drives progress says. If this thread is the one that is stuck, it
+/// says nothing.
+constexpr std::int64_t kChunksPatienceNs = kSecond;
+
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / kNanoseconds; }
+
+/// The part that a rank has not delivered, although another rank has delivered its part of this chunk or a later one.
+std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
+                                                    const std::optional<collectives::BatchChunks>& chunks) {
+    using Kind = StallReport::Part::Kind;
+    if (counts.resident < most.resident) {
+        return StallReport::Part{.kind = Kind::resident_share};
+    }
+    if (!chunks) {
+        return std::nullopt;
+    }
+    const auto chunk = [&](Kind kind, std::uint64_t done, std::uint64_t most_done) -> std::optional<StallReport::Part> {
+        const bool is_in_batch = done >= chunks->first && done < chunks->first + chunks->count;
+        return is_in_batch && done < most_done
+                   ? std::optional(StallReport::Part{kind, done - chunks->first + 1, chunks->count})
+                   : std::nullopt;
+    };
+    const auto input = chunk(Kind::input, counts.staged, most.staged);
+    return input ? input : chunk(Kind::share, counts.reduced, most.reduced);
+}
+
+/// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks have done the same,
+/// another host holds up the batch, or any of the ranks does.
+std::vector<std::int32_t> suspects(const StallReport& report) {
+    std::uint64_t most = 0;
+    for (const StallReport::Rank& rank : report.missing_ranks) {
+        most = std::max(most, rank.steps_behind);
+    }
+    std::vector<std::int32_t> ranks;
+    for (const StallReport::Rank& rank : report.missing_ranks) {
+        if ((most > 0 && rank.steps_behind == most) || rank.silent_seconds > 0) {
+            ranks.push_back(rank.rank);
+        }
+    }
+    if (ranks.empty() && report.elsewhere.empty()) {
+        ranks = report.tensors.front().missing;
+    }
+    return ranks;
+}
 
 }  // namespace
 
@@ -35,9 +80,11 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     const auto entry = settings_.enabled ? log_.peek(position) : std::nullopt;
     if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
+        stop_asking(source);
         return std::nullopt;
     }
     if (since_ns_ == 0 || position != position_) {
+        stop_asking(source);
         position_ = position;
         since_ns_ = now_ns;
         moved_ns_ = now_ns;
@@ -55,7 +102,15 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     }
     std::optional<StallMonitor::Finding> finding;
     if (is_reporter(now_ns)) {
-        const auto report = std::make_shared<const StallReport>(make_report(now_ns, source));
+        StallReport made = make_report(now_ns, source);
+        due_ns_ = due_ns_ == 0 ? now_ns : due_ns_;
+        const bool has_parts = add_parts(made, now_ns, source);
+        const bool has_stacks = add_stacks(made, source);
+        if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
+            return std::nullopt;  // the next call finds the same again, and looks for the answers
+        }
+        stop_asking(source);
+        const auto report = std::make_shared<const StallReport>(std::move(made));
         finding.emplace();
         finding->text = format_stall_report(*report);
         finding->report = report;
@@ -67,6 +122,53 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     }
     next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
     return finding;
+}
+
+/// Says of each rank that is behind which part of which chunk it has not delivered. Returns whether the chunks are
+/// known, or will not be known.
+bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
+    if (!source.counts) {
+        return true;
+    }
+    const ChunksAnswer answer = source.chunks ? source.chunks(position_) : ChunksAnswer{.is_there = true};
+    Counts most;
+    std::map<std::int32_t, Counts> counts;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const Counts of_member = source.counts(member);
+        counts[blocks_.of(member).global_rank.load(std::memory_order_relaxed)] = of_member;
+        most = {std::max(most.staged, of_member.staged), std::max(most.reduced, of_member.reduced),
+                std::max(most.resident, of_member.resident)};
+    }
+    for (StallReport::Rank& rank : report.missing_ranks) {
+        rank.part = part_not_delivered(counts[rank.rank], most, answer.chunks);
+    }
+    return answer.is_there || now_ns - due_ns_ >= kChunksPatienceNs;
+}
+
+/// Asks the suspects for their stacks. The other ranks only wait for them, and many ranks have long stacks. Returns
+/// whether the answers are there.
+bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
+    if (!source.add_stacks) {
+        return true;
+    }
+    const std::vector<std::int32_t> asked = suspects(report);
+    const auto others = std::stable_partition(
+        report.missing_ranks.begin(), report.missing_ranks.end(), [&asked](const StallReport::Rank& rank) {
+            return std::find(asked.begin(), asked.end(), rank.rank) != asked.end();
+        });
+    const bool is_complete = source.add_stacks({report.missing_ranks.begin(), others});
+    asks_for_stacks_ = !is_complete;
+    std::sort(report.missing_ranks.begin(), report.missing_ranks.end(),
+              [](const StallReport::Rank& a, const StallReport::Rank& b) { return a.rank < b.rank; });
+    return is_complete;
+}
+
+/// Called when the report does not wait for the answers any more. The next report asks anew.
+void BatchWatch::stop_asking(const Source& source) {
+    due_ns_ = 0;
+    if (std::exchange(asks_for_stacks_, false) && source.add_stacks) {
+        static_cast<void>(source.add_stacks({}));
+    }
 }
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/shared_memory/control_block.hpp"
+#include "collectives/communicator.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/log.hpp"
@@ -30,19 +32,41 @@ public:
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own,
                std::function<std::uint64_t(std::uint32_t member)> moved = {});
 
+    /// How far a member is in all batches so far (collectives::Progress).
+    struct Counts {
+        std::uint64_t staged = 0;
+        std::uint64_t reduced = 0;
+        std::uint64_t resident = 0;
+    };
+    /// Whether the thread that drives progress has said which chunks the batch has, and what it said.
+    struct ChunksAnswer {
+        bool is_there = false;
+        std::optional<collectives::BatchChunks> chunks = {};
+    };
     /// Functions that provide facts for a report. They are called only if a report is made.
     struct Source {
         /// The ranks of this host, by member, and what they are doing.
         std::function<std::vector<StallReport::Rank>()> ranks;
         /// The members on other hosts.
         std::function<std::vector<std::int32_t>()> elsewhere;
+        /// See StallMonitor::add_stacks_of_executing. Empty: reports have no stacks.
+        std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks = {};
+        /// Empty: the report does not say which part a rank has not delivered.
+        std::function<Counts(std::uint32_t member)> counts = {};
+        /// Asks for the chunks of the batch at a position of the log. Call it again later if the answer is not there.
+        /// Empty: there is no answer.
+        std::function<ChunksAnswer(std::uint64_t position)> chunks = {};
     };
-    /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs.
+    /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs. The
+    /// report comes some calls later if it waits for stacks.
     [[nodiscard]] std::optional<StallMonitor::Finding> tick(std::int64_t now_ns, const Source& source);
 
 private:
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
     [[nodiscard]] StallReport make_report(std::int64_t now_ns, const Source& source) const;
+    [[nodiscard]] bool add_stacks(StallReport& report, const Source& source);
+    [[nodiscard]] bool add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const;
+    void stop_asking(const Source& source);
     [[nodiscard]] StallReport::Tensor tensor() const;
     [[nodiscard]] std::vector<std::uint64_t> steps_behind() const;
     [[nodiscard]] std::uint64_t all_steps() const;
@@ -59,6 +83,8 @@ private:
     std::int64_t next_report_ns_ = 0;
     std::uint64_t steps_ = 0;    ///< what all members of this host had done at the last look
     std::int64_t moved_ns_ = 0;  ///< when this was seen to change, or when the call was first seen
+    bool asks_for_stacks_ = false;
+    std::int64_t due_ns_ = 0;  ///< since when the report waits for stacks and chunks; 0: it does not wait
 };
 
 }  // namespace rueda::core

@@ -2,8 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/diagnostics/message_watch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <set>
+#include <string>
 #include <utility>
 
 #include "core/diagnostics/awaited_message.hpp"
@@ -32,6 +34,16 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
     }
 }
 
+/// The line for the log of a rank that does not print the report.
+std::string line_about(const std::vector<MessageWatch::Late>& all) {
+    const StallReport::Tensor& oldest = all.front().tensor;
+    const std::size_t late = static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [](const auto& one) { return one.tensor.message->is_late; }));
+    return fmt::format(
+        "{} has waited for {} s{}; the stall report is in the log of rank 0, or of the lowest rank that responds",
+        name_of(oldest), seconds_text(oldest.seconds), late > 1 ? fmt::format(", and {} more", late - 1) : "");
+}
+
 }  // namespace
 
 WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own) {
@@ -41,10 +53,12 @@ WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t o
 }
 
 MessageWatch::MessageWatch(const StallSettings& settings, base::RankBlock& own)
-    : block_(own), settings_(settings), schedule_(settings.schedule()) {}
+    : block_(own),
+      settings_(settings),
+      schedule_(settings.warning_ns(), settings.shutdown_seconds > 0 ? settings.ends_job_for_others_ns() : 0) {}
 
 std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, const Messenger& messenger,
-                                                        const Source& source) {
+                                                        bool is_reporter) {
     if (!settings_.enabled || now_ns < next_look_ns_) {
         return std::nullopt;
     }
@@ -60,48 +74,15 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
-    std::shared_ptr<const StallReport> data;
-    if (!due.report && std::exchange(asks_for_stacks_, false)) {
-        static_cast<void>(source.add_stacks_of_peers({}));  // the message has arrived while stacks were asked for
-    }
-    if (due.report || due.shut_down_for) {
-        StallReport made = make_report(all, now_ns, source);
-        asks_for_stacks_ = due.report && !source.add_stacks_of_peers(made.missing_ranks);
-        if (asks_for_stacks_ && settings_.has_time_for_stacks(all.front().pending.since_ns, now_ns)) {
-            return std::nullopt;  // the next look finds the same again, and looks for the answers
-        }
-        data = std::make_shared<const StallReport>(std::move(made));
-    }
-    std::string report = due.report ? format_stall_report(*data) : std::string();
+    std::string line = due.report && !is_reporter ? line_about(all) : std::string();
     std::string reason = due.shut_down_for ? format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds) : "";
     std::string ends_job = reason;
     schedule_ = std::move(schedule);
     next_look_ns_ = next_look_ns;
     if (due.shut_down_for) {
-        return StallMonitor::Finding{std::move(reason), true, std::move(report), std::move(data), std::move(ends_job)};
+        return StallMonitor::Finding{std::move(reason), true, std::move(line), {}, std::move(ends_job)};
     }
-    return report.empty() ? std::nullopt
-                          : std::optional(StallMonitor::Finding{std::move(report), false, {}, std::move(data), {}});
-}
-
-StallReport MessageWatch::make_report(const std::vector<Late>& all, std::int64_t now_ns, const Source& source) const {
-    StallReport report;
-    report.warning_seconds = settings_.warning_seconds;
-    std::set<std::int32_t> missing;
-    for (const Late& late : all) {
-        if (schedule_.is_stalled(late.pending, now_ns)) {
-            missing.insert(late.tensor.missing.begin(), late.tensor.missing.end());
-            report.tensors.push_back(late.tensor);
-        }
-    }
-    StallReport host = source.account();
-    report.steps = std::move(host.steps);
-    for (StallReport::Rank& rank : host.missing_ranks) {
-        if (missing.contains(rank.rank)) {
-            report.missing_ranks.push_back(std::move(rank));
-        }
-    }
-    return report;
+    return line.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(line), false, {}, {}, {}});
 }
 
 /// The list is in the order of the calls, so the messages that are pending for longest come first.
@@ -118,7 +99,10 @@ std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_
                                    {own},
                                    awaited_by(operation.request, own)};
         const MessageRequest& request = operation.request;
-        tensor.message = {request.sends, false, request.is_from_anybody() ? -1 : request.peer};
+        tensor.message = {.sends = request.sends,
+                          .peer = request.is_from_anybody() ? -1 : request.peer,
+                          .from_all = request.is_from_anybody() && request.set->is_world(),
+                          .is_late = now_ns - operation.submitted_ns >= settings_.warning_ns()};
         PendingTensor pending{.id = {0, 0, operation.number},
                               .name = tensor.name,
                               .call = 0,

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/shared_memory/control_block.hpp"
@@ -20,8 +18,9 @@ namespace rueda::core {
 /// Text: what a pending send or receive waits for, without what the ranks are doing. `own` is this rank of the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 
-/// Finds sends and receives of this rank that the other rank has not called for a long time. Each rank reports its own,
-/// because no other rank knows of them.
+/// Finds sends and receives of this rank that the other rank has not called for a long time, and tells the other ranks
+/// of the host for which one it waits. The rank that reports stalled tensors then reports it, with the stack of the
+/// other side (StallMonitor, StallInquiry). The log of this rank gets one line only.
 ///
 /// Threads: one, the background thread.
 class MessageWatch {
@@ -29,15 +28,10 @@ public:
     /// `own` is the block of this rank, and must outlive this object.
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
-    /// Functions that provide facts about the ranks of this host.
-    struct Source {
-        std::function<StallReport()> account;
-        /// See StallMonitor::add_stacks_of_peers.
-        std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks_of_peers;
-    };
-    /// Call this a few times per second. It also tells the other ranks of the host for which message this rank waits.
+    /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line. The
+    /// finding has no report. Every rank ends the job by itself when the time is over, but the reporter comes first.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
-                                                            const Source& source);
+                                                            bool is_reporter);
 
     /// A message that has been pending for some time.
     struct Late {
@@ -46,15 +40,12 @@ public:
     };
 
 private:
-    [[nodiscard]] StallReport make_report(const std::vector<Late>& all, std::int64_t now_ns,
-                                          const Source& source) const;
     [[nodiscard]] std::vector<Late> pending_messages(std::int64_t now_ns, const Messenger& messenger) const;
 
     base::RankBlock& block_;
     StallSettings settings_;
     StallSchedule schedule_;
     std::int64_t next_look_ns_ = 0;
-    bool asks_for_stacks_ = false;
 };
 
 }  // namespace rueda::core

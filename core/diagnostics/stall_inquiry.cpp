@@ -30,6 +30,8 @@ constexpr std::size_t kStackBytes = 4096;
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
+/// A summary of a report is one line, which may name many ranks.
+constexpr std::size_t kLongestReasonToRecord = 4096;
 /// The maximum number of call sites in a tensor's entry, for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
 /// How many bytes of a message the tensors of an account may take. The rest is reserved for the ranks of the host. It
@@ -198,12 +200,41 @@ std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most,
 
 /// The order in which all hosts list tensors, so that lists that were cut start with the same tensors.
 using Key = std::pair<std::string, std::uint64_t>;
-Key key_of(const StallReport::Tensor& tensor) { return {tensor.name, tensor.call}; }
+Key key_of(const StallReport::Tensor& tensor) {
+    // Messages of several ranks may have the same text, so the rank that waits is a part of the key.
+    return tensor.message && !tensor.ready.empty()
+               ? Key(tensor.name, static_cast<std::uint64_t>(tensor.ready.front()) + 1)
+               : Key(tensor.name, tensor.call);
+}
 
 std::vector<StallReport::Tensor> in_order(std::vector<StallReport::Tensor> tensors) {
     std::sort(tensors.begin(), tensors.end(),
               [](const StallReport::Tensor& a, const StallReport::Tensor& b) { return key_of(a) < key_of(b); });
     return tensors;
+}
+
+/// The sends and receives that ranks of all hosts have waited for, for long.
+std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> accounts,
+                                               std::span<const std::int32_t> host_of) {
+    std::vector<std::int32_t> all;
+    for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+        if (host_of[rank] >= 0) {
+            all.push_back(static_cast<std::int32_t>(rank));
+        }
+    }
+    std::vector<StallReport::Tensor> late;
+    for (const HostAccount& account : accounts) {
+        for (const StallReport::Rank& rank : account.ranks) {
+            for (const StallReport::Tensor& waits_in : rank.waits_in) {
+                const bool is_plausible =
+                    waits_in.message && waits_in.message->peer < static_cast<std::int32_t>(host_of.size());
+                if (is_plausible && waits_in.message->is_late) {
+                    late.push_back(with_sides(waits_in, rank.rank, all));
+                }
+            }
+        }
+    }
+    return late;
 }
 
 /// If an account was cut, the state of the tensors behind its last one is unknown for that host. Returns the last
@@ -241,6 +272,8 @@ std::vector<std::byte> encode(const StallMessage& message) {
                    write_stack);
     } else if (message.kind == StallMessageKind::question) {
         write_ranks(writer, message.stacks_of);
+    } else if (message.kind == StallMessageKind::record) {
+        writer.text(base::shortened(message.reason, kLongestReasonToRecord));
     }
     return std::move(writer).take();
 }
@@ -250,7 +283,7 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
     StallMessage message;
     message.kind = static_cast<StallMessageKind>(reader.number<std::uint8_t>());
     message.inquiry = reader.number<std::uint32_t>();
-    bool plausible = message.kind >= StallMessageKind::notice && message.kind <= StallMessageKind::account;
+    bool plausible = message.kind >= StallMessageKind::notice && message.kind <= StallMessageKind::record;
     if (plausible && message.kind == StallMessageKind::account) {
         message.account.host = reader.number<std::uint32_t>();
         const auto tensors = reader.number<std::uint32_t>();
@@ -273,6 +306,8 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
         }
     } else if (plausible && message.kind == StallMessageKind::question) {
         message.stacks_of = read_ranks(reader, ranks, plausible);
+    } else if (plausible && message.kind == StallMessageKind::record) {
+        message.reason = base::printable(reader.text(kLongestReasonToRecord));
     }
     if (!plausible || !reader.complete()) {
         return failure(ErrorCode::internal,
@@ -343,6 +378,12 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
             report.tensors.push_back(tensor);
         }
     }
+    for (StallReport::Tensor& message : late_messages(accounts, host_of)) {
+        for (const std::int32_t rank : message.missing) {
+            awaited_somewhere[static_cast<std::size_t>(rank)] = true;
+        }
+        report.tensors.push_back(std::move(message));
+    }
     std::stable_sort(report.tensors.begin(), report.tensors.end(),
                      [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     for (const HostAccount& account : accounts) {
@@ -388,6 +429,9 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
         answer_with_stacks(now_ns, source);
     }
     std::optional<StallMonitor::Finding> finding = conclude(now_ns, source);
+    if (!record_because_.empty()) {
+        finding.emplace().record_because = std::exchange(record_because_, {});
+    }
     for (Link& link : *links_) {
         RUEDA_RETURN_IF_FAILED(send(link));
     }
@@ -436,10 +480,14 @@ Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Source& sour
 }
 
 Status StallInquiry::take(const StallMessage& message, std::int64_t now_ns, const Source& source) {
-    if (message.kind == StallMessageKind::question) {
-        for (std::size_t child = 1; child < links_->size(); ++child) {
+    if (message.kind == StallMessageKind::question || message.kind == StallMessageKind::record) {
+        for (std::size_t child = has_parent_ ? 1 : 0; child < links_->size(); ++child) {
             (*links_)[child].waiting.push_back(encode(message));
         }
+    }
+    if (message.kind == StallMessageKind::record) {
+        record_because_ = has_parent_ ? message.reason : "";
+    } else if (message.kind == StallMessageKind::question) {
         if (has_parent_ && message.stacks_of.empty()) {
             links_->front().waiting.push_back(
                 encode({StallMessageKind::account, message.inquiry, source.account(now_ns)}));
@@ -524,6 +572,15 @@ void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report
     unanswered_ = std::move(question);
 }
 
+/// For the root: a report is printed. The root's own host writes its flight recorders because of the report.
+void StallInquiry::ask_for_records(const StallReport& report) {
+    const StallMessage message{
+        .kind = StallMessageKind::record, .inquiry = inquiry_, .reason = summarize_stall(report)};
+    for (Link& link : *links_) {
+        link.waiting.push_back(encode(message));
+    }
+}
+
 /// Answers a question for stacks once the stacks are there.
 void StallInquiry::answer_with_stacks(std::int64_t now_ns, const Source& source) {
     const std::optional<std::vector<StallReport::Rank>> stacks =
@@ -586,23 +643,27 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (shuts_down) {
         return StallMonitor::Finding{std::move(reason), true, std::move(text), data, std::move(ends_job)};
     }
-    return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false, {}, data, {}});
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    ask_for_records(report);  // if the job ends, every rank writes its own
+    return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 
 /// Gives tensors numbers, because the schedule identifies tensors by numbers.
 std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, std::int64_t now_ns) {
     std::vector<PendingTensor> pending;
     std::erase_if(numbers_, [&](const auto& number) {
-        return std::none_of(report.tensors.begin(), report.tensors.end(), [&](const StallReport::Tensor& tensor) {
-            return tensor.name == number.first.first && tensor.call == number.first.second;
-        });
+        return std::none_of(report.tensors.begin(), report.tensors.end(),
+                            [&](const StallReport::Tensor& tensor) { return key_of(tensor) == number.first; });
     });
     for (const StallReport::Tensor& tensor : report.tensors) {
-        const auto number = numbers_.try_emplace({tensor.name, tensor.call}, inquiry_).first->second;
+        const Key key = key_of(tensor);
+        const auto number = numbers_.try_emplace(key, inquiry_).first->second;
         PendingTensor one;
         // If a tensor stalls again later, this is a new stall: its number is the number of the first inquiry that found
         // it.
-        one.id = {number, 0, std::hash<std::string>()(tensor.name) + tensor.call};
+        one.id = {number, 0, std::hash<std::string>()(key.first) + key.second};
         one.since_ns = now_ns - nanoseconds(tensor.seconds);
         pending.push_back(std::move(one));
     }

@@ -31,14 +31,16 @@ struct HostAccount {
 };
 
 /// A message between leaders about a tensor that makes no progress. A notice goes up to the root. The root then sends a
-/// question down to all leaders. The account of every host goes up to the root.
-enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3 };
+/// question down to all leaders. The account of every host goes up to the root. When the root has made a report, it
+/// sends a record message down to all leaders, whose ranks then write the flight recorders of their hosts to files.
+enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3, record = 4 };
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
     std::uint32_t inquiry = 0;  ///< in a question and an account: the number of the inquiry
-    HostAccount account;
+    HostAccount account = {};
     /// For a question: the ranks whose stacks the accounts are to contain.
     std::vector<std::int32_t> stacks_of = {};
+    std::string reason = {};  ///< in a record message: the reason for the files
 };
 
 /// The length of the longest message. An account contains as much as fits.
@@ -48,9 +50,10 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 [[nodiscard]] Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                        std::uint32_t hosts);
 
-/// Makes one report from the accounts. A rank counts as missing if its host's account does not say that the rank is
-/// ready. A tensor is left out if no rank is missing, because it makes progress. A tensor is also left out if it did
-/// not fit into the account of some host. `host_of` is by rank; -1: not in the set.
+/// Makes one report from the accounts. It also has the sends and receives that ranks have waited for, for long. A rank
+/// counts as missing if its host's account does not say that the rank is ready. A tensor is left out if no rank is
+/// missing, because it makes progress. A tensor is also left out if it did not fit into the account of some host.
+/// `host_of` is by rank; -1: not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
@@ -84,7 +87,8 @@ public:
                                                                     std::int64_t now_ns)>
             stacks = {};
     };
-    /// Call this a few times per second. A failure ends the job.
+    /// Call this a few times per second. A failure ends the job. The root's finding is a report. The finding of another
+    /// leader is that the flight recorders of its host are to be written.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
     /// Called after an abort: this object stops using the transport, but keeps the memory of messages that are still
     /// being transferred.
@@ -109,6 +113,7 @@ private:
     void look(std::int64_t now_ns, const Source& source);
     void ask(std::int64_t now_ns, HostAccount own);
     void ask_for_stacks(std::int64_t now_ns, const StallReport& report);
+    void ask_for_records(const StallReport& report);
     void answer_with_stacks(std::int64_t now_ns, const Source& source);
     [[nodiscard]] bool has_to_wait(std::int64_t now_ns) const;
     [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns, const Source& source);
@@ -128,6 +133,7 @@ private:
     StallSchedule schedule_;
     /// A question for stacks that this host has not answered yet.
     std::optional<StallMessage> unanswered_;
+    std::string record_because_;  // not on the root: from the last record message; "" if there was none
     // The following members are used only on the root.
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
@@ -138,7 +144,7 @@ private:
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // in the current inquiry
     std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry will end the job; 0: never
-    // the number of each tensor, by name and call
+    // the number of each tensor, by name and call, and of each message, by name and rank
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "core/diagnostics/awaited_message.hpp"
@@ -26,13 +27,20 @@ StallMonitor::StallMonitor(const StallSettings& settings, const base::HostBlocks
       settings_(settings),
       schedule_(settings.schedule()),
       questions_(blocks, settings.silence_limit_ns),
-      questions_to_peers_(blocks, settings.silence_limit_ns) {}
+      questions_to_executing_(blocks, settings.silence_limit_ns) {}
 
 std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     if (!settings_.enabled || now_ns < next_look_ns_) {
         return std::nullopt;
     }
-    const std::vector<PendingTensor> pending = pending_tensors(memory_);
+    const std::vector<PendingTensor> tensors = pending_tensors(memory_);
+    const std::vector<LateMessage> messages = late_messages(now_ns);
+    std::vector<PendingTensor> pending = tensors;
+    for (const LateMessage& message : messages) {
+        pending.push_back(message.pending);
+    }
+    std::stable_sort(pending.begin(), pending.end(),
+                     [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });
     // Every rank keeps the schedule, so that another rank can continue when the reporting rank stops responding. The
     // schedule is replaced only after the texts exist. If there is no memory for the texts, the next tick makes the
     // same report.
@@ -48,7 +56,7 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
         questions_.end_round();  // of a stall that ended while stacks were asked for
     }
     if (reports) {
-        StallReport made = make_report(pending, now_ns);
+        StallReport made = make_report(tensors, messages, now_ns);
         if (due.report && !add_stacks(made.missing_ranks, now_ns) &&
             settings_.has_time_for_stacks(pending.front().since_ns, now_ns)) {
             return std::nullopt;  // the next tick finds the same again, and looks for the answers
@@ -56,9 +64,15 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
         data = std::make_shared<const StallReport>(std::move(made));
     }
     std::string report = due.report && data ? format_stall_report(*data) : std::string();
-    std::string reason = due.shut_down_for ? format_stall_shutdown(describe(*due.shut_down_for, now_ns),
-                                                                   settings_.shutdown_seconds, started())
-                                           : std::string();
+    std::string reason;
+    if (due.shut_down_for) {
+        const auto message = std::find_if(messages.begin(), messages.end(), [&due](const LateMessage& one) {
+            return one.pending.id == due.shut_down_for->id;
+        });
+        reason =
+            format_stall_shutdown(message != messages.end() ? message->tensor : describe(*due.shut_down_for, now_ns),
+                                  settings_.shutdown_seconds, started());
+    }
     std::string ends_job = reason;
     schedule_ = std::move(schedule);
     next_look_ns_ = next_look_ns;
@@ -72,8 +86,8 @@ bool StallMonitor::add_stacks(std::span<StallReport::Rank> ranks, std::int64_t n
     return add_stacks(questions_, ranks, now_ns);
 }
 
-bool StallMonitor::add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
-    return add_stacks(questions_to_peers_, ranks, now_ns);
+bool StallMonitor::add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns) {
+    return add_stacks(questions_to_executing_, ranks, now_ns);
 }
 
 bool StallMonitor::add_stacks(base::StackQuestions& questions, std::span<StallReport::Rank> ranks,
@@ -102,6 +116,9 @@ double StallMonitor::longest_wait(std::int64_t now_ns) const {
     double longest = 0;
     for (const PendingTensor& tensor : pending_tensors(memory_)) {
         longest = std::max(longest, seconds(now_ns - tensor.since_ns));
+    }
+    for (const LateMessage& message : late_messages(now_ns)) {
+        longest = std::max(longest, message.tensor.seconds);
     }
     return longest;
 }
@@ -187,7 +204,33 @@ bool StallMonitor::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const {
+/// The identity for the schedule has the rank and the time of the call, so that a later message of the same rank is
+/// another one.
+std::vector<StallMonitor::LateMessage> StallMonitor::late_messages(std::int64_t now_ns) const {
+    std::vector<LateMessage> late;
+    if (!reports_messages_) {
+        return late;
+    }
+    const std::vector<std::int32_t> ranks = ranks_of(all_members(memory_.extent().members));
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const base::RankBlock& block = blocks_.of(member);
+        std::optional<StallReport::Tensor> message = read_awaited_message(block, now_ns);
+        if (!message || !message->message->is_late) {
+            continue;
+        }
+        const std::int64_t since = block.message_since_ns.load(std::memory_order_relaxed);  // any value does no harm
+        PendingTensor pending{.id = {kNoSlot, member, static_cast<std::uint64_t>(since)},
+                              .name = message->name,
+                              .call = 0,
+                              .since_ns = since,
+                              .ready_mask = std::uint64_t{1} << member};
+        late.push_back({with_sides(std::move(*message), rank_of(member), ranks), std::move(pending)});
+    }
+    return late;
+}
+
+StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, std::span<const LateMessage> messages,
+                                      std::int64_t now_ns) const {
     StallReport report;
     report.warning_seconds = settings_.warning_seconds;
     report.started = started();
@@ -202,8 +245,15 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
             missing_somewhere |= all_ready ? tensor.ready_mask : ~tensor.ready_mask | held_up;
         }
     }
+    std::set<std::int32_t> missing_in_messages;
+    for (const LateMessage& message : messages) {
+        report.tensors.push_back(message.tensor);
+        missing_in_messages.insert(message.tensor.missing.begin(), message.tensor.missing.end());
+    }
+    std::stable_sort(report.tensors.begin(), report.tensors.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        if ((missing_somewhere >> member & 1) != 0) {
+        if ((missing_somewhere >> member & 1) != 0 || missing_in_messages.contains(rank_of(member))) {
             report.missing_ranks.push_back(describe(member, pending, now_ns));
         }
     }
@@ -256,6 +306,7 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
         }
     }
     if (std::optional<StallReport::Tensor> message = read_awaited_message(block, now_ns)) {
+        message->message->is_late = message->message->is_late && reports_messages_;
         described.waits_in.push_back(std::move(*message));
         std::stable_sort(described.waits_in.begin(), described.waits_in.end(),
                          [](const auto& a, const auto& b) { return a.seconds > b.seconds; });

@@ -22,8 +22,9 @@
 
 namespace rueda::core {
 
-/// Finds tensors of one process set that some ranks announced a long time ago and other ranks have not announced. Every
-/// rank checks; the lowest rank that responds prints the report.
+/// Finds tensors of one process set that some ranks announced a long time ago and other ranks have not announced, and
+/// sends and receives whose other side was not called. Every rank checks; the lowest rank that responds prints the
+/// report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
@@ -38,6 +39,9 @@ public:
         std::shared_ptr<const StallReport> report = {};
         /// The reason, if the job ends because of this stall. Another part of the runtime may be about to end it.
         std::string ends_job = {};
+        /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
+        /// host reports a stall.
+        std::string record_because = {};
     };
 
     /// The set and the memory must outlive this object. `own` is this rank's number among the members.
@@ -49,6 +53,11 @@ public:
         arena_ = std::move(arena);
     }
 
+    /// From now on this object also reports sends and receives. Called for the set of all ranks, because a rank tells
+    /// the others of the message for which it has waited longest, in whichever set that is. Called before the other
+    /// functions.
+    void report_messages() { reports_messages_ = true; }
+
     /// Call this a few times per second (more often if the warning time is shorter than that). tick() reads the arena
     /// four times per warning time or once per second, whichever is more often. It also reads the arena when it is time
     /// to end the job.
@@ -57,7 +66,9 @@ public:
     /// Records for the other ranks when this rank finished its last operation. Call this every liveness interval.
     void date_last_finished(std::int64_t now_ns);
 
-    /// The age of the oldest pending tensor of this host, in seconds; 0 if none is pending. Any thread.
+    /// Whether this is the lowest rank that responds. Any thread.
+    [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
+    /// The age of the oldest pending tensor or late message of this host, in seconds; 0 if there is none. Any thread.
     [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
     /// Returns what is pending on this host, and what the ranks of this host are doing. Any thread.
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
@@ -69,17 +80,23 @@ public:
     /// `ranks` then has the stacks, and the next call asks anew. Otherwise call it again a little later. The thread
     /// that calls tick(), or the only one that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
-    /// The same for the report about a message, which may be due at another time. Without ranks, the next call asks
-    /// anew.
-    [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
+    /// The same for the report about an operation that is being executed (BatchWatch), which may be due at another
+    /// time. Without ranks, the next call asks anew.
+    [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:
     [[nodiscard]] std::optional<StallReport::Tensor> last_finished(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool responds(std::uint32_t member, std::int64_t now_ns) const;
-    [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
     [[nodiscard]] bool add_stacks(base::StackQuestions& questions, std::span<StallReport::Rank> ranks,
                                   std::int64_t now_ns);
-    [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const;
+    /// A send or a receive that a rank of this host has waited for, for longer than the warning time.
+    struct LateMessage {
+        StallReport::Tensor tensor;
+        PendingTensor pending;  ///< the same for the schedule
+    };
+    [[nodiscard]] std::vector<LateMessage> late_messages(std::int64_t now_ns) const;
+    [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::span<const LateMessage> messages,
+                                          std::int64_t now_ns) const;
     [[nodiscard]] StallReport::Tensor describe(const PendingTensor& tensor, std::int64_t now_ns) const;
     [[nodiscard]] StallReport::Rank describe(std::uint32_t member, std::span<const PendingTensor> pending,
                                              std::int64_t now_ns) const;
@@ -95,8 +112,9 @@ private:
     StallSettings settings_;
     StallSchedule schedule_;
     base::StackQuestions questions_;
-    base::StackQuestions questions_to_peers_;
+    base::StackQuestions questions_to_executing_;
     std::int64_t next_look_ns_ = 0;
+    bool reports_messages_ = false;
 };
 
 }  // namespace rueda::core

@@ -261,10 +261,13 @@ std::optional<StallPattern> undelivered(const StallReport& report) {
         }
     }
     if (!behind.empty()) {
-        return StallPattern{
-            Kind::undelivered, behind,
-            fmt::format("{} {} not delivered its part: {} step{} behind the rank that has done most",
-                        base::format_ranks(behind), behind.size() == 1 ? "has" : "have", most, most == 1 ? "" : "s")};
+        const auto last = std::find_if(report.missing_ranks.begin(), report.missing_ranks.end(),
+                                       [&](const Rank& rank) { return rank.rank == behind.front(); });
+        const std::string part = behind.size() == 1 && last->part ? name_of(*last->part) : "its part";
+        return StallPattern{Kind::undelivered, behind,
+                            fmt::format("{} {} not delivered {}: {} step{} behind the rank that has done most",
+                                        base::format_ranks(behind), behind.size() == 1 ? "has" : "have", part, most,
+                                        most == 1 ? "" : "s")};
     }
     const bool is_silent = std::any_of(report.missing_ranks.begin(), report.missing_ranks.end(),
                                        [](const Rank& rank) { return rank.silent_seconds > 0; });

@@ -105,6 +105,9 @@ std::string rank_line(const StallReport::Rank& rank) {
         text += fmt::format("{} step{} behind the rank that has done most; ", rank.steps_behind,
                             rank.steps_behind == 1 ? "" : "s");
     }
+    if (rank.part) {
+        text += fmt::format("has not delivered {}; ", name_of(*rank.part));
+    }
     text += waits_text(rank.waits_in);
     if (rank.silent_seconds > 0) {
         text += fmt::format("; has not responded for {} s", seconds_text(rank.silent_seconds));
@@ -215,9 +218,11 @@ std::string describe_tensor(const StallReport& report, const Tensor& tensor) {
                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
                            base::format_ranks(tensor.missing));
     }
+    const bool is_of_a_set = tensor.message && tensor.missing.empty();
     return fmt::format("{}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
                        seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
-                       base::format_ranks(tensor.missing), obstacle_text(tensor), called_from(tensor.sites),
+                       is_of_a_set ? "a rank of its process set" : base::format_ranks(tensor.missing),
+                       obstacle_text(tensor), called_from(tensor.sites),
                        tensor.name.empty() ? describe_started(report.started) : "");
 }
 
@@ -232,6 +237,14 @@ std::string name_of(const StallReport::Tensor& tensor) {
     }
     return tensor.name.empty() ? describe_unnamed(tensor.call)
                                : fmt::format("tensor {}", base::quote(tensor.name, RUEDA_MAX_NAME));
+}
+
+std::string name_of(const StallReport::Part& part) {
+    if (part.kind == StallReport::Part::Kind::resident_share) {
+        return "its share of the tensors in resident memory";
+    }
+    return fmt::format("its {} of chunk {} of {}", part.kind == StallReport::Part::Kind::input ? "input" : "share",
+                       part.chunk, part.chunks);
 }
 
 std::string seconds_text(double seconds) {

@@ -20,6 +20,8 @@ struct StallReport {
         bool sends = false;
         bool receives_too = false;  ///< of a send: its rank also has a receive pending that this peer can complete
         std::int32_t peer = -1;     ///< rank of the job; -1: any
+        bool from_all = false;      ///< of a receive from any rank: every other rank of the job may send it
+        bool is_late = false;       ///< its rank has found that it waits for longer than the warning time
     };
     struct Tensor {
         std::string name;        ///< empty for an unnamed operation
@@ -38,6 +40,17 @@ struct StallReport {
 
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
+    };
+    /// Of an operation that is being executed: what a rank has not delivered and others have.
+    struct Part {
+        enum class Kind : std::uint8_t {
+            input,           ///< its input of a chunk, for the ranks that combine it
+            share,           ///< the share of a chunk that it combines for all ranks
+            resident_share,  ///< the share of the tensors in resident memory that it combines for all ranks
+        };
+        Kind kind = Kind::input;
+        std::uint64_t chunk = 0;   ///< from 1; 0 if the part is of no chunk
+        std::uint64_t chunks = 0;  ///< number of chunks in the batch
     };
     /// The activity of a missing rank. If a value is unknown, it is empty and is not printed.
     struct Rank {
@@ -58,6 +71,7 @@ struct StallReport {
         /// Of an operation that is being executed: how many steps (of moving a chunk) it is behind the rank that has
         /// done most.
         std::uint64_t steps_behind = 0;
+        std::optional<Part> part = {};
     };
 
     double warning_seconds = 60;
@@ -74,6 +88,8 @@ struct StallReport {
 };
 /// For example "tensor 'w'", "shutdown()", "the 17th unnamed operation of this process set", "send to rank 1, tag 7".
 [[nodiscard]] std::string name_of(const StallReport::Tensor& tensor);
+/// For example "its input of chunk 21 of 64", "its share of the tensors in resident memory".
+[[nodiscard]] std::string name_of(const StallReport::Part& part);
 /// For example 60 → "60", 0.5 → "0.5", 73.4 → "73".
 [[nodiscard]] std::string seconds_text(double seconds);
 

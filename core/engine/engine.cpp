@@ -235,6 +235,17 @@ void Engine::change(std::function<void()> make) {
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
+/// The thread that drives progress notes the chunks of its batches in its next turn. This function does not wait for
+/// it, because it may be stuck. Without a report, no thread does anything for this.
+void Engine::ask_for_chunks() {
+    {
+        const std::lock_guard lock(changes_mutex_);
+        changes_.push_back([this] { sets_.note_chunks(); });
+    }
+    has_changes_.store(true, std::memory_order_seq_cst);  // pairs with turn()
+    lock_.ring_for_change();
+}
+
 /// Makes the changes that change() has queued. The caller holds the progress lock.
 void Engine::make_changes() {
     std::vector<std::function<void()>> changes;
@@ -732,14 +743,14 @@ void Engine::look(std::int64_t now) {
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding);
     }
-    const MessageWatch::Source source{
-        [this, now] { return sets_.account_of_world(now); },
-        [this, now](std::span<StallReport::Rank> ranks) { return sets_.add_stacks_of_peers(ranks, now); }};
-    if (const auto late = message_watch_.look(now, messenger_, source)) {
+    if (sets_.needs_chunks()) {
+        ask_for_chunks();
+    }
+    if (const auto late = message_watch_.look(now, messenger_, sets_.reports_stalls_of_world(now))) {
         if (!late->report_before.empty()) {
             tell({late->report_before, false});
         }
-        tell({late->text, late->shut_down, late->report, {}, late->ends_job});
+        tell({late->text, late->shut_down});
     }
 }
 
@@ -763,6 +774,9 @@ void Engine::tell(const SetList::Finding& finding) noexcept {
         }
         if (finding.report != nullptr) {
             handle_report(finding);
+        }
+        if (!finding.record_because.empty()) {
+            write_recorders(finding.record_because, /*at_end=*/false);
         }
     } catch (...) {
         static_cast<void>(finding);

@@ -167,6 +167,7 @@ private:
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);
+    void ask_for_chunks();
     void make_changes();
     void ring_everybody() noexcept;
     void fail_after_abort() noexcept;

@@ -34,6 +34,7 @@ SetList::SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> worl
                  std::shared_ptr<collectives::Arena> arena)
     : settings_(settings), world_(std::move(world)) {
     Entry entry = prepare(world_, std::move(arena));
+    entry.front().stall_monitor->report_messages();
     add(entry);
 }
 
@@ -42,7 +43,9 @@ SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr
     attended.stall_monitor = std::make_unique<StallMonitor>(settings_, arena, set->memory());
     attended.batch_watch = std::make_unique<BatchWatch>(
         settings_, arena->blocks(), set->memory(), arena->rank(),
-        [arena](std::uint32_t member) { return collectives::steps_of(arena->progress(member)); });
+        [arena, has_several_hosts = !set->ranks_elsewhere().empty()](std::uint32_t member) {
+            return collectives::steps_of(arena->progress(member), has_several_hosts);
+        });
     attended.set = std::move(set);
     attended.arena = std::move(arena);
     Entry entry;
@@ -168,9 +171,9 @@ StallReport SetList::account_of_world(std::int64_t now_ns) const {
     return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
 }
 
-bool SetList::add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const {
+bool SetList::reports_stalls_of_world(std::int64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    return released_ || sets_.front().stall_monitor->add_stacks_of_peers(ranks, now_ns);
+    return !released_ && world_->reports_stalls(*sets_.front().stall_monitor, now_ns);
 }
 
 WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {
@@ -195,7 +198,9 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
 /// Adds a finding with the set's title. Must not fail, because the monitor returns a finding only once; without memory,
 /// the title is left out. `findings` must have room for two more elements.
 void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
-    Finding finding{std::move(found.text), found.shut_down, std::move(found.report), {}, std::move(found.ends_job)};
+    Finding finding{std::move(found.text),     found.shut_down,
+                    std::move(found.report),   {},
+                    std::move(found.ends_job), std::move(found.record_because)};
     try {
         const std::string title = set.title();
         for (std::string* text : {&found.report_before, &finding.text}) {
@@ -211,6 +216,46 @@ void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vecto
     findings.push_back(std::move(finding));
 }
 
+BatchWatch::Source SetList::source_for(Attended& attended, std::int64_t now_ns) {
+    BatchWatch::Source source;
+    source.ranks = [&attended, now_ns] { return attended.stall_monitor->account(now_ns).missing_ranks; };
+    source.elsewhere = [&attended] { return attended.set->ranks_elsewhere(); };
+    source.add_stacks = [&attended, now_ns](std::span<StallReport::Rank> ranks) {
+        return attended.stall_monitor->add_stacks_of_executing(ranks, now_ns);
+    };
+    source.counts = [&attended](std::uint32_t member) {
+        const collectives::Progress& progress = attended.arena->progress(member);
+        // relaxed, as in steps_of()
+        return BatchWatch::Counts{.staged = progress.staged.load(std::memory_order_relaxed),
+                                  .reduced = progress.reduced.load(std::memory_order_relaxed),
+                                  .resident = progress.resident.load(std::memory_order_relaxed)};
+    };
+    source.chunks = [this, &attended](std::uint64_t position) {
+        const bool is_there = attended.chunks && attended.chunks->position == position;
+        wants_chunks_ = wants_chunks_ || !is_there;
+        return is_there ? BatchWatch::ChunksAnswer{.is_there = true, .chunks = attended.chunks->chunks}
+                        : BatchWatch::ChunksAnswer{};
+    };
+    return source;
+}
+
+void SetList::note_chunks() {
+    const std::lock_guard lock(mutex_);
+    if (released_) {
+        return;
+    }
+    for (Attended& attended : sets_) {
+        attended.chunks = attended.set->chunks_in_progress();
+    }
+    wants_chunks_ = false;
+    asks_for_chunks_ = false;
+}
+
+bool SetList::needs_chunks() {
+    const std::lock_guard lock(mutex_);
+    return wants_chunks_ && !std::exchange(asks_for_chunks_, true);
+}
+
 /// `findings` must have room for two more elements.
 void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
     ProcessSet& set = *attended.set;
@@ -219,9 +264,7 @@ void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Findi
         add(set, std::move(*found), findings);
         return;
     }
-    const BatchWatch::Source source{[&] { return attended.stall_monitor->account(now_ns).missing_ranks; },
-                                    [&] { return set.ranks_elsewhere(); }};
-    if (auto standstill = attended.batch_watch->tick(now_ns, source)) {
+    if (auto standstill = attended.batch_watch->tick(now_ns, source_for(attended, now_ns))) {
         add(set, std::move(*standstill), findings);
     }
 }

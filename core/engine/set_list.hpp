@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "collectives/host/arena/arena.hpp"
@@ -38,6 +37,8 @@ private:
         std::unique_ptr<StallMonitor> stall_monitor;
         std::unique_ptr<BatchWatch> batch_watch;
         Turn last = Turn::idle;
+        /// What the thread that drives progress has said last; protected by the mutex.
+        std::optional<ProcessSet::ChunksInProgress> chunks = {};
     };
 
 public:
@@ -55,6 +56,8 @@ public:
     [[nodiscard]] bool has_to_poll() const;
     /// The earliest time at which an open batch must be closed; empty if the last step held no batch open.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
+    /// Notes the chunks of the batches in progress, for reports.
+    void note_chunks();
     void leave_other_hosts(const Status& reason) noexcept;
     void fail_all(const Status& reason) noexcept;
     /// Closes the file descriptors of the arenas of all sets except the world; the arenas stay mapped. Called at the
@@ -68,8 +71,8 @@ public:
     // Any thread may call the following functions, except where a comment says otherwise.
     /// Describes what the ranks of this host are doing, for a stall report.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
-    /// See StallMonitor::add_stacks_of_peers(). Only the background thread.
-    [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const;
+    /// Whether this rank prints the reports about stalled operations of all ranks.
+    [[nodiscard]] bool reports_stalls_of_world(std::int64_t now_ns) const;
     /// What the operation of `completion` waits for, in any set; nothing if the operation is a send or a receive.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
@@ -90,20 +93,27 @@ public:
         std::shared_ptr<const StallReport> report = {};  ///< empty: nothing is written to the file
         std::string process_set = {};                    ///< "" for the world
         std::string ends_job = {};                       ///< the reason for the end of the job, if the job must end
+        std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
+    /// Whether look() needs note_chunks() to be called, and nobody has been asked to call it since the last time. The
+    /// background thread.
+    [[nodiscard]] bool needs_chunks();
 
 private:
     template <class Has>
     [[nodiscard]] bool any(Has&& has) const;
     static void add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept;
+    [[nodiscard]] BatchWatch::Source source_for(Attended& attended, std::int64_t now_ns);
     void look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings);
 
     const StallSettings settings_;
     const std::shared_ptr<ProcessSet> world_;
     mutable std::mutex mutex_;
     std::list<Attended> sets_;
-    bool released_ = false;  // protected by the mutex
+    bool released_ = false;         // protected by the mutex
+    bool wants_chunks_ = false;     // as above
+    bool asks_for_chunks_ = false;  // as above
 };
 
 }  // namespace rueda::core

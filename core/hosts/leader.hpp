@@ -65,6 +65,8 @@ public:
     /// job.
     Status take_back_receives();
 
+    /// See StallMonitor::report_messages().
+    void report_messages() { stall_monitor_->report_messages(); }
     /// Returns a finding of the root about operations that make no progress between the hosts; the background thread
     /// reports it. Any thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding();

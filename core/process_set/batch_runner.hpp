@@ -70,6 +70,10 @@ public:
     Turn step(bool urgent, bool asks_others) noexcept;
     /// Whether a batch is in progress.
     [[nodiscard]] bool has_batch() const { return task_ != nullptr; }
+    /// What the task in progress says about its chunks. Threads: as step().
+    [[nodiscard]] std::optional<collectives::BatchChunks> chunks() const {
+        return has_batch() && !task_is_splits_ ? task_->chunks() : std::nullopt;
+    }
     /// Whether the log has entries that this rank has not read.
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
     /// The time until which an open batch may wait for more operations.

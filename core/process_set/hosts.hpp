@@ -34,6 +34,9 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) const {
         return monitor.tick(now_ns);
     }
+    [[nodiscard]] bool reports_stalls(const StallMonitor& monitor, std::int64_t now_ns) const {
+        return monitor.is_reporter(now_ns);
+    }
     [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const { return {}; }
     void explain_failures_with(const std::function<Status(const Status& failure)>& /*explain*/) const {}
 };
@@ -124,6 +127,10 @@ public:
     /// the tree does. Called by the background thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
+    }
+    /// Whether this rank prints what find_stall() finds. Any thread.
+    [[nodiscard]] bool reports_stalls(const StallMonitor& monitor, std::int64_t now_ns) const {
+        return ask([&](const auto& hosts) { return hosts.reports_stalls(monitor, now_ns); });
     }
     /// The members on other hosts, by their numbers in the job. Any thread.
     [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const {

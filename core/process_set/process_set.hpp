@@ -166,6 +166,17 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
+    /// The chunks of the batch in progress, if they are known, and the batch's position in the log. Threads: the thread
+    /// that drives progress.
+    struct ChunksInProgress {
+        std::uint64_t position = 0;
+        std::optional<collectives::BatchChunks> chunks;
+    };
+    [[nodiscard]] ChunksInProgress chunks_in_progress() const { return {cursor_.position(), runner_.chunks()}; }
+    /// Whether this rank prints what find_stall() finds. Any thread.
+    [[nodiscard]] bool reports_stalls(const StallMonitor& monitor, std::int64_t now_ns) const {
+        return hosts_.reports_stalls(monitor, now_ns);
+    }
     /// This rank's number in the job.
     [[nodiscard]] int own_job_rank() const { return view_.own_job_rank(); }
     /// The members on other hosts, by their numbers in the job.

@@ -33,6 +33,9 @@ SeveralHosts::SeveralHosts(const base::Config& config, std::shared_ptr<collectiv
     if (group_.is_leader()) {
         leader_ = std::make_unique<Leader>(config, group_, std::move(arena), view.memory, announcer_.registrar(),
                                            announcer_.enqueue_mutex(), transport_);
+        if (view.identity.is_world()) {
+            leader_->report_messages();
+        }
     }
 }
 

@@ -68,6 +68,10 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& /*monitor*/, std::int64_t /*now_ns*/) {
         return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
     }
+    /// The root of the tree of hosts prints the reports.
+    [[nodiscard]] bool reports_stalls(const StallMonitor& /*monitor*/, std::int64_t /*now_ns*/) const {
+        return leader_ != nullptr && group_.host_index == 0;
+    }
     [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const;
     void explain_failures_with(std::function<Status(const Status& failure)> explain) { explain_ = std::move(explain); }
 

@@ -70,6 +70,14 @@ void receive() {
     rueda::receive(std::span(&value, 1), 1, 5);
 }
 
+void receive_in_rank_1() {
+    if (rueda::rank() == 0) {
+        wait_for_the_end();
+    }
+    float value = 0;
+    rueda::receive(std::span(&value, 1), 0, 5);
+}
+
 void join() {
     if (rueda::rank() == 1) {
         wait_for_the_end();
@@ -107,6 +115,7 @@ int main(int argc, char** argv) {
          }},
         {"process_set", process_set},
         {"receive", receive},
+        {"receive_in_rank_1", receive_in_rank_1},
         {"sends", sends},
         {"shutdown", shutdown},
         {"stopped", stopped},

@@ -136,14 +136,26 @@ class StalledJob(unittest.TestCase):
         job = self.run_job("sends")
         text = "ranks 0 and 1 are both in a send to each other, and neither receives; "
         self.assertIn("Probable cause: " + text, job.errors)
-        # Each rank reports its own message. The rank that looks last knows both messages.
-        reports = [
-            report for name in job.files if name.startswith("stall.") for report in job.reports(int(name.split(".")[2]))
-        ]
-        kinds = {cause["kind"] for report in reports for cause in report["probable_causes"]}
-        self.assertIn("sends_to_each_other", kinds)
-        whats = {tensor["what"] for report in reports for tensor in report["tensors"]}
-        self.assertLessEqual(whats, {"send to rank 1, tag 5", "send to rank 0, tag 5"})
+        # Rank 0 reports the messages of both ranks.
+        self.assertEqual(job.files, ["recorder-rank0.json", "recorder-rank1.json", "stall.rank.0.json"])
+        last = job.reports()[-1]
+        self.assertEqual(last["probable_causes"][0]["kind"], "sends_to_each_other", last)
+        whats = {tensor["what"]: tensor["ready"] for tensor in last["tensors"]}
+        self.assertEqual(whats, {"send to rank 1, tag 5": [0], "send to rank 0, tag 5": [1]})
+
+    def test_message_of_another_rank(self) -> None:
+        """Rank 0 reports that rank 1 waits, and rank 1 prints one line."""
+        job = self.run_job("receive_in_rank_1")
+        self.assertNotIn("stall.rank.1.json", job.files)
+        first = job.reports()[0]
+        self.assertEqual(first["tensors"][0]["what"], "receive from rank 0, tag 5")
+        self.assertEqual(first["tensors"][0]["ready"], [1])
+        self.assertEqual(first["tensors"][0]["missing"], [0])
+        self.assertEqual(first["ranks"][0]["rank"], 0)
+        self.assertRegex(
+            job.errors, r"\[rank 1\]: receive from rank 0, tag 5 has waited for [\d.]+ s; the stall report "
+        )
+        self.assertIn("receive from rank 0, tag 5 has waited for rank 0 for ", job.reports()[-1]["ends_job"])
 
     def test_stopped(self) -> None:
         job = self.run_job("stopped")

@@ -3,11 +3,12 @@
 """A job whose main thread stays in one place until a byte arrives on standard input. test_stacks.py reads the thread's
 stack.
 
-Usage: resting_rank.py sleep|read|hold_gil|own_handler|own_faulthandler|stall FILE
+Usage: resting_rank.py sleep|read|hold_gil|own_handler|own_faulthandler|stall|executing FILE
 """
 
 import ctypes
 import faulthandler
+import mmap
 import os
 import signal
 import sys
@@ -35,6 +36,25 @@ def rest_holding_the_gil():
     assert ctypes.PyDLL(None, use_errno=True).read(0, byte, 1) == 1, os.strerror(ctypes.get_errno())
 
 
+def reduce_with_a_rest():
+    """Rank 1 rests in the middle of the operation, when it reads a page that it may not read."""
+    libc = ctypes.CDLL(None)
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    gradient = np.frombuffer(mmap.mmap(-1, 4 << 20), np.float32)
+    gradient[:] = 1
+    page, page_bytes = gradient.ctypes.data + (5 << 19), 1 << 16
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def let_it_read(_signal):
+        rest_in_sleep()
+        libc.mprotect(page, page_bytes, mmap.PROT_READ | mmap.PROT_WRITE)
+
+    if rueda.rank() == 1:
+        libc.signal(signal.SIGSEGV, let_it_read)
+        libc.mprotect(page, page_bytes, 0)
+    assert (rueda.allreduce(gradient, "gradient") == 1).all()
+
+
 def main():
     if mode == "own_handler":
         signal.signal(signal.SIGUSR2, lambda *_: print("the program's handler", file=sys.stderr, flush=True))
@@ -48,6 +68,8 @@ def main():
         if rueda.rank() == 1:
             rest_in_sleep()
         rueda.allreduce(np.ones(1, np.float32), "loss")
+    elif mode == "executing":
+        reduce_with_a_rest()
     else:
         print("ready", file=sys.stderr, flush=True)
         {"sleep": rest_in_sleep, "read": rest_in_read, "hold_gil": rest_holding_the_gil, "own_handler": rest_in_sleep}[

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests stacks of ranks that run Python: in stall reports, and after the stack signal."""
 
+import json
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).parent
@@ -52,6 +54,14 @@ class Job:
         self.text += self.process.stderr.read()
         self.process.stderr.close()
         return self.process.wait()
+
+
+def read_when_it_exists(path):
+    """A report is in the log shortly before it is in the file."""
+    end = time.monotonic() + 10
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    return path.read_text()
 
 
 class RequestedStacks(unittest.TestCase):
@@ -121,6 +131,26 @@ class StallReport(unittest.TestCase):
                 r"rank 1[^(\n]*\(pid \d+\)[^\n]*\n[^\n]*Python, innermost first:\n[^\n]*rest_in_sleep, [^\n]*:\d+\n",
             )
             self.assertEqual(job.end(), 0, job.text)
+
+    def test_it_shows_which_rank_holds_up_an_operation_that_is_executed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = pathlib.Path(folder, "files")
+            settings = {"RUEDA_STALL_CHECK_TIME_SECONDS": "1", "RUEDA_DIAGNOSTICS_DIR": str(files)}
+            job = Job("executing", folder, ranks=2, **settings)
+            text = job.read_until(r"native, innermost first(?s:.*)interpreter\n")
+            self.assertIn("tensor 'gradient' was announced by all ranks", text)
+            report = json.loads(read_when_it_exists(files / "stall.rank.0.json"))["reports"][0]
+            self.assertEqual(job.end(), 0, job.text)
+        self.assertTrue(report["executing"])
+        first, second = report["ranks"]
+        self.assertIsNone(first["stack"])
+        self.assertRegex(second["not_delivered"]["what"], r"^its input of chunk \d+ of \d+$")
+        self.assertGreater(second["steps_behind"], 0)
+        self.assertRegex(
+            second["stack"],
+            r"^Python, innermost first:\n  rest_in_sleep, .*:\d+\n  let_it_read, .*\n(.*\n)*"
+            r"  reduce_with_a_rest, .*\n  main, .*\n(.*\n)*native, innermost first",
+        )
 
 
 if __name__ == "__main__":

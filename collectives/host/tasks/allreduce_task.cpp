@@ -98,6 +98,10 @@ StepResult AllreduceTask::step() {
     return resident;
 }
 
+std::optional<BatchChunks> AllreduceTask::chunks() const {
+    return chunk_count_ > 0 ? std::optional(BatchChunks{set_.chunks, chunk_count_}) : std::nullopt;
+}
+
 /// Combines a piece of a segment, in rank order. This rank's own input and output are used directly.
 ///
 /// If `for_all` is true, the result is also written for every other member: to the member's output if this lies in the

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -39,6 +40,7 @@ public:
 
     void begin(const Batch& batch);
     StepResult step() override;
+    [[nodiscard]] std::optional<BatchChunks> chunks() const override;
 
 private:
     /// A range of bytes of one segment (tensor). For a staged segment, `chunk` is the chunk that contains the range,

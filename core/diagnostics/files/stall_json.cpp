@@ -49,6 +49,16 @@ Json json_of(const StallReport::Tensor& tensor) {
     return json;
 }
 
+Json json_of(const std::optional<StallReport::Part>& part) {
+    if (!part) {
+        return nullptr;
+    }
+    const bool has_chunk = part->chunk > 0;
+    return {{"what", name_of(*part)},
+            {"chunk", value_or_null(has_chunk, part->chunk)},
+            {"chunks", value_or_null(has_chunk, part->chunks)}};
+}
+
 Json json_of(const StallReport::Rank& rank) {
     Json waits_in = Json::array();
     for (const StallReport::Tensor& tensor : rank.waits_in) {
@@ -67,6 +77,7 @@ Json json_of(const StallReport::Rank& rank) {
             {"busy_seconds", value_or_null(is_busy && rank.busy_seconds >= 0, rounded(rank.busy_seconds))},
             {"waits_in", std::move(waits_in)},
             {"steps_behind", rank.steps_behind},
+            {"not_delivered", json_of(rank.part)},
             {"silent_seconds", rounded(rank.silent_seconds)},
             {"stack", value_or_null(!rank.stack.empty(), rank.stack)}};
 }

@@ -4,24 +4,24 @@
 
 #include <pthread.h>
 
-#include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <system_error>
 
 #include "core/diagnostics/stacks/frame_names.hpp"
-#include "core/diagnostics/stacks/stack_signal.hpp"
 #include "core/diagnostics/stacks/stack_text.hpp"
 
 namespace rueda::core {
 namespace {
 
 /// A running or sleeping thread handles a signal within milliseconds, on a loaded machine within tenths of a second.
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kPatienceOfCapture{1};
+constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
 
 }  // namespace
 
-std::string stack_of_main_thread() {
-    const Result<RawStack> stack = capture_main_thread(kPatience);
+std::string describe_stack(const Result<RawStack>& stack) {
     if (!stack.is_ok()) {
         return "stack: it could not be taken: " + stack.status().message();
     }
@@ -29,8 +29,45 @@ std::string stack_of_main_thread() {
     return format_stack(stack.value(), names);
 }
 
+/// The mutex protects all members. It is not held while a stack is taken or described.
+struct StackResponder::Shared {
+    std::mutex mutex;
+    std::condition_variable changed;    // wakes stop(); rung by the thread
+    base::StackBlock* block = nullptr;  // null: the thread was left behind, and the memory may be gone
+    bool has_captured = false;          // the thread does not use the signal any more
+    bool has_ended = false;
+
+    void set(bool Shared::*what) {
+        const std::lock_guard lock(mutex);
+        this->*what = true;
+        changed.notify_all();
+    }
+    void answer(std::uint32_t question, std::string_view text) {
+        const std::lock_guard lock(mutex);
+        if (block != nullptr) {
+            block->text.write(text);
+            block->answered.store(question, std::memory_order_release);  // partner: base::StackQuestions
+        }
+    }
+    void run(std::uint32_t question, const std::function<std::string(const Result<RawStack>&)>& describe) noexcept {
+        try {
+            const Result<RawStack> stack = capture_main_thread(kPatienceOfCapture);
+            set(&Shared::has_captured);
+            answer(question, describe(stack));
+        } catch (const std::exception&) {
+            answer(question, kNoMemory);
+        }
+        set(&Shared::has_captured);
+        set(&Shared::has_ended);
+    }
+    [[nodiscard]] bool is_over() {
+        const std::lock_guard lock(mutex);
+        return has_ended;
+    }
+};
+
 void StackResponder::look() {
-    if (thread_.joinable() && finished_.load(std::memory_order_acquire)) {
+    if (thread_.joinable() && shared_->is_over()) {
         thread_.join();
     }
     const std::uint32_t asked = block_.asked.load(std::memory_order_acquire);
@@ -38,30 +75,42 @@ void StackResponder::look() {
         return;
     }
     answered_ = asked;
-    finished_.store(false, std::memory_order_relaxed);
     try {
-        thread_ = std::thread([this, asked] { answer(asked); });
+        shared_ = std::make_shared<Shared>();
+        shared_->block = &block_;
+        thread_ = std::thread([shared = shared_, describe = describe_, asked] { shared->run(asked, describe); });
         pthread_setname_np(thread_.native_handle(), "rueda-stack");
     } catch (const std::system_error&) {
-        block_.text.write("stack: it could not be taken: no thread could be started for it (limit of processes)");
-        block_.answered.store(asked, std::memory_order_release);
-    }
-}
-
-void StackResponder::stop() {
-    if (thread_.joinable()) {
-        thread_.join();
-    }
-}
-
-void StackResponder::answer(std::uint32_t question) noexcept {
-    try {
-        block_.text.write(stack_of_main_thread());
+        refuse(asked, "stack: it could not be taken: no thread could be started for it (limit of processes)");
     } catch (const std::exception&) {
-        block_.text.write("stack: it could not be taken: there was no memory for it");
+        refuse(asked, kNoMemory);
     }
+}
+
+void StackResponder::refuse(std::uint32_t question, std::string_view text) {
+    block_.text.write(text);
     block_.answered.store(question, std::memory_order_release);  // partner: base::StackQuestions
-    finished_.store(true, std::memory_order_release);            // partner: look()
+}
+
+/// The capture has a limit of its own. With the system's clock, because ThreadSanitizer of clang 14 does not know the
+/// wait with the monotonic clock.
+void StackResponder::stop() {
+    if (!thread_.joinable()) {
+        return;
+    }
+    bool has_ended = false;
+    {
+        std::unique_lock lock(shared_->mutex);
+        shared_->changed.wait(lock, [this] { return shared_->has_captured; });
+        has_ended = shared_->changed.wait_until(lock, std::chrono::system_clock::now() + kPatience,
+                                                [this] { return shared_->has_ended; });
+        shared_->block = nullptr;
+    }
+    if (has_ended) {
+        thread_.join();
+    } else {
+        thread_.detach();
+    }
 }
 
 }  // namespace rueda::core

@@ -2,14 +2,23 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "base/shared_memory/control_block.hpp"
+#include "base/status.hpp"
+#include "core/diagnostics/stacks/stack_signal.hpp"
 
 namespace rueda::core {
+
+/// The text for a question: the stack with names, or the reason why there is none.
+[[nodiscard]] std::string describe_stack(const Result<RawStack>& stack);
 
 /// Answers the questions of other ranks for the stack of this rank's main thread. A short-lived thread does the work,
 /// because finding names opens files and takes long, and the background thread has to drive progress meanwhile.
@@ -17,27 +26,33 @@ namespace rueda::core {
 /// Threads: one at a time, the background thread and then the thread that has ended it.
 class StackResponder {
 public:
-    /// `block` is this rank's, and outlives this object.
-    explicit StackResponder(base::StackBlock& block) : block_(block) {}
+    /// How long stop() waits for names. Large debug information on a slow file system may take minutes.
+    static constexpr std::chrono::milliseconds kPatience{1000};
+
+    /// `block` is this rank's, and outlives this object. `describe` makes the text; tests replace it.
+    explicit StackResponder(base::StackBlock& block,
+                            std::function<std::string(const Result<RawStack>&)> describe = describe_stack)
+        : block_(block), describe_(std::move(describe)) {}
     ~StackResponder() { stop(); }
     StackResponder(const StackResponder&) = delete;
     StackResponder& operator=(const StackResponder&) = delete;
 
     /// Call it a few times per second. It starts the thread if there is a question. Does not wait.
     void look();
-    /// Waits until the thread has answered, for about a second at most.
+    /// Waits until the thread has answered. A thread that still looks for names after kPatience is left behind: it ends
+    /// by itself, and does not use the block any more. When this function returns, no capture is under way.
     void stop();
 
 private:
-    void answer(std::uint32_t question) noexcept;
+    struct Shared;
+
+    void refuse(std::uint32_t question, std::string_view text);
 
     base::StackBlock& block_;
+    std::function<std::string(const Result<RawStack>&)> describe_;
     std::uint32_t answered_ = 0;
+    std::shared_ptr<Shared> shared_;  // with the thread, which may outlive this object
     std::thread thread_;
-    std::atomic<bool> finished_{false};  // release by the thread, acquire by look()
 };
-
-/// The text for a question: the stack, or the reason why there is none. Not for the main thread.
-[[nodiscard]] std::string stack_of_main_thread();
 
 }  // namespace rueda::core

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "tests/core/negotiation/members.hpp"
@@ -25,6 +27,8 @@ struct Job {
     std::array<std::uint64_t, 2> moved{};
     std::vector<std::int32_t> elsewhere;
     double shutdown_seconds = 0;
+    /// The ranks that the watch has asked for stacks, by call. The answers come with the second call in a row.
+    mutable std::vector<std::vector<std::int32_t>> asked;
 
     Job() {
         for (std::uint32_t member = 0; member < 2; ++member) {
@@ -47,6 +51,18 @@ struct Job {
                         .missing_ranks;
                 },
                 [this] { return elsewhere; }};
+    }
+    [[nodiscard]] BatchWatch::Source source_with_stacks(std::int64_t now_ns) const {
+        BatchWatch::Source source = this->source(now_ns);
+        source.add_stacks = [this](std::span<StallReport::Rank> ranks) {
+            std::vector<std::int32_t>& now = asked.emplace_back();
+            for (StallReport::Rank& rank : ranks) {
+                now.push_back(rank.rank);
+                rank.stack = "native:\n  f" + std::to_string(rank.rank);
+            }
+            return asked.size() % 2 == 0;
+        };
+        return source;
     }
     [[nodiscard]] std::optional<StallMonitor::Finding> look(BatchWatch& watch, std::int64_t now_ns) const {
         return watch.tick(now_ns, source(now_ns));
@@ -114,6 +130,108 @@ TEST_CASE("the rank that has done less is the cause, and without such a rank ano
     CHECK_THAT(silent->text, !Catch::Contains("Probable cause"));
     job.finish(0);
     job.finish(1);
+}
+
+TEST_CASE("the report has the stacks of the ranks that are behind, and comes when they are there") {
+    Job job;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    job.moved = {12, 9};
+    const auto look = [&](std::int64_t seconds) {
+        job.beat(0, seconds * kSecond);
+        job.beat(1, seconds * kSecond);
+        return watch.tick(seconds * kSecond, job.source_with_stacks(seconds * kSecond));
+    };
+    CHECK_FALSE(look(1));
+    CHECK_FALSE(look(11));  // it asks
+    const auto behind = look(12);
+    REQUIRE(behind);
+    CHECK(job.asked == std::vector<std::vector<std::int32_t>>{{1}, {1}});
+    REQUIRE(behind->report->missing_ranks.size() == 2);
+    CHECK(behind->report->missing_ranks.front().rank == 0);
+    CHECK(behind->report->missing_ranks.front().stack.empty());
+    CHECK(behind->report->missing_ranks.back().stack == "native:\n  f1");
+    CHECK_THAT(behind->text, Catch::Contains("\n    native:\n      f1"));
+
+    job.moved = {12, 12};  // no rank is behind, so any of them may be the cause
+    CHECK_FALSE(look(100));
+    REQUIRE(look(101));
+    CHECK(job.asked.back() == std::vector<std::int32_t>{0, 1});
+    job.elsewhere = {2};  // another host is the cause
+    CHECK_FALSE(look(1000));
+    REQUIRE(look(1001));
+    CHECK(job.asked.back().empty());
+
+    CHECK_FALSE(look(10'000));
+    job.finish(0);
+    job.finish(1);
+    CHECK(job.asked.size() == 7);
+    CHECK_FALSE(look(10'001));  // the batch is done, so the watch takes its question back
+    CHECK(job.asked.size() == 8);
+    CHECK(job.asked.back().empty());
+}
+
+TEST_CASE("the report names the part of a chunk that a rank has not delivered") {
+    Job job;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    std::array<BatchWatch::Counts, 2> counts{};
+    BatchWatch::ChunksAnswer answer;
+    const auto look = [&](std::int64_t seconds) {
+        job.beat(0, seconds * kSecond);
+        job.beat(1, seconds * kSecond);
+        BatchWatch::Source source = job.source(seconds * kSecond);
+        source.counts = [&](std::uint32_t member) { return counts[member]; };
+        source.chunks = [&](std::uint64_t position) {
+            CHECK(position == 0);
+            return answer;
+        };
+        return watch.tick(seconds * kSecond, source);
+    };
+    const auto part = [&](const std::optional<StallMonitor::Finding>& finding) {
+        REQUIRE(finding);
+        REQUIRE(finding->report->missing_ranks.size() == 2);
+        CHECK_FALSE(finding->report->missing_ranks.front().part);
+        const auto& of_last = finding->report->missing_ranks.back().part;
+        return of_last ? name_of(*of_last) : "";
+    };
+    counts = {{{.staged = 127, .reduced = 125}, {.staged = 125, .reduced = 124}}};
+    job.moved = {4, 1};
+    CHECK_FALSE(look(1));
+    CHECK_FALSE(look(11));          // the thread that drives progress has not answered
+    CHECK(part(look(12)).empty());  // it does not answer
+    answer = {.is_there = true, .chunks = collectives::BatchChunks{.first = 105, .count = 64}};
+    const auto input = look(40);
+    CHECK(part(input) == "its input of chunk 21 of 64");
+    CHECK_THAT(
+        input->text,
+        Catch::Contains("\n  Probable cause: rank 1 has not delivered its input of chunk 21 of 64: 3 steps behind") &&
+            Catch::Contains("behind the rank that has done most; has not delivered its input of chunk 21 of 64; "));
+    counts[1].staged = 127;
+    CHECK(part(look(200)) == "its share of chunk 20 of 64");
+    counts[1].reduced = 125;
+    CHECK(part(look(1000)).empty());
+    counts[1].reduced = 7;  // not of this batch, so the number would be wrong
+    CHECK(part(look(5000)).empty());
+    counts[0].resident = 3;
+    CHECK(part(look(20'000)) == "its share of the tensors in resident memory");
+}
+
+TEST_CASE("a report does not wait for stacks when the job is about to end") {
+    Job job;
+    job.shutdown_seconds = 10;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    const auto look = [&](std::int64_t seconds) {
+        job.beat(0, seconds * kSecond);
+        job.beat(1, seconds * kSecond);
+        return watch.tick(seconds * kSecond, job.source_with_stacks(seconds * kSecond));
+    };
+    CHECK_FALSE(look(1));
+    const auto end = look(11);
+    REQUIRE(end);
+    CHECK(end->shut_down);
+    CHECK(job.asked.size() == 2);  // the question, and that the watch takes it back
 }
 
 TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {

@@ -41,6 +41,7 @@ StallReport report_about(const std::string& name) {
     report.unheard = {2};
     report.elsewhere = {4};
     report.missing_ranks.front().steps_behind = 5;
+    report.missing_ranks.front().part = {StallReport::Part::Kind::share, 21, 64};
     return report;
 }
 
@@ -86,6 +87,9 @@ TEST_CASE("the file has everything that the text has") {
     CHECK(report["unheard"] == Json{2});
     CHECK(report["elsewhere"] == Json{4});
     CHECK(rank["steps_behind"] == 5);
+    CHECK(rank["not_delivered"]["what"] == "its share of chunk 21 of 64");
+    CHECK(rank["not_delivered"]["chunk"] == 21);
+    CHECK(rank["not_delivered"]["chunks"] == 64);
     CHECK(report["steps"] == Json::parse(R"([{"step":118,"ranks":[1]},{"step":119,"ranks":[0]}])"));
     CHECK(report["unnamed_started"].size() == 2);
 }

@@ -190,11 +190,14 @@ public:
                     return host == 2 ? of_last(now)
                                      : HostAccount{host, {}, false, {rank(static_cast<int>(host), "saving")}};
                 };
-                const auto longest_wait = [&](std::int64_t now) {
+                const auto longest_wait_of = [&](std::int64_t now) {
+                    if (longest_wait) {
+                        return longest_wait(host, now);
+                    }
                     const HostAccount known = account(now);
                     return known.tensors.empty() ? 0 : known.tensors.front().seconds;
                 };
-                StallInquiry::Source source{longest_wait, account};
+                StallInquiry::Source source{longest_wait_of, account};
                 if (stacks) {
                     source.stacks = [&](std::span<const std::int32_t> ranks, std::int64_t now) {
                         return stacks(host, ranks, now);
@@ -202,9 +205,15 @@ public:
                 }
                 auto finding = leaders_[host]->turn(now_, source);
                 REQUIRE(finding.is_ok());
-                if (finding.value()) {
-                    CHECK(host == 0);
+                if (!finding.value()) {
+                    continue;
+                }
+                if (host == 0) {
+                    CHECK(finding.value()->record_because.empty());
                     findings.push_back(*finding.value());
+                } else {
+                    CHECK(finding.value()->text.empty());
+                    records[host].push_back(finding.value()->record_because);
                 }
             }
         }
@@ -215,6 +224,10 @@ public:
     std::function<std::optional<std::vector<StallReport::Rank>>(std::uint32_t host, std::span<const std::int32_t> ranks,
                                                                 std::int64_t now)>
         stacks;
+    /// As StallInquiry::Source::longest_wait. If it is empty, the account says how long the first tensor has waited.
+    std::function<double(std::uint32_t host, std::int64_t now)> longest_wait;
+    /// By leader: the reasons for which it was asked to write the flight recorders.
+    std::map<std::uint32_t, std::vector<std::string>> records;
 
 private:
     std::vector<std::unique_ptr<collectives::Transport>> transports_;
@@ -237,8 +250,15 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK_THAT(first.front().text,
                Catch::Contains("tensor 'weight'") && Catch::Contains("ready: rank 2; missing: ranks 0, 1"));
     CHECK_THAT(first.front().text, Catch::Contains("rank 0 (pid 1000)") && Catch::Contains("busy with 'saving'"));
+    // All other leaders write the flight recorders of their hosts.
+    CHECK(chain.records.size() == 2);
+    for (const std::uint32_t host : {1U, 2U}) {
+        REQUIRE(chain.records[host].size() == 1);
+        CHECK(chain.records[host].front() == summarize_stall(*first.front().report));
+    }
     CHECK(chain.pass(8, waits).size() == 1);  // the second report comes one interval after the first one
-    CHECK(chain.pass(15, waits).empty());     // the third report comes two intervals after the second one
+    CHECK(chain.records[2].size() == 2);
+    CHECK(chain.pass(15, waits).empty());  // the third report comes two intervals after the second one
     CHECK(chain.pass(6, waits).size() == 1);
     CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, false, {rank(2)}}; }).empty());
 }
@@ -286,6 +306,63 @@ TEST_CASE("a report comes without the stacks of a host that does not send them",
                                           !Catch::Contains("nothing was heard from the host"));
 }
 
+/// A rank that waits for a message of another rank.
+StallReport::Rank waiting_for(std::int32_t number, std::int32_t peer, double seconds, bool is_late = true) {
+    StallReport::Rank described = rank(number);
+    described.waits_in = {tensor("receive from rank " + std::to_string(peer) + ", tag 5", seconds, {})};
+    described.waits_in.front().message = {.peer = peer, .is_late = is_late};
+    return described;
+}
+
+TEST_CASE("late messages of all hosts are in the report", "[unit]") {
+    const std::vector<HostAccount> accounts = {
+        {0, {}, false, {waiting_for(0, 3, 61), waiting_for(1, 2, 62, false)}},
+        {1, {tensor("a", 70, {0, 1, 2})}, false, {waiting_for(2, 3, 80), rank(3, "evaluating")}},
+    };
+    const StallReport report = merge(accounts, std::vector<std::int32_t>{0, 0, 1, 1}, 60);
+    REQUIRE(report.tensors.size() == 3);
+    CHECK(report.tensors[0].name == "receive from rank 3, tag 5");
+    CHECK(report.tensors[0].ready == std::vector<std::int32_t>{2});
+    CHECK(report.tensors[0].missing == std::vector<std::int32_t>{3});
+    CHECK(report.tensors[1].name == "a");
+    CHECK(report.tensors[2].ready == std::vector<std::int32_t>{0});
+    REQUIRE(report.missing_ranks.size() == 1);
+    CHECK(report.missing_ranks.front().rank == 3);
+
+    HostAccount damaged{0, {}, false, {waiting_for(0, 4, 61)}};  // there is no rank 4
+    CHECK(merge(std::span(&damaged, 1), std::vector<std::int32_t>{0, 0, 1, 1}, 60).tensors.empty());
+}
+
+TEST_CASE("the root reports a message between ranks of other hosts, with the stack of the other side", "[unit]") {
+    base::Config config;
+    config.stall_warning_seconds = 10;
+    config.stall_shutdown_seconds = 30;
+    Chain chain(config);
+    chain.stacks = [](std::uint32_t host, std::span<const std::int32_t> ranks, std::int64_t /*now*/) {
+        CHECK(std::vector<std::int32_t>(ranks.begin(), ranks.end()) == std::vector<std::int32_t>{1});
+        StallReport::Rank own = rank(static_cast<std::int32_t>(host));
+        own.stack = "native:\n  f" + std::to_string(host);
+        return std::optional(std::vector{own});
+    };
+    const auto waits = [](std::int64_t now) {
+        const double seconds = static_cast<double>(now - kSecond) / 1e9;
+        return HostAccount{2, {}, false, {waiting_for(2, 1, seconds, seconds >= 10)}};
+    };
+    chain.longest_wait = [](std::uint32_t host, std::int64_t now) {
+        return host == 2 ? static_cast<double>(now - kSecond) / 1e9 : 0;
+    };
+    CHECK(chain.pass(10, waits).empty());
+    const auto findings = chain.pass(5, waits);
+    REQUIRE(findings.size() == 1);
+    CHECK_THAT(findings.front().text, Catch::Contains("\n  receive from rank 1, tag 5: waiting for ") &&
+                                          Catch::Contains("; ready: rank 2; missing: rank 1\n  rank 1 (pid 1001)") &&
+                                          Catch::Contains("\n    native:\n      f1"));
+    const auto end = chain.pass(20, waits);
+    REQUIRE_FALSE(end.empty());
+    CHECK(end.back().shut_down);
+    CHECK_THAT(end.back().text, Catch::StartsWith("receive from rank 1, tag 5 has waited for rank 1 for 3"));
+}
+
 TEST_CASE("stacks travel in an account, as many as fit", "[unit]") {
     StallMessage message = account_message();
     message.account.ranks.back().stack = "native:\n  f, a.cpp:1\n  \x1b";
@@ -299,6 +376,16 @@ TEST_CASE("stacks travel in an account, as many as fit", "[unit]") {
     REQUIRE(question.is_ok());
     CHECK(question.value().stacks_of == std::vector<std::int32_t>{0, 3});
     CHECK_FALSE(parse_stall_message(encode({StallMessageKind::question, 3, {}, {0, 4}}), 4, 2).is_ok());
+
+    const Result<StallMessage> record =
+        parse_stall_message(encode({.kind = StallMessageKind::record, .reason = "rank 1\nis late"}), 4, 2);
+    REQUIRE(record.is_ok());
+    CHECK(record.value().kind == StallMessageKind::record);
+    CHECK(record.value().reason == "rank 1?is late");
+    const std::vector<std::byte> longest =
+        encode({.kind = StallMessageKind::record, .reason = std::string(100'000, 'r')});
+    CHECK(parse_stall_message(longest, 4, 2).is_ok());
+    CHECK_FALSE(parse_stall_message(std::span(longest).first(longest.size() - 1), 4, 2).is_ok());
 
     StallMessage many{StallMessageKind::account, 1, {}};
     for (int i = 0; i < 64; ++i) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/system/process_status.hpp"
+#include "core/diagnostics/awaited_message.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "tests/core/negotiation/members.hpp"
@@ -58,6 +59,74 @@ struct Job {
     }
     [[nodiscard]] std::string pid() const { return fmt::format(" (pid {})", getpid()); }
 };
+
+/// What MessageWatch tells the other ranks: `member` waits for a message of `peer`.
+void wait_for_message(const Job& job, std::uint32_t member, std::int32_t peer, std::int64_t since_ns, bool is_late) {
+    StallReport::Tensor message;
+    message.name = peer < 0 ? "receive from any rank, tag 5" : fmt::format("receive from rank {}, tag 5", peer);
+    message.message = {.sends = false, .peer = peer, .from_all = peer < 0, .is_late = is_late};
+    publish_awaited_message(job.control->ranks[member], &message, since_ns);
+}
+
+TEST_CASE("a message that a rank waits for is reported by the lowest rank, like a tensor") {
+    Job job;
+    StallMonitor first = job.monitor(0);
+    StallMonitor second = job.monitor(1);
+    first.report_messages();
+    second.report_messages();
+    job.control->ranks[2].busy.write("evaluating");
+    wait_for_message(job, 1, 2, 100 * kSecond, false);
+    job.beat_all(161 * kSecond);
+    CHECK_FALSE(first.tick(161 * kSecond));  // the waiting rank has not found that it is late
+    CHECK(first.longest_wait(161 * kSecond) == 0);
+    wait_for_message(job, 1, 2, 100 * kSecond, true);
+    job.beat_all(163 * kSecond);
+    CHECK(first.longest_wait(163 * kSecond) == Approx(63));
+    CHECK_FALSE(second.tick(163 * kSecond));
+    CHECK_FALSE(job.monitor(0).tick(163 * kSecond));  // the monitor of another process set
+    const auto finding = first.tick(163 * kSecond);
+    REQUIRE(finding);
+    REQUIRE(finding->report);
+    REQUIRE(finding->report->tensors.size() == 1);
+    CHECK(finding->report->tensors.front().ready == std::vector<std::int32_t>{1});
+    CHECK(finding->report->tensors.front().missing == std::vector<std::int32_t>{2});
+    REQUIRE(finding->report->missing_ranks.size() == 1);
+    CHECK(finding->report->missing_ranks.front().rank == 2);
+    CHECK_THAT(finding->text,
+               Catch::Contains("\n  receive from rank 2, tag 5: waiting for 63 s; ready: rank 1; missing: "
+                               "rank 2\n") &&
+                   Catch::Contains("busy with 'evaluating'"));
+    CHECK_FALSE(first.tick(170 * kSecond));  // the same message, before the interval is over
+
+    wait_for_message(job, 1, -1, 180 * kSecond, true);
+    job.beat_all(250 * kSecond);
+    const auto from_any = first.tick(250 * kSecond);
+    REQUIRE(from_any);
+    CHECK(from_any->report->tensors.front().missing == std::vector<std::int32_t>{0, 2});
+    publish_awaited_message(job.control->ranks[1], nullptr, 0);
+    CHECK_FALSE(first.tick(900 * kSecond));
+}
+
+TEST_CASE("a message and a tensor that are late make one report, and the older one ends the job") {
+    Job job;
+    StallMonitor first = job.monitor(0, 60, 100);
+    first.report_messages();
+    REQUIRE(job.set.announce_in_full(0, "w", allreduce_of({3}), 110 * kSecond).is_ok());
+    wait_for_message(job, 1, 2, 100 * kSecond, true);
+    job.beat_all(175 * kSecond);
+    const auto finding = first.tick(175 * kSecond);
+    REQUIRE(finding);
+    REQUIRE(finding->report->tensors.size() == 2);
+    CHECK(finding->report->tensors.front().name == "receive from rank 2, tag 5");
+    CHECK(finding->report->tensors.back().name == "w");
+    CHECK(finding->report->missing_ranks.size() == 2);
+    job.beat_all(200 * kSecond);
+    const auto end = first.tick(200 * kSecond);
+    REQUIRE(end);
+    CHECK(end->shut_down);
+    CHECK_THAT(end->text, Catch::StartsWith("receive from rank 2, tag 5 has waited for rank 2 for 100 s") &&
+                              Catch::Contains("ready: rank 1"));
+}
 
 TEST_CASE("a stalled tensor is reported by the lowest rank") {
     Job job;

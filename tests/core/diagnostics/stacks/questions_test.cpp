@@ -163,4 +163,47 @@ TEST_CASE("the responder answers with the stack of the main thread", "[stacks]")
     responder.stop();
 }
 
+TEST_CASE("the end of a job does not wait for ever for names", "[stacks]") {
+    const InstalledHandler handler;
+    Host host;
+    base::StackBlock& block = host.control->stack_of(1);
+    block.text.write("before");
+    block.asked.store(1);
+    struct State {
+        std::atomic<bool> begun{false};
+        std::atomic<bool> may_end{false};
+    };
+    const auto state = std::make_shared<State>();
+    const auto describe = [state](const Result<RawStack>&) {
+        state->begun.store(true);
+        while (!state->may_end.load()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        return std::string("late");
+    };
+    std::atomic<bool> done{false};
+    std::thread background([&] {
+        const auto begin = std::chrono::steady_clock::now();
+        {
+            StackResponder responder(block, describe);
+            responder.look();
+            while (!state->begun.load()) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        }
+        const auto took = std::chrono::steady_clock::now() - begin;
+        CHECK(took >= StackResponder::kPatience);
+        CHECK(took < StackResponder::kPatience + std::chrono::seconds(20));
+        done.store(true);
+    });
+    sleep_until(done);
+    background.join();
+    state->may_end.store(true);
+    while (state.use_count() > 2) {  // until the thread that was left behind has ended
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK(block.text.read() == "before");
+    CHECK(block.answered.load() == 0);
+}
+
 }  // namespace rueda::core::test

@@ -6,6 +6,7 @@ Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
 """
 
 import ctypes.util
+import json
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = ""
@@ -24,7 +26,7 @@ FUNCTION = "wait_for_the_file"
 class StalledRank(unittest.TestCase):
     """Rank 1 is missing until the test has read the text that it looks for. The job then ends in order."""
 
-    def run_job(self, until, act=lambda text: None, launch=None, **settings):
+    def run_job(self, until, act=lambda text: None, launch=None, mode=(), **settings):
         """Starts two ranks and reads their standard error. When the pattern `until` appears, creates the file that ends
         rank 1's wait. `launch` is the launcher's command line (default: ruedarun). `act` is called with the text
         after each line."""
@@ -32,7 +34,7 @@ class StalledRank(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "go")
             job = subprocess.Popen(
-                [*(launch or [RUEDARUN, "--no-mpi", "-np", "2"]), PROGRAM, str(path)],
+                [*(launch or [RUEDARUN, "--no-mpi", "-np", "2"]), PROGRAM, str(path), *mode],
                 env=kept | settings,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -91,6 +93,75 @@ class StalledRank(unittest.TestCase):
         launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
         text = self.run_job(FUNCTION, launch=launch, RUEDA_STALL_CHECK_TIME_SECONDS="1")
         self.assertRegex(text, r"rank 1 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+
+    def test_all_hosts_write_their_flight_recorders(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
+        launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder, f"recorder-rank{rank}.json") for rank in range(2)]
+
+            def wait_for_files(text):
+                end = time.monotonic() + 10
+                while FUNCTION in text and not all(map(pathlib.Path.exists, files)) and time.monotonic() < end:
+                    time.sleep(0.02)
+
+            settings = {"RUEDA_STALL_CHECK_TIME_SECONDS": "1", "RUEDA_DIAGNOSTICS_DIR": folder}
+            text = self.run_job(FUNCTION, wait_for_files, launch, **settings)
+            for rank, path in enumerate(files):
+                recording = json.loads(path.read_text())
+                self.assertEqual(recording["written_by"], rank, text)
+                self.assertIn("tensor 'loss': waiting for ", recording["reason"])
+
+    def test_in_an_operation_that_is_executed(self):
+        text = self.run_job(FUNCTION, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"tensor 'gradient' was announced by all ranks [\d.]+ seconds ago and is still not done")
+        part = r"its input of chunk (\d+) of (\d+)"
+        cause = re.search(f"Probable cause: rank 1 has not delivered {part}: \\d+ steps? behind", text)
+        self.assertIsNotNone(cause, text)
+        chunk, chunks = map(int, cause.groups())
+        self.assertEqual(chunk - 1, chunks * 5 // 8)  # the page lies at 2.5 MiB of 4 MiB
+        found = re.search(r"rank 1[^(\n]*\(pid \d+\): [^\n]* behind the rank that has done most(?s:.*)", text)
+        self.assertIsNotNone(found, text)
+        self.assertIn(FUNCTION, found.group())
+        self.assertEqual(text.count("innermost first"), 1, text)  # rank 0 only waits for rank 1
+
+    def test_in_an_operation_that_is_executed_on_two_hosts(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        shell = 'RUEDA_HOSTNAME=host$((OMPI_COMM_WORLD_RANK / 2)) exec "$@"'
+        launch = [*MPIRUN, "-np", "4", "sh", "-c", shell, "sh"]
+        other = (
+            r"Probable cause: no rank of this host is behind; another host has not delivered its part \(ranks 2, 3\)"
+        )
+        until = f"(?s)^(?=.*{FUNCTION})(?=.*{other})"
+        text = self.run_job(until, launch=launch, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"rank 2\]: tensor 'gradient' was announced by all ranks")
+        self.assertRegex(text, r"rank 3 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+
+    def test_in_a_message(self):
+        launch = [RUEDARUN, "--no-mpi", "-np", "3"]
+        text = self.run_job(FUNCTION, launch=launch, mode=["message"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.check_message(text)
+
+    def test_in_a_message_between_other_hosts(self):
+        if not MPIRUN:
+            self.skipTest("there is no MPI")
+        shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
+        launch = [*MPIRUN, "-np", "3", "sh", "-c", shell, "sh"]
+        text = self.run_job(FUNCTION, launch=launch, mode=["message"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.check_message(text)
+        self.assertRegex(text, r"rank 2 on host2 \(pid \d+\): ")
+
+    def check_message(self, text):
+        """Rank 1 waits for rank 2. Rank 0 prints the report, and rank 1 one line."""
+        self.assertRegex(text, r"receive from rank 2, tag 7: waiting for [\d.]+ s; ready: rank 1; missing: rank 2\n")
+        self.assertRegex(text, r"rank 2[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
+        self.assertRegex(
+            text, r"rank 1\]: receive from rank 2, tag 7 has waited for [\d.]+ s; the stall report is in the "
+        )
+        self.assertNotRegex(text, r"rank [12]\]: One or more tensors")
 
     def test_stacks_can_be_switched_off(self):
         text = self.run_job(
