@@ -20,16 +20,12 @@ class Recording {
 public:
     explicit Recording(const SetView& view);
 
-    /// The operation of `entry` is pending from now on. If it has no name, its generation is already that of this call.
-    void submitted(TensorEntry& entry, bool is_blocking);
+    /// The operation of `entry` is pending from now on, as the `generation`-th announcement of its slot.
+    void submitted(TensorEntry& entry, std::uint64_t generation, bool is_blocking);
     /// A batch that begins at `position` of the log is executed from now on. Returns the time stamp.
     std::uint64_t started_batch(std::span<TensorEntry* const> entries, std::uint64_t position) const;
-    /// An operation that was announced directly is executed from now on. Returns the time stamp.
-    std::uint64_t started_directly(const TensorEntry& entry) const {
-        const std::uint64_t now = base::ticks_now();
-        writer_.start(entry.recorded, now);
-        return now;
-    }
+    /// An operation that was announced directly is executed from `ticks` on.
+    void started_directly(const TensorEntry& entry, std::uint64_t ticks) const { writer_.start(entry.recorded, ticks); }
     /// The time stamp for the end of an operation that started at `started` and has just ended. A short one takes less
     /// time than a look at the clock is worth, and ends when it started.
     [[nodiscard]] static std::uint64_t end_of(const TensorEntry& entry, std::uint64_t started) {
@@ -37,6 +33,10 @@ public:
     }
     void ended(const TensorEntry& entry, ErrorCode code, std::uint64_t ticks) const {
         writer_.end(entry.recorded, ticks, code);
+    }
+    /// The operation of `entry` was executed successfully between these times.
+    void executed(const TensorEntry& entry, std::uint64_t started, std::uint64_t ended) const {
+        writer_.start_and_end(entry.recorded, started, ended);
     }
 
 private:
