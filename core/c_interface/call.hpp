@@ -18,11 +18,10 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// Turns the arguments of a call into an operation of the Runtime.
+/// Turns the arguments of a call of the C interface into an operation of the Runtime.
 namespace rueda::core::c_interface {
 
-/// Says whether the caller gave the tensors that the operation requires: its input, and its output if Rueda does not
-/// allocate it.
+/// Whether the caller gave the tensors that an operation requires: the input, and the output unless Rueda allocates it.
 struct Needed {
     Needed() = default;
     explicit Needed(const rueda_tensor* in) : has_input(in != nullptr) {}
@@ -39,16 +38,16 @@ struct Needed {
     bool has_output = true;
 };
 
-/// Data that every call prepares first: the Runtime, the process set and the options that apply.
+/// What every call prepares first: the Runtime, the process set and the options.
 struct Call {
     Runtime* runtime = nullptr;
     ProcessSet* set = nullptr;
-    std::shared_ptr<ProcessSet> kept;  // keeps the set alive if it is removed during the call
+    std::shared_ptr<ProcessSet> kept;  // keeps the set alive if another thread removes it during the call
     rueda_options completed;
     const rueda_options* options = nullptr;
 
     [[nodiscard]] Status begin(const char* name, const rueda_options* given);
-    /// Lets `make` fill in the request from the process set and the options. begin() must have succeeded.
+    /// Lets `make` fill in `request` from the process set and the options. begin() must have succeeded.
     template <class Make>
     [[nodiscard]] Status fill(const char* name, Request& request, Make&& make) const {
         RUEDA_ASSERT(set != nullptr && options != nullptr);
@@ -68,7 +67,7 @@ struct Call {
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }
-    /// The table entry of the slot in the options; null without a slot.
+    /// The table entry of the options' slot; null without a slot.
     [[nodiscard]] TensorEntry* entry() const {
         return options->slot != nullptr
                    ? &entry_of(*options->slot, *runtime, kept != nullptr ? kept : runtime->shared_world())
@@ -88,7 +87,7 @@ private:
     }
 };
 
-/// Starts an operation. `make` fills in its request from the process set and the options.
+/// Starts an operation. `make` fills in the operation's request from the process set and the options.
 template <class Make>
 Status start(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
@@ -119,7 +118,7 @@ Status run(const char* name, const Needed& needed, const rueda_options* given, M
     return call.run(name, request, completion);
 }
 
-/// Waits like run(), and returns a handle for the result if everything succeeded.
+/// Runs an operation and waits for it. If it succeeds, returns a handle for its result.
 template <class Make>
 Status run_for_result(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle,
                       Make&& make) {
@@ -132,9 +131,9 @@ Status run_for_result(const char* name, const Needed& needed, const rueda_option
     auto made = call.make_handle();
     Status status = call.run(name, request, *made);
     if (!made->done()) {
-        return status;  // the operation was refused, so the engine does not know the handle
+        return status;  // the operation was refused, so the engine has no reference to the handle
     }
-    rueda_handle* const ended = made.release();  // the engine may still hold its reference to the handle
+    rueda_handle* const ended = made.release();  // not freed here: the engine may still hold its reference
     if (!status.is_ok()) {
         ended->drop();
         return status;
@@ -158,8 +157,8 @@ Status run_for_some_result(const char* name, const Needed& needed, const rueda_o
     return {};
 }
 
-/// The blocking form of the function `start`. `handle` must be null before the call. The caller must release it whether
-/// the operation succeeds or fails.
+/// Starts an operation with `start` and waits for it. `handle` must be null before the call. The caller must release
+/// the handle afterwards, also on failure.
 template <class Start>
 int start_and_wait(const rueda_options* given, rueda_handle*& handle, Start&& start) {
     if (in_callback) {

@@ -51,8 +51,8 @@ Status check_apart(const GroupTensors& tensors, std::span<const std::string> nam
                     : Status();
 }
 
-/// Starts `count` operations with one handle; `make` fills in the request of each. If `sparse` is given, the handle
-/// takes ownership of it.
+/// Starts `count` operations with one handle; `make` fills in the request of each operation. If `sparse` is given, the
+/// handle takes ownership of it.
 template <class Make>
 Status start_group(const char* name, std::size_t count, const Needed& needed, const GroupTensors& tensors,
                    const rueda_options* given, rueda_handle** handle, Make&& make,
@@ -63,7 +63,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
     }
     RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);  // begin() has set them
+    RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);
     if (name == nullptr || *name == '\0' || call.options->slot != nullptr) {
         return {ErrorCode::invalid_argument, "a group needs a name (and no slot): its members are named after it"};
     }

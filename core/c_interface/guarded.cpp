@@ -15,22 +15,22 @@
 
 namespace {
 
-// For calls without options: where in the source the next call stands, as the caller reported it. The called function
-// reads and clears it.
+// The source line that the caller has reported for its next call without options. That call reads and clears the line.
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 
-// The text of the last failure. These are pointers, because a pointer has no destructor: handlers of exit() and
-// destructors of other objects may call Rueda after the thread-local destructors of this thread have run.
+// The text of the last failure on this thread. The pointer has no destructor: handlers of exit() may call Rueda after
+// this thread's thread-local destructors have run.
 constinit thread_local std::string* last_error = nullptr;
-constinit thread_local bool has_lost_error = false;  // there was no memory for the text
+constinit thread_local bool has_lost_error = false;  // there was no memory for the last text
 
 struct LastErrorEnds {
     LastErrorEnds() = default;
     ~LastErrorEnds() { delete std::exchange(last_error, nullptr); }
     LastErrorEnds(const LastErrorEnds&) = delete;
     LastErrorEnds& operator=(const LastErrorEnds&) = delete;
-    /// If a thread fails in a call after this object was destroyed, the text is never freed.
+    /// Makes the compiler construct this object. If a call fails after the destruction of this object, the text of that
+    /// failure is never freed.
     void is_wanted() const {}
 };
 thread_local const LastErrorEnds last_error_ends;
@@ -48,7 +48,7 @@ void keep_error(std::string_view text) noexcept {
     }
 }
 
-/// Whether a Runtime aborts its job with this code.
+/// Whether a Runtime can abort its job with this code.
 bool ends_jobs(rueda::ErrorCode code) {
     return code == rueda::ErrorCode::aborted || code == rueda::ErrorCode::resource_exhausted ||
            code == rueda::ErrorCode::internal;
@@ -74,7 +74,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-        } catch (...) {  // if this fails, ruedarun only learns that this rank ended
+        } catch (...) {  // without this report, ruedarun only learns that this rank has ended
             static_cast<void>(code);
         }
     }

@@ -11,33 +11,32 @@
 #include "core/operations/requests.hpp"
 #include "rueda/rueda.h"
 
-/// This wrapper encloses every call: it turns a failure into a number and the text of rueda_last_error(). No exception
-/// leaves it.
+/// Every call of the C interface runs in these wrappers. A wrapper turns a failure into an error number and the text of
+/// rueda_last_error(), and lets no exception out.
 namespace rueda::core::c_interface {
 
-/// Whether this thread is in a completion callback. Every blocking call reads it, so reading it must need no function
-/// call. The initial-exec model ensures this. It also works if Rueda is loaded with dlopen(), because the C library
-/// reserves enough thread-local memory for this byte.
+/// Whether this thread runs a completion callback. Every blocking call reads this, so the read must need no function
+/// call. The TLS model initial-exec ensures that. This model works even if Rueda is loaded with dlopen(), because the C
+/// library reserves thread-local memory for such small variables.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
-/// Records that a call or a completion callback has told the program of a failure with this code. If the failure ended
-/// the job, the shutdown need not report it again.
+/// Records that the program has received a failure with this code. If the failure ended the job, the shutdown does not
+/// report it again.
 void note_told(ErrorCode code) noexcept;
-/// Returns the error number. Keeps the text of the failure for rueda_last_error(), and reports an abort to ruedarun.
+/// Keeps the text for rueda_last_error(), reports an abort to ruedarun, and returns the error number.
 int report_failure(ErrorCode code, std::string_view text) noexcept;
 inline int report(const Status& status) noexcept {
     return status.is_ok() ? RUEDA_OK : report_failure(status.code(), status.message());
 }
 
-/// Checks the output pointer of a call, through which the call returns its result or its handle.
+/// Checks the pointer through which a call returns its result or handle.
 inline Status check_place(const void* place, const char* what) {
     return place != nullptr ? Status()
                             : failure(ErrorCode::invalid_argument,
                                       "the pointer to where the {} goes is NULL; expected memory for it", what);
 }
 
-/// Runs `body`, which returns a Status, and turns every exception into an error code. So no exception leaves the C
-/// interface.
+/// Runs `body`, which returns a Status. Turns a failure or an exception into an error number.
 template <class Body>
 int guarded(Body&& body) noexcept {
     try {
@@ -53,8 +52,8 @@ int guarded(Body&& body) noexcept {
     }
 }
 
-/// If a callback waited, it would delay all other callbacks, perhaps the one that it waits for. So every blocking call
-/// in a callback is refused, whichever thread runs the callback.
+/// The error for blocking calls in a completion callback. A callback that waits would delay all other callbacks,
+/// perhaps the very one that it waits for.
 [[nodiscard]] Status refused_in_callback();
 
 /// Like guarded(), for a call that may wait for other ranks.
@@ -68,11 +67,11 @@ int guarded_wait(Body&& body) noexcept {
     });
 }
 
-/// Adds to the text where in the source the call stands, unless the text says so already. The text of a disagreement
-/// names the source lines of all ranks.
+/// Appends the source line of the call to the text, unless the text names source lines already (a mismatch names those
+/// of all ranks).
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
-/// For a call without options: returns where in the source it stands, as the caller reported it before the call.
+/// Returns options with the source line that the caller reported before a call without options.
 [[nodiscard]] rueda_options options_of_next();
 
 /// Like guarded(), for a call of an operation.
@@ -90,7 +89,7 @@ int called(const rueda_options* given, Body&& body) noexcept {
     });
 }
 
-/// Like guarded_at(), for an operation that may wait for other ranks.
+/// Like called(), for an operation that may wait for other ranks.
 template <class Body>
 int called_wait(const rueda_options* given, Body&& body) noexcept {
     return called(given, [&]() -> Status {

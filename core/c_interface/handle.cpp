@@ -65,7 +65,7 @@ Status no_handle() {
             "the handle is NULL; expected one from an _async function: was its operation refused?"};
 }
 
-/// Calls the callback now if the operation has ended.
+/// Sets the completion callback. If the operation has ended already, calls the callback at once.
 Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     if (callback == nullptr) {
         return {ErrorCode::invalid_argument, "the callback is NULL; expected a function"};
@@ -76,8 +76,8 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     }
     const bool ended = handle.done();
     Status started = ended ? Status() : handle.runtime->callbacks().start();
-    // If the process has left the job since then, all operations of the job have ended, and its thread for callbacks is
-    // gone.
+    // start() also fails after this process has left the job. All operations have ended then, and the callback can be
+    // called here.
     if (!started.is_ok() && !handle.done()) {
         handle.give_up_claim();
         return started;
@@ -86,13 +86,13 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     handle.data = data;
     const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
     if (is_now) {
-        handle.keep();  // the callback may release the handle and still use the text that it was given
+        handle.keep();  // the callback may release the handle and still read its text
         handle.call();
     }
     return {};
 }
 
-/// Checks the handle of a caller that asks for a result.
+/// Checks a handle whose result the caller asks for.
 Status check_completed(rueda_handle* handle) {
     if (handle == nullptr) {
         return no_handle();

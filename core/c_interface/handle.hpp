@@ -13,8 +13,8 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// A handle has two references. One is the caller's. The other is the engine's, which lasts until the operation is done
-/// and its callback was called.
+/// A pending operation of a caller of the C interface. A handle has two references. The caller holds one. The engine
+/// holds the other until the operation is done and its callback was called.
 struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall {
     rueda_handle(rueda::core::Runtime* r, std::uint32_t members) : Completion(members, &end), runtime(r) {}
 
@@ -27,37 +27,38 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
         }
     }
     void call() noexcept override;
-    /// If a callback throws, the exception must not end the thread that runs all callbacks.
+    /// Calls the callback. Catches exceptions, which would end the thread that runs all callbacks.
     void call_back() noexcept;
-    void keep() { references.fetch_add(1, std::memory_order_relaxed); }  // the caller must hold a reference
+    // Adds a reference. The caller must hold a reference already.
+    void keep() { references.fetch_add(1, std::memory_order_relaxed); }
     void drop() {
         if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             delete this;
         }
     }
 
-    /// Set only if the job asked for this.
+    /// Stores the source line of the call, if call sites are recorded.
     void note_site(const char* file, std::int32_t line) {
         if (runtime->wants_call_sites()) [[unlikely]] {
             source_file = file;
             source_line = line;
         }
     }
-    /// How the operation ended. For a group or a sparse allreduce, the status also says whether the parts agree with
-    /// what each rank asked for.
+    /// How the operation ended. For a sparse allreduce, also checks that all ranks made the same request.
     [[nodiscard]] const rueda::Status& outcome() noexcept {
         return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
     }
-    /// The text of a failure, as rueda_wait() returns it. If there is no memory for the text, the callback is called
-    /// nevertheless.
+    /// Returns the outcome with the call's source line; `placed` holds the text. If there is no memory for the text,
+    /// returns the outcome as it is.
     [[nodiscard]] const rueda::Status& with_own_site(rueda::Status& placed) noexcept;
 
     rueda::core::Runtime* runtime;
     bool is_receive = false;
     std::atomic<int> references{2};
     std::unique_ptr<rueda::core::SparseAllreduce>
-        sparse;                         // the inputs and results of a sparse allreduce; null for other operations
-    rueda_callback callback = nullptr;  // written by the thread that claimed the call, before the callback is armed
+        // the inputs and results of a sparse allreduce; null for other operations
+        sparse;
+    rueda_callback callback = nullptr;  // written by the thread that has called claim(), before it calls arm()
     void* data = nullptr;
     const char* source_file = nullptr;
     std::int32_t source_line = 0;

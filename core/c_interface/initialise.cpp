@@ -31,8 +31,8 @@
 namespace rueda::core::c_interface {
 namespace {
 
-/// Tells ruedarun the reason of a failure. Without the reason, ruedarun takes the first process that ends for the
-/// cause.
+/// Delays the exit of this process if another rank has ended the job and no ruedarun watches the ranks. Other launchers
+/// take the first process that ends for the cause.
 void let_the_cause_end_first() {
     LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
     const Runtime* last = nullptr;
@@ -45,11 +45,11 @@ void let_the_cause_end_first() {
     }
 }
 
-/// A process that exits without a failure serves the other ranks until they shut down too. A process that failed does
-/// not delay them.
+/// Leaves the job when the process exits. A process that exits with success serves the other ranks until they shut down
+/// too. A process that failed ends the job instead.
 void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (process().pid.load(std::memory_order_relaxed) != getpid()) {
-        return;  // a forked child has no job, and could wait for ever for a lock that a thread of its parent held
+        return;  // a forked child has no job; it could wait for ever for a lock that a thread of its parent held
     }
     Runtime* const runtime = process().current.load(std::memory_order_acquire);
     if (runtime != nullptr) {
@@ -62,7 +62,7 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    // Without a job there is nothing to leave. A callback that ends the process must not call shutdown either.
+    // Without a job there is nothing to leave, and a callback that ends the process must not call shutdown.
     const bool has_failed = runtime != nullptr && rueda_shutdown() != RUEDA_OK;
     if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
@@ -73,30 +73,32 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             runtime->logger().error("{}; this process ends with exit status {}", rueda_last_error(), kExitStatus);
             return {};
         }));
-        // The C library then calls the remaining handlers and uses the status of the last call of exit(). A comment in
-        // its source says that this is allowed. (The standards leave it undefined.)
+        // The C library now calls the remaining exit handlers, and uses the exit status of this second call of exit().
+        // The standards leave this undefined, but a comment in the C library's source allows it.
         std::exit(kExitStatus);  // NOLINT(concurrency-mt-unsafe): this process is in exit() already
     }
 }
 
-/// A launcher line that never receives anything. It is created before this process forks, because a forked child may
-/// not allocate memory.
+/// A connection to the launcher that never receives anything, for forked children. The connection is created before a
+/// fork, because a forked child may not allocate memory.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;
 }
 
-/// Called in a forked child: it has no arena and no background thread, and the launcher's notifications are not for it.
+/// Called in a forked child, which has no arena and no background thread. The launcher's notifications are not for the
+/// child.
 void forget_in_child() {
     Process& state = process();
-    // A thread of the parent may hold the mutex in init or shutdown. That thread does not exist in the child.
+    // The mutex may be held by a thread of the parent, in init or shutdown. That thread does not exist in the child.
     const bool was_held = !state.mutex.try_lock();
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
     }
     new (&state.mutex) std::mutex;
     new (&state.runtimes_mutex) std::mutex;
-    // The child has no pending operations. A thread of the parent may hold the mutex of the memory guard.
+    // The memory guard's mutex may be held by a thread of the parent too. The child has no pending operations, so it
+    // needs no guard.
     unwatch_memory();
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
         state.launcher.store(&deaf_line(), std::memory_order_relaxed);
@@ -113,7 +115,8 @@ void watch_forks() {
     }
 }
 
-/// The first init opens the launcher line. Notifications that arrived before a shutdown stay valid after it.
+/// Returns the connection to the launcher, which the first init opens. The connection stays open after a shutdown,
+/// because earlier notifications remain valid.
 LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environment) {
     if (state.launcher.load(std::memory_order_relaxed) == nullptr) {
         state.launcher.store(LauncherLine::open(environment).release(), std::memory_order_release);
@@ -121,7 +124,8 @@ LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environ
     return *state.launcher.load(std::memory_order_relaxed);
 }
 
-/// The control plane calls this while the ranks connect to each other: a rank that has ended will never connect.
+/// The control plane calls this while the ranks connect. Fails if another rank has ended, because that rank will never
+/// connect.
 Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     if (!launcher.is_about(rank, size)) {
         return {};
@@ -130,8 +134,8 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     return cause ? Status(ErrorCode::aborted, *cause) : Status();
 }
 
-/// Ends the process, because the start cannot succeed, and a thread is in a call of MPI that cannot be interrupted. The
-/// handlers of exit() do not run: they would call MPI while the other thread is in it.
+/// Ends the process at once. The start cannot succeed, and another thread is in a call of MPI that cannot be
+/// interrupted. Handlers of exit() are skipped, because they would call MPI at the same time.
 [[noreturn]] void end_in_mpi_call(LauncherLine& launcher, const base::Config& config, const char* call, int rank,
                                   const Status& reason) {
     constexpr int kExitStatus = 1;
@@ -142,8 +146,7 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     ::_exit(kExitStatus);
 }
 
-/// The rules by which a thread ends the process while another thread is in MPI_Init. Both arguments must outlive the
-/// call.
+/// The rules for ending the process while another thread is in MPI_Init. Both arguments must outlive that call.
 collectives::MpiCallRules mpi_init_rules(LauncherLine& launcher, const base::Config& config) {
     collectives::MpiCallRules rules;
     if (launcher.is_open()) {
@@ -161,7 +164,7 @@ collectives::MpiCallRules mpi_init_rules(LauncherLine& launcher, const base::Con
     return rules;
 }
 
-/// If a start failed because a connection broke, adds what the launcher knows about the rank that ended first.
+/// If the start failed because a connection broke, returns what the launcher knows about the rank that ended first.
 Status explain_start(LauncherLine& launcher, const base::Config& config, const Status& failure) {
     const bool is_another_job = config.rank && config.size && !launcher.is_about(*config.rank, *config.size);
     if (failure.code() != ErrorCode::aborted || is_another_job) {
@@ -181,8 +184,8 @@ bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size
     return launch_ranks == all;
 }
 
-/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. If WORLD_SIZE differs from Rueda's number of ranks,
-/// such a library trains with other ranks than Rueda does, and reports no error. Returns "" if there is nothing to say.
+/// Returns a warning if WORLD_SIZE differs from Rueda's number of ranks; otherwise "". Libraries for PyTorch take the
+/// number of ranks from WORLD_SIZE. With a wrong number, they train with other ranks than Rueda and report no error.
 std::string notice_of_world_size(const base::EnvironmentLookup& environment, int launch_size) {
     const std::optional<std::string> text = environment.value("WORLD_SIZE");
     if (!text || text->empty()) {
@@ -209,14 +212,14 @@ std::string notice_of_world_size(const base::EnvironmentLookup& environment, int
         base::quote(*text), launch_size, ranks, launch_size);
 }
 
-/// A second init of the same job does nothing.
+/// Checks a second init: it succeeds without effect if it asks for the same job.
 Status check_same_job(const Process& state, const collectives::Membership& membership) {
     if (membership.is_everybody()) {
         return {};
     }
     if (!membership.communicator.empty()) {
         Runtime& joined = *state.current.load(std::memory_order_relaxed);
-        if (joined.aborted()) {  // from now on MPI is not called, because it may not return
+        if (joined.aborted()) {  // after an abort MPI is not called, because the call may not return
             return {ErrorCode::aborted,
                     "init: the job that this process is in was aborted; start it again (a process cannot join it "
                     "twice)"};
@@ -246,8 +249,8 @@ constexpr bool kIsDebugBuild = false;
 constexpr bool kIsDebugBuild = true;
 #endif
 
-/// Completes the start of a job whose ranks are connected: creates its process sets, and publishes the job to the
-/// threads of this process. If this fails, here or on all ranks, this rank shuts down, so that no rank waits for it.
+/// Completes the start of a job whose ranks are connected: creates its process sets, and makes the job visible to all
+/// threads of this process. On failure this rank shuts down, so that no other rank waits for it.
 Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
     const auto leave = [&] {
         static_cast<void>(started.shutdown());
@@ -323,10 +326,10 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
-    // The control plane keeps `question` for longer than the start, but once the job has started, the engine watches
-    // the other ranks. Also, until the members of a communicator are known, a rank that ends may not be one of them.
-    // Relaxed: the flag is read by this thread, and by a thread that calls shutdown later, after that thread locked the
-    // process mutex.
+    // The control plane may call `question` even after the start, when the engine already watches the other ranks.
+    // `starting` switches `question` off then. `question` is also off until the members of a communicator are known,
+    // because a rank that ends may not be a member. Relaxed: this thread reads the flag, or a thread that shuts down
+    // later, under the process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
@@ -345,8 +348,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     sets.first.next_id = state.next_set_id;
     std::vector<int> ranks_of_job = launch_ranks;
     {
-        // Memory is reserved before the job starts, so that storing the Runtime later cannot fail. Other threads may be
-        // searching the list for the Runtime that owns their memory.
+        // Memory is reserved before the job starts, so that storing the Runtime cannot fail later. The lock is needed
+        // because other threads may be searching the list for the owner of their memory.
         const std::lock_guard lock(state.runtimes_mutex);
         state.runtimes.reserve(state.runtimes.size() + 1);
     }
@@ -358,7 +361,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         return explain_start(launcher, config.value(), runtime.status());
     }
     starting->store(false, std::memory_order_relaxed);
-    if (first_rank) {  // the settings are the same on all ranks, so one rank prints the line
+    if (first_rank) {  // all ranks have the same settings, so one rank prints the warnings
         for (const std::string& note : config.value().notes) {
             runtime.value()->logger().warning("{}", note);
         }

@@ -10,18 +10,18 @@
 #include "core/c_interface/process.hpp"
 #include "core/setup/first_sets.hpp"
 
-/// How this process joins a job, and what it prepares for its own end.
+/// How this process joins a job, and what it prepares for its own exit.
 namespace rueda::core::c_interface {
 
-/// The arguments of init besides the ranks of the job.
+/// The process sets that are created during init.
 struct SetsToMake {
     FirstSets first;
-    std::int32_t* ids = nullptr;  // null: the caller does not need the numbers
+    // the caller's array for the numbers of the sets; null if the caller does not need them
+    std::int32_t* ids = nullptr;
 
-    /// Creates the sets, for a job that has just begun. The result is the same on all ranks, because all ranks gave the
-    /// same list.
+    /// Creates the sets in a job that has just begun. All ranks gave the same list, so all get the same result.
     [[nodiscard]] Status make(Runtime& runtime) const;
-    /// Finds the existing sets, for a job that this process is already in.
+    /// Finds the sets in a job that this process is in already.
     [[nodiscard]] Status find(Runtime& runtime) const;
 
 private:
@@ -29,8 +29,8 @@ private:
     [[nodiscard]] Status for_each(Number&& number) const;
 };
 
-/// The caller holds the process mutex. If the process is in a job already, this function checks whether that job is the
-/// requested one.
+/// Joins a job. The caller holds the process mutex. If the process is in a job already, checks that this is the
+/// requested job.
 [[nodiscard]] Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets = {});
 
 }  // namespace rueda::core::c_interface

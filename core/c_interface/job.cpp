@@ -161,8 +161,8 @@ int rueda_shutdown_within(double timeout_seconds) {
             rueda::core::remove_stack_handler();
             process().current.store(nullptr, std::memory_order_release);
         }
-        // A program that gets this error exits as it does after any error. Without the error, a program would believe
-        // that its job is complete.
+        // If the job ended before all ranks had left it, the program must get an error. Otherwise it would believe that
+        // its job is complete, and exit with success.
         if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
             return {};
         }

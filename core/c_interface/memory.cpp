@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Resident memory, which outlives the job that allocated it.
+// Resident memory. A program may free it even after the end of its job.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using rueda::core::c_interface::process;
 
 namespace {
 
-/// Returns null if the memory belongs to no job of this process.
+/// Returns the job of this process that allocated the memory; null if there is none.
 Runtime* owner_of(const void* memory) {
     const std::lock_guard lock(process().runtimes_mutex);
     const auto& runtimes = process().runtimes;
@@ -70,8 +70,8 @@ int rueda_deallocate(void* memory) {
                                           memory, tensor);
                 }
             }
-            // A child that was forked after the end of the job does not have this memory mapped. Another mapping of the
-            // child may be at the same address.
+            // A child that was forked after the end of the job has not mapped this memory, and may have mapped
+            // something else at the address.
             return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
         }
         return rueda::failure(ErrorCode::invalid_argument, "{} is not memory of rueda::allocate", memory);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Sends and receives.
 #include <cstddef>
 #include <cstdint>
 #include <utility>

@@ -161,7 +161,7 @@ int rueda_join(int32_t average, int32_t* last_rank) {
     const int status =
         start_and_wait(&options, handle, [&](rueda_handle** started) { return start_join(average, options, started); });
     if (status == RUEDA_OK && last_rank != nullptr) {
-        RUEDA_ASSERT(handle != nullptr);  // rueda_wait() refuses NULL
+        RUEDA_ASSERT(handle != nullptr);
         *last_rank = handle->joined_last;
     }
     rueda_handle_release(handle);

@@ -16,43 +16,47 @@
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/runtime/runtime.hpp"
 
-/// The C interface over one Runtime per process. This struct holds all state of the process that the C interface has.
-/// Other folders have process-wide state only for things that exist once per process in the system or in MPI: signal
-/// handlers and their notes (core/termination, core/diagnostics/stacks), mappings that the arenas of a process share
-/// (collectives/host/arena), whether Rueda initialised MPI and how many times its ranks have met (collectives/mpi),
-/// memory that is kept because MPI or a signal handler may still use it, and in Python the calls that have not returned
-/// (python/native/in_flight). The last error is kept per thread (guarded.cpp).
+/// The state of the C interface, which has one Runtime per process. Other folders keep process-wide state only for
+/// things that exist once per process:
+/// - signal handlers and their data (core/termination, core/diagnostics/stacks);
+/// - mappings that all arenas of a process share (collectives/host/arena);
+/// - whether Rueda initialised MPI, and how many times its ranks have connected (collectives/mpi);
+/// - memory that is kept because MPI or a signal handler may still use it;
+/// - in Python, the calls that have not returned (python/native/in_flight).
+///
+/// The last error is kept per thread (guarded.cpp).
 namespace rueda::core::c_interface {
 
-/// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.
+/// The Runtimes in this struct are never destroyed: handles, slots and resident memory may outlive a shutdown.
 struct Process {
     std::mutex mutex;  // held during init and shutdown; taken before any other mutex
-    /// Held only to read the list or to add to it, because memory may be freed while a shutdown waits for the other
-    /// ranks.
+    /// Held only while the list is read or extended, and never during a wait: another thread may free memory while a
+    /// shutdown waits for the other ranks.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
-    std::vector<int> launch_ranks;                   // launch rank of each member of the current job; under `mutex`
-    std::int32_t next_set_id = 1;                    // higher than the set numbers of earlier jobs; under `mutex`
-    std::atomic<Runtime*> current{nullptr};          // release: the store in init; acquire: all readers
-    /// Created by the first init, with a release store; all readers use acquire. Never destroyed either.
+    std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; under `mutex`
+    std::int32_t next_set_id = 1;   // larger than the numbers of all sets of earlier jobs; under `mutex`
+    // the job that this process is in; init stores it (release), all readers use acquire
+    std::atomic<Runtime*> current{nullptr};
+    /// The connection to the launcher. The first init creates it (release; all readers use acquire). Never destroyed.
     std::atomic<LauncherLine*> launcher{nullptr};
-    /// True if a call has told the program why the job was aborted, or if the program has ended the job itself.
-    /// Relaxed, because it orders nothing.
+    /// Whether a call has returned the reason of the abort to the program, or the program itself has ended the job.
+    /// Relaxed: no other data depend on the flag.
     std::atomic<bool> knows_of_abort{false};
     std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
     collectives::AddressReserve addresses;
-    /// The process that last began a job. Relaxed: only this process and its children use the number.
+    /// The process that last began a job. Relaxed: only this process and its children read it.
     std::atomic<pid_t> pid{0};
 };
 
 inline Process& process() {
-    static auto* instance = new Process;  // never destroyed, because the last atexit handler may still use it
+    static auto* instance = new Process;  // never destroyed, because the last exit handler may still use it
     return *instance;
 }
 
 [[nodiscard]] Status not_initialized();
 [[nodiscard]] Result<Runtime*> current_runtime();
-/// Says that the cause of the job's failure is in this process, so that the launcher reports the end of this process as
+/// Ends the job because of a failure in this process. The launcher is told first, so that it reports this process as
 /// the cause.
 void end_job(Runtime& runtime, const std::string& reason);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Process sets of the job.
 #include "core/process_sets/process_sets.hpp"
 
 #include <algorithm>
@@ -35,7 +34,7 @@ Status check_new_set(const std::int32_t* ranks, std::size_t count, const std::in
     return check_place(process_set, "process set");
 }
 
-/// Calls `read` with the identity of a set of the job, and with this rank's number in the job.
+/// Calls `read` with the set's identity and this rank's number in the job.
 template <class Read>
 int of_set(std::int32_t id, const void* place, Read&& read) {
     return guarded([&]() -> Status {
@@ -56,7 +55,7 @@ Status check_room(const std::int32_t* numbers, std::size_t capacity) {
                                 capacity);
 }
 
-/// Writes as many of the numbers as the caller's array can hold, and returns the total number.
+/// Writes as many numbers as fit into the caller's array. Returns the number of all numbers.
 std::size_t copy_some(const std::vector<std::int32_t>& numbers, std::int32_t* to, std::size_t capacity) {
     std::copy_n(numbers.begin(), std::min(numbers.size(), capacity), to);
     return numbers.size();

@@ -53,7 +53,7 @@ void rueda_slot_destroy(rueda_slot* slot) {
     if (slot == nullptr) {
         return;
     }
-    // In a forked child, the lock may be held by a thread that exists only in the parent.
+    // In a forked child, unpin() could wait for a lock that a thread of the parent held.
     const bool forked = process().forked.load(std::memory_order_relaxed);
     if (!forked && slot->runtime.load(std::memory_order_acquire) != nullptr) {
         slot->set->unpin(*slot->entry);

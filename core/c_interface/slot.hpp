@@ -13,12 +13,12 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// A TensorSlot: a name that is looked up once per job.
+/// A TensorSlot: a name whose table entry is looked up once per job.
 struct rueda_slot {
     std::string name;
     std::int32_t process_set = 0;
     std::mutex mutex;
-    // Release: after the other members are written. Acquire: users of the slot.
+    // Release: stored after `set` and `entry`. Acquire: every user of the slot.
     std::atomic<rueda::core::Runtime*> runtime{nullptr};
     std::shared_ptr<rueda::core::ProcessSet> set;
     rueda::core::TensorEntry* entry = nullptr;
@@ -26,7 +26,7 @@ struct rueda_slot {
 
 namespace rueda::core::c_interface {
 
-/// The set's entry for the name. If this job has not used the slot before, the name is looked up.
+/// Returns the set's entry for the slot's name. Looks the name up at the slot's first use in this job.
 [[nodiscard]] TensorEntry& entry_of(rueda_slot& slot, Runtime& runtime, const std::shared_ptr<ProcessSet>& set);
 
 }  // namespace rueda::core::c_interface

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The timeline.
 #include <cstdint>
 
 #include "base/status.hpp"

@@ -11,18 +11,18 @@
 
 namespace rueda::core {
 
-/// How a waiting thread behaves before it sleeps: it spins, then it yields, then it sleeps on a futex.
+/// What a waiting thread does before it sleeps on a futex: it spins, and then it yields the core.
 struct WaitPolicy {
-    std::int64_t spin_ns = 20'000;    ///< 0 if another thread may need the core
-    std::int64_t yield_ns = 100'000;  ///< after spinning: how long to call sched_yield repeatedly
+    std::int64_t spin_ns = 20'000;    ///< 0 if another thread may need the core while this thread spins
+    std::int64_t yield_ns = 100'000;  ///< how long the thread calls sched_yield, after spinning
 };
 
-/// Chooses the policy for a machine and a setting (in seconds; −1 = automatic).
+/// Chooses the policy. `spin_setting_seconds`: the setting; negative means automatic.
 ///
-/// A cache line arrives in 0.12 µs, a peer's chunk within some tens of µs, and waking a thread by futex costs 6–30 µs.
-/// sched_yield takes 0.33 µs if no other thread can run, so repeating it costs little. If the peer shares this core,
-/// sched_yield lets the peer run. This happens if mpirun binds both ranks to one core, or if other jobs use the
-/// remaining cores. With more ranks than cores it is the normal case, and spinning would only delay the peer.
+/// A cache line arrives in 0.12 µs, and another rank's chunk within some tens of µs; waking a thread by futex costs
+/// 6–30 µs. sched_yield takes 0.33 µs if no other thread can run, so many calls cost little. If another rank must use
+/// the same core, sched_yield lets that rank run, and spinning would only delay it. With more ranks than cores, ranks
+/// always share cores. They also do if mpirun binds two ranks to one core.
 [[nodiscard]] inline WaitPolicy wait_policy(double spin_setting_seconds, double cores, std::uint32_t ranks) {
     WaitPolicy policy;
     if (spin_setting_seconds >= 0) {
@@ -33,22 +33,21 @@ struct WaitPolicy {
     return policy;
 }
 
-/// The state of one wait: the caller calls pause() until it returns false, and then sleeps. Threads: one.
+/// The state of one wait: the caller calls pause() until pause() returns false, and then sleeps. Threads: one.
 class Backoff {
 public:
     explicit Backoff(const WaitPolicy& policy) : policy_(policy) {}
 
     void reset() { turns_ = 0; }
 
-    /// Returns false when it is time to sleep.
+    /// Waits for a moment. Returns false when the caller should sleep.
     [[nodiscard]] bool pause() {
-        // the clock is not read in every turn, because reading it costs as much as several turns
+        // The clock is read only every 16th time, because reading it costs as much as several turns.
         constexpr std::uint32_t kTurnsPerLook = 16;
         if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
-        // A cache line that was already sent arrives within a few turns; on recent processors, a pause instruction
-        // takes about as long as that.
+        // A cache line that another core has already written arrives within a few turns of one pause instruction each.
         if (turns_ < kTurnsPerLook && !yielding_) {
             return true;
         }

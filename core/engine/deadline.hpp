@@ -8,12 +8,12 @@
 
 namespace rueda::core {
 
-/// The time at which a wait with a time limit ends. Empty means that the wait has no limit.
+/// The time at which a wait ends, even if its condition is not met. Empty: the wait has no limit.
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
 /// The deadline `seconds` from now; a negative number means no limit.
 [[nodiscard]] inline Deadline deadline_in(double seconds) {
-    // longer waits (decades) get no deadline, because a time_point holds only 292 years
+    // 31 years; the deadline of a longer wait might not fit into a time_point, which holds 292 years
     constexpr double kLongest = 1e9;
     if (seconds < 0) {
         return std::nullopt;
@@ -22,7 +22,7 @@ using Deadline = std::optional<std::chrono::steady_clock::time_point>;
                                                   std::chrono::duration<double>(std::min(seconds, kLongest)));
 }
 
-/// The seconds from now to the deadline, at least 0. A negative result means no limit.
+/// The seconds from now to the deadline, at least 0; -1 if there is no deadline.
 [[nodiscard]] inline double seconds_left(Deadline deadline) {
     return deadline ? std::max(std::chrono::duration<double>(*deadline - std::chrono::steady_clock::now()).count(), 0.0)
                     : -1;

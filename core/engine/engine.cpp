@@ -23,29 +23,29 @@
 namespace rueda::core {
 namespace {
 
-/// While an announcement waits because the mailbox is full, a sleeping thread looks again after this time. The
-/// registrar that empties the mailbox wakes no thread.
+/// The longest sleep of a thread while an announcement waits for room in the mailbox. No thread wakes this rank when
+/// the mailbox has room.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// Returns the pause before the next look for messages from other hosts, if no message has come for the time `still`.
-/// The pause is a sixteenth of `still`, but at most a millisecond, so that it adds little to any wait. After a long
-/// wait it is a hundredth of `still`, but at most ten milliseconds, which is not noticeable after such a wait. Each
-/// look takes about 40 µs: a leader with nothing to do uses 0.9 % of a core in its first ten seconds.
+/// Returns the pause before the next look for messages from other hosts. `still` is the time in which no operation has
+/// made progress. The pause is still/16, from 20 µs to 1 ms, so it adds little to the wait. After a long wait it is
+/// still/100, up to 10 ms. Each look takes about 40 µs; a leader with nothing to do uses 0.9 % of a core in its first
+/// ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
                     std::min<std::chrono::nanoseconds>(still / 100, microseconds(10'000)));
 }
 
-/// If a leader's background thread finds the progress lock taken, it pauses for this time. The pause is a fraction of
-/// the time between heartbeats.
+/// The pause of a leader's background thread that finds the progress lock taken. It is shorter than the time between
+/// heartbeats, because other hosts must hear from the leader.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// The maximum number of turns of one poll. Each turn moves about one chunk, which takes some tens of µs.
+/// The maximum number of turns in one poll(). A turn moves about one chunk, in some tens of µs.
 constexpr int kPollTurns = 64;
 
-/// If a thread is cancelled while it holds the progress lock, the lock would never be released. So this class disables
-/// cancellation around code that sleeps or writes. The rest of the engine has no cancellation point.
+/// Disables thread cancellation around code that sleeps or writes. A thread that is cancelled while it holds the
+/// progress lock would never release the lock. The rest of the engine has no cancellation points.
 class NoCancellation {
 public:
     NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_); }
@@ -61,7 +61,7 @@ std::chrono::nanoseconds until(std::int64_t time_ns) {
     return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
 }
 
-/// Shortens a sleep so that it ends at the deadline at the latest.
+/// Returns the time to sleep: `timeout`, but not beyond the deadline.
 std::chrono::nanoseconds no_longer_than(std::chrono::nanoseconds timeout, Deadline deadline) {
     return deadline ? std::clamp<std::chrono::nanoseconds>(*deadline - std::chrono::steady_clock::now(),
                                                            std::chrono::nanoseconds(0), timeout)
@@ -101,7 +101,7 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
       caller_policy_(wait_policy(config.spin_seconds, cores, members_)),
-      // If the background thread spun, it might occupy the core that the trainer needs. So it yields.
+      // The background thread does not spin, because the trainer may need the core.
       background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
       short_of_cores_(cores < static_cast<double>(members_)),
       look_again_(nanoseconds_of(config.look_again_seconds)),
@@ -125,7 +125,7 @@ Status Engine::start() {
     for (const std::string& note : liveness_.notes()) {
         logger_.warning("{}", note);
     }
-    // The background thread blocks all signals that the program's own threads may handle.
+    // The new thread blocks all signals that the program's own threads may handle.
     const base::ProgramSignalsBlocked blocked;
     Status started;
     try {
@@ -160,7 +160,7 @@ void Engine::stop() {
     background_.join();
     stack_block_.offer.store(static_cast<std::uint32_t>(base::StackOffer::none), std::memory_order_release);
     stack_responder_.stop();
-    // The engine object itself is never freed, so its descriptors are closed here.
+    // The engine object is never freed, so its file descriptors are closed here.
     liveness_.stop_watching();
     files_.stop();
     sets_.close_descriptors();
@@ -172,7 +172,7 @@ void Engine::end_pending(const Status& reason) {
     lock_.leave();
 }
 
-/// Threads that wait for the progress lock are woken and find their operations completed.
+/// Wakes the threads that wait for the progress lock; they find their operations completed.
 void Engine::end_for_good(const Status& reason) {
     fail_pending(reason);
     block_.attention.set(base::AttentionState::awake);
@@ -187,9 +187,6 @@ void Engine::fail_pending(const Status& reason) noexcept {
     sets_.fail_all(reason);
     messenger_.fail_all(reason);
 }
-
-// ---- its sets
-// --------------------------------------------------------------------------------------------------------------
 
 void Engine::explain_failures_of(ProcessSet& set) {
     set.explain_failures_with([this](const Status& failure) { return explain(failure); });
@@ -207,7 +204,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             set.fail_all(reason);
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
-            // Without this abort, threads that wait for pending operations would wait for ever.
+            // Without an abort, threads that wait for pending operations would wait for ever.
             raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it removed a process set");
         }
         set.take_back_receives();
@@ -216,8 +213,9 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
     });
 }
 
-/// Lets the thread that holds the progress lock make the change in its next turn, because that thread may hold the lock
-/// for as long as its caller waits for an operation. `make` must not throw, because any thread may run it.
+/// Makes a change to the list of sets, and waits until it is made. The holder of the progress lock makes the change in
+/// its next turn, because it may hold the lock for a long time. `make` must not throw, because it may run in another
+/// thread.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     {
@@ -225,18 +223,19 @@ void Engine::change(std::function<void()> make) {
         changes_.push_back([this, make = std::move(make), &made] {
             try {
                 make();
-            } catch (...) {  // the thread that asked for the change must not wait for ever
+            } catch (...) {  // the thread that requested the change must not wait for ever
                 end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
             }
-            made.store(true, std::memory_order_seq_cst);  // pairs with the wait below
+            // seq_cst: the wait below reads it after it has announced its sleep
+            made.store(true, std::memory_order_seq_cst);
         });
     }
-    has_changes_.store(true, std::memory_order_seq_cst);  // pairs with turn()
+    has_changes_.store(true, std::memory_order_seq_cst);  // seq_cst: turn() reads it
     lock_.ring_for_change();
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
-/// The caller holds the progress lock.
+/// Makes the changes that change() has queued. The caller holds the progress lock.
 void Engine::make_changes() {
     std::vector<std::function<void()>> changes;
     {
@@ -265,10 +264,8 @@ Status Engine::abort_reason() const {
     return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
 }
 
-// ---- turns ----------------------------------------------------------------------------------------------------------
-
-/// Throws nothing. The thread that drives progress works for other threads too, so a failure must reach all of them and
-/// not only the caller of this function.
+/// Throws nothing: the driving thread works for all waiting threads, so all of them must learn of a failure. The
+/// failure therefore ends the job.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
@@ -297,7 +294,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     return Turn::idle;
 }
 
-/// Aborts the job. The next turn fails everything that is pending.
+/// Aborts the job, unless it was aborted before. The next turn fails everything that is pending.
 void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept {
     if (!aborted()) {
         raise(code, text);
@@ -317,7 +314,7 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
         const Status failed = step.status().code() == ErrorCode::aborted ? explain(step.status()) : step.status();
         raise(failed.code(), failed.message());
     } catch (const std::bad_alloc&) {
-        // Other ranks depend on what this rank was about to do.
+        // Other ranks depend on what this rank was about to do, so the job ends.
         raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it sent or received a message");
     } catch (...) {
         raise(ErrorCode::internal, "a rank could not go on with its sends and receives");
@@ -325,36 +322,37 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
     return Turn::idle;
 }
 
-/// The caller holds the progress lock.
+/// Returns the pause before the next look for messages; see poll_pause(). The caller holds the progress lock.
 std::chrono::nanoseconds Engine::next_poll() {
     const std::int64_t now = base::monotonic_ns();
     still_since_ns_ = still_since_ns_ == 0 ? now : still_since_ns_;
     return poll_pause(std::chrono::nanoseconds(now - still_since_ns_));
 }
 
-/// After this call, this rank writes to no other rank's memory. Callers get their tensors back when no other rank
-/// writes to these tensors either. If a rank does not confirm in time that it has stopped writing, it may be stopped in
-/// the middle of a write. Then the memory that it can reach is quarantined.
+/// Fails everything pending after an abort. Afterwards this rank writes to no other rank's memory. Callers get their
+/// tensors back only when no other rank writes to these tensors. If a rank does not confirm in time that it has stopped
+/// writing, the memory that it can reach is quarantined (never reused).
 ///
-/// This function allocates no memory, because lack of memory is a frequent reason for an abort. The memory for the
-/// reason was allocated earlier. Messages that would need more memory (to other hosts, to ruedarun) are left out.
+/// Most of this works without allocating memory, because lack of memory is a frequent reason for an abort. Messages to
+/// other hosts and to ruedarun are left out if there is no memory for them.
 void Engine::fail_after_abort() noexcept {
     if (!failed_.load(std::memory_order_relaxed)) {
         leave_batches();
     }
-    sets_.fail_all(failed_with_);  // fails operations that were submitted in between
+    sets_.fail_all(failed_with_);  // includes operations that were submitted since leave_batches()
     messenger_.fail_all(failed_with_);
-    failed_.store(true, std::memory_order_seq_cst);  // pairs with abort_reason()
+    failed_.store(true, std::memory_order_seq_cst);  // seq_cst: abort_reason() reads it before failed_with_
     lock_.tell_waiters();
 }
 
-/// Leaves the batches after an abort, and sets failed_with_. Runs once.
+/// Makes this rank leave its batches after an abort, waits for the other ranks, and sets failed_with_. Runs once.
 void Engine::leave_batches() noexcept {
     const NoCancellation no_cancellation;
     block_.left_batches.store(1, std::memory_order_release);
-    ring_everybody();  // if a process set raised the abort, only the set's members were woken
+    ring_everybody();  // a process set that raised the abort has woken only its own members
     const auto raised = control_.abort.reason_in_place();
-    write_recorders(raised.text, /*at_end=*/true);  // before the program knows of the abort, and may end
+    // The files are written before the program learns of the abort, because the program may then end at once.
+    write_recorders(raised.text, /*at_end=*/true);
     sets_.leave_other_hosts(room_for_reason_.make(raised.code, {raised.text}));
     const auto deadline = Clock::now() + abort_grace_;
     const auto somebody_writes = [this] {
@@ -372,17 +370,18 @@ void Engine::leave_batches() noexcept {
     try {
         quarantine_();
         if (launcher_ != nullptr) {
-            launcher_->report_abort(raised.text);  // sent before the program learns of the abort and may end
+            // The report is sent before the program learns of the abort, because the program may then end at once.
+            launcher_->report_abort(raised.text);
         }
     } catch (const std::exception&) {
-        // If there is no memory for the message, ruedarun treats this rank's end like any other.
+        // Without this message, ruedarun treats the end of this rank like any other.
         static_cast<void>(raised);
     }
 }
 
-/// After an abort: whether the rank is alive and has left neither its batches nor the job. Such a rank may still write
-/// to the memory of others. /proc is read, because the rank that raised the abort may have seen only the consequence of
-/// a death, for example a broken connection to another host, before any rank saw the death itself.
+/// After an abort: whether another rank may still write to this rank's memory. A rank that has left its batches or the
+/// job, or has died, does not write. /proc is read too, because the abort may come before any rank has noticed the
+/// death. For example, a connection to another host may break first.
 bool Engine::may_write(std::uint32_t member) const {
     const base::RankBlock& other = control_.ranks[member];
     const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
@@ -393,9 +392,8 @@ bool Engine::may_write(std::uint32_t member) const {
     return !process_has_ended(other);
 }
 
-/// Drives progress until `done` returns true or the deadline has passed; an empty deadline means no limit. A thread
-/// with Haste::none returns when another caller waits, or when no operation makes progress. The caller holds the
-/// progress lock.
+/// Drives progress until `done` returns true or the deadline has passed. A thread with Haste::none also returns when
+/// another caller waits, or when no operation makes progress. The caller holds the progress lock.
 template <class Done>
 void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
@@ -417,8 +415,8 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             }
             sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
-                // Another thread probably woke this one. A rank that polls keeps its pauses until an operation makes
-                // progress.
+                // Another thread has probably woken this one, so the next wait begins with spinning. A rank that polls
+                // has woken by itself, and keeps its pauses.
                 backoff.reset();
             }
         }
@@ -447,9 +445,9 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        // The attention state was set before the turns above. So everything that was called since then, or arrives
-        // later, wakes the background thread. If the background thread holds a batch back, this is true only while its
-        // timer is set for that batch.
+        // The attention state, which tells other ranks whom to wake, was set before these turns. For whatever was
+        // called or arrives since then, other ranks therefore wake the background thread. In the state `holding_back`,
+        // that thread's timer covers only the batch that it holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
@@ -521,11 +519,11 @@ WaitReport Engine::account_of(const Completion& completion) const {
     return report;
 }
 
-/// Runs after a wait. If the wait timed out, it collects what the operation waits for, without the progress lock and
-/// without waiting for other threads.
+/// Returns the result of a wait. If the wait timed out, the text says what the operation waits for. Takes no progress
+/// lock and does not wait for other threads.
 Status Engine::ended_or_timed_out(const Completion& completion, double seconds) const {
-    // A shorter wait is one poll in a loop. It needs no account of what is pending. An account visits every slot, so
-    // making one would slow the loop down.
+    // A shorter wait is probably one of many in a polling loop. A description visits every slot and would slow that
+    // loop down.
     constexpr double kShortestWithAccount = 0.2;
     WaitReport report;
     if (!completion.done() && seconds >= kShortestWithAccount) {
@@ -543,12 +541,11 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// Runs after a submit, with the progress lock held. Returns true if the operation finished at once; if it has a
-/// result, `completion` is then done. Otherwise it returns false, but only after the operation has ended, because the
-/// caller's completion must stay valid until then.
+/// Called after a submit, with the progress lock held. Returns true if the operation has ended at once; if it has a
+/// result, `completion` is done. Otherwise drives progress until the operation has ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
-    // This takes two or three µs, far less than the cost of a sleep and a wake-up. If ranks work in step, their
-    // announcements arrive within this time.
+    // 200 looks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
+    // arrive within this time.
     constexpr int kLooks = 200;
     const base::DefaultFloatingPoint default_floating_point;
     if (set.finish_at_once(aborted() ? 0 : caller_policy_.spin_ns > 0 ? kLooks : 1)) {
@@ -558,20 +555,19 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
     return false;
 }
 
-/// If the mailbox is full, the thread that drives progress posts the announcement in one of its later turns:
-/// Announcer::retry_deferred(). The mailbox is emptied after a late rank has read the log, and that rank wakes no
-/// thread. So this function looks again every kDeferredSlice.
+/// If the mailbox is full, Announcer::retry_deferred() posts the announcement in a later turn. No thread wakes this
+/// rank when the mailbox has room, so the wait looks again every kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    if (!aborted()) {  // after a death, the registrar's state is unknown, so nothing is posted
+    if (!aborted()) {  // after a death, the negotiation's tables may be incomplete, so nothing is posted
         set.announce_shutdown();
     }
     return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },
                     timeout_seconds);
 }
 
-/// Waits for the world first: while ranks of the world are missing, its stall report says so. The other sets have the
-/// time that remains.
+/// Waits for the world first, because the world's stall report names all missing ranks. The other sets share the
+/// remaining time.
 Status Engine::wait_until_closed(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
     const auto has_failed = [this] { return failed_.load(std::memory_order_seq_cst); };
@@ -590,7 +586,7 @@ Status Engine::wait_until_closed(ProcessSet& set) {
     return waited;
 }
 
-/// Sleeps until an operation has made progress, or has ended.
+/// Sleeps until an operation makes progress or ends.
 template <class Done>
 void Engine::await_movement(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
@@ -614,21 +610,18 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    attend();  // if this thread gave the progress lock to a waiting thread, it may have left work undone
+    attend();  // this thread may have given up the progress lock while work was left
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
-/// Another thread drives progress: either another caller, or the background thread, which releases the lock when it
-/// sees that a thread waits.
+/// Waits until another thread, which drives progress, releases the lock. The background thread does so when it sees a
+/// waiting thread.
 template <class Done>
 void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    constexpr int kSpins = 200;  // about as long as one step of the background thread on a small batch
+    constexpr int kSpins = 200;  // about as long as the background thread needs for one step on a small batch
     lock_.wait_until_free(done, no_longer_than(look_again_, deadline), kSpins);
 }
-
-// ---- the background thread
-// --------------------------------------------------------------------------------------------
 
 void Engine::run_background() noexcept {
     while (!stopping_.load(std::memory_order_seq_cst)) {
@@ -638,8 +631,8 @@ void Engine::run_background() noexcept {
 }
 
 void Engine::background_turns() noexcept {
-    // If the thread that holds the progress lock releases it with nothing pending, it wakes no thread. But other hosts
-    // must hear from this rank even then.
+    // A thread that releases the progress lock with nothing pending wakes no thread. Leaders must send heartbeats to
+    // other hosts even then, so the sleep is short.
     const auto timeout = [this]() -> std::chrono::nanoseconds {
         return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                    ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
@@ -649,7 +642,7 @@ void Engine::background_turns() noexcept {
         return;
     }
     const base::DefaultFloatingPoint default_floating_point;
-    // Without this, every publication of another rank would make a system call to wake this thread.
+    // In the state `awake`, other ranks do not make a system call to wake this thread.
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(background_policy_);
     Turn last = Turn::idle;
@@ -657,7 +650,7 @@ void Engine::background_turns() noexcept {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
-            look_after_others_in_time();  // there may be seconds of work without a pause
+            look_after_others_in_time();  // turns without a pause may go on for seconds
         } else if (!(last == Turn::waiting || (last == Turn::polling && !short_of_cores_)) || !backoff.pause()) {
             break;
         }
@@ -665,7 +658,7 @@ void Engine::background_turns() noexcept {
     sleep_in_background(last);
 }
 
-/// The background thread holds the progress lock. This function releases it before the sleep.
+/// Called with the progress lock held; releases the lock before the sleep.
 void Engine::sleep_in_background(Turn last) noexcept {
     std::chrono::nanoseconds timeout = liveness_interval_;
     base::AttentionState state = base::AttentionState::awake;
@@ -683,10 +676,10 @@ void Engine::sleep_in_background(Turn last) noexcept {
     }
     lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
         const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-        if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that did not hold back a batch before
+        if (const auto hold_until_ns = sets_.hold_until_ns()) {  // another set may have begun to hold a batch open
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // If a batch was called in between, it may be held back from now on. If the batch was closed, the turn has
+        // A batch that was called since the last turn may be held open from now on. If it was closed, this turn has
         // advanced.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
@@ -696,15 +689,14 @@ void Engine::sleep_in_background(Turn last) noexcept {
     });
 }
 
-/// The coarse clock is cheap enough to be read in every turn. It is late by a few milliseconds at most.
+/// The coarse clock is cheap enough for every turn. It is at most a few milliseconds late.
 void Engine::look_after_others_in_time() noexcept {
     if (base::coarse_monotonic_ns() >= next_look_ns_) {
         look_after_others();
     }
 }
 
-/// If a check runs out of memory, it is repeated after the interval. If a dead rank could not be reported, it is found
-/// again then.
+/// Watches the other ranks. If a check runs out of memory, the next check repeats it; a dead rank is found again.
 void Engine::look_after_others() noexcept {
     const std::int64_t now = base::monotonic_ns();
     if (now < next_look_ns_) {
@@ -735,7 +727,7 @@ void Engine::look(std::int64_t now) {
         return;
     }
     look_at_stacks(now);
-    // Each finding is returned only once. So this function reports all of them before the next check, which may run out
+    // Each finding is returned only once. All findings are therefore reported before message_watch_, which may run out
     // of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding);
@@ -759,11 +751,11 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    stack_responder_.look();  // after the questions, so that this rank's own one is answered soon
+    stack_responder_.look();  // after the requests above, so that this rank's own request is answered soon
 }
 
-/// Writes the log line first, because a program that learns of the abort may end at once. The job ends even if there is
-/// no memory for the line.
+/// Writes a finding to the log. The line comes before the abort, because a program that learns of the abort may end at
+/// once. The job ends even if there is no memory for the line.
 void Engine::tell(const SetList::Finding& finding) noexcept {
     try {
         if (!finding.text.empty()) {
@@ -788,7 +780,7 @@ void Engine::handle_report(const SetList::Finding& finding) {
         return;
     }
     write_file(finding);
-    // If the job ends, every rank writes its own flight recorder a little later.
+    // At the end of the job, every rank writes its own flight recorder.
     if (!finding.text.empty() && !finding.shut_down) {
         write_recorders(summarize_stall(*finding.report), /*at_end=*/false);
     }
@@ -801,7 +793,7 @@ void Engine::write_file(const SetList::Finding& finding) {
     warn_about_files(stall_file_.add(writer, {*finding.report, finding.process_set, now.count(), finding.ends_job}));
 }
 
-/// Writes the flight recorders to files, if the user asked for files.
+/// Writes the flight recorders (the ranks' last operations) to files, if the user asked for files.
 void Engine::write_recorders(std::string_view reason, bool at_end) noexcept {
     warn_about_files(at_end ? recorder_files_.write_at_end(reason) : recorder_files_.write_all(reason));
 }
@@ -811,12 +803,12 @@ void Engine::warn_about_files(const std::optional<std::string>& complaint) noexc
         try {
             logger_.warning("RUEDA_DIAGNOSTICS_DIR: {}", *complaint);
         } catch (...) {
-            // There is no memory for the warning. The files are an extra, and the job goes on without them.
+            // There is no memory for the warning. The job needs neither the warning nor the files.
         }
     }
 }
 
-/// If there is no memory for the full text, only the death itself is reported.
+/// Ends the job because a rank has died. If there is no memory for the full text, only the death itself is reported.
 void Engine::report_death(const Liveness::Death& death) {
     mark_dead(death.member);
     try {
@@ -831,8 +823,7 @@ void Engine::mark_dead(std::uint32_t member) {
     control_.ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::dead), std::memory_order_release);
 }
 
-/// Marks all ranks that died together as dead. This is done before the abort, so that no rank waits for a dead rank to
-/// leave its batch.
+/// Marks all other dead ranks too, before the abort: no rank shall wait for a dead rank to leave its batch.
 void Engine::mark_the_dead() {
     while (const auto dead = liveness_.check()) {
         mark_dead(dead->member);
@@ -847,15 +838,15 @@ void Engine::end_job(const std::string& reason) {
     }
 }
 
-/// Returns what the launcher knows about the end of a rank that this rank still needs. The rank may be on any host.
+/// Returns the launcher's notification about the end of a rank, on any host, that this rank still needs.
 std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     if (launcher_ == nullptr) {
         return std::nullopt;
     }
     const auto standing = [this] {
-        // Acquire: pairs with the release in Runtime::shutdown(), and with the thread that reads the end of the log. If
-        // another rank ended normally because this rank shut down, both values were written before that rank ended, and
-        // the notification came through the kernel.
+        // Acquire: pairs with the release in Runtime::shutdown(), and with the thread that reads the end of the log.
+        // Suppose that another rank ended normally because this rank shut down. Then both values were written before
+        // that rank ended, and so before its notification came.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running
@@ -864,7 +855,8 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     return launcher_->cause(standing, now);
 }
 
-/// The launcher is the rank's parent, so it knows how the rank ended. The rank itself may have left an end reason.
+/// Says how a rank died: as the launcher, its parent process, reported; otherwise as this rank saw it. The dead rank's
+/// own end reason is added.
 std::string Engine::cause_of(const Liveness::Death& death) const {
     const std::optional<std::string> notification =
         launcher_ != nullptr ? launcher_->notification_about(death.rank) : std::nullopt;
@@ -874,10 +866,10 @@ std::string Engine::cause_of(const Liveness::Death& death) const {
     return death.end_reason.empty() ? *notification : *notification + ": " + death.end_reason;
 }
 
-/// A connection that breaks usually means that a rank has ended. The launcher tells which one, and how. Without such a
-/// notification, the text names the failure on the other host and the deaths on this host. The failure that another
-/// host saw may be the consequence of a death here (MPI ends a process whose connection to the dead process broke), and
-/// it may arrive before this host notices that death.
+/// Finds the cause of a broken connection. Usually a rank has ended; the launcher knows which one, and how. Without a
+/// notification, the text names the failure and the deaths on this host. A death on this host can be the cause: MPI
+/// ends a process whose connection to a dead process broke. Such a failure of another host may arrive before this host
+/// notices the death.
 Status Engine::explain(const Status& failure) const {
     if (const std::optional<std::string> notification =
             launcher_ != nullptr ? launcher_->notification_of_failure() : std::nullopt) {

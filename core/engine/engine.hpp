@@ -35,17 +35,17 @@
 
 namespace rueda::core {
 
-/// Drives the process sets of a rank, on whatever thread is available. The thread that holds the progress lock drives
-/// progress. This is a thread that blocks in wait() if there is one, otherwise the background thread. The background
-/// thread also watches the other ranks and looks for stalls a few times per second; otherwise it sleeps.
+/// Drives the process sets of a rank. The thread that holds the progress lock drives progress: a thread that blocks in
+/// wait(), if there is one, otherwise the background thread. A few times per second, the background thread also checks
+/// whether other ranks have died or operations have stalled. Otherwise it sleeps.
 ///
-/// Threads: run(), wait(), poll() and attend() by any thread; the other functions by the owner. No thread waits for the
-/// progress lock while it holds another lock.
+/// Threads: run(), wait(), poll() and attend() run in any thread; the other functions only in the owner's thread. No
+/// thread waits for the progress lock while it holds another lock.
 class Engine {
 public:
-    /// `cores` is the number of cores that the ranks of this host have together. `messenger` must outlive this object.
-    /// For `pending` see ProcessSet. `host` is this host's name if the job has several hosts. `launcher` may be null;
-    /// otherwise it must outlive this object.
+    /// `cores`: the number of cores that the ranks of this host have together. `messenger` must outlive this object.
+    /// `pending`: see ProcessSet. `host`: this host's name; "" in a job on one host. `launcher` may be null; otherwise
+    /// it must outlive this object.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
            std::string host, LauncherLine* launcher, std::function<void()> quarantine);
@@ -53,24 +53,24 @@ public:
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Starts the background thread. All members must have attached.
+    /// Starts the background thread. All ranks of the host must have attached to the arena.
     Status start();
-    /// From now on this rank answers questions for its stack, and prints the stacks of its host when the stack signal
-    /// comes. The handler is installed (stack_signal.hpp).
+    /// Lets other ranks request this rank's stack. When the stack signal comes, this rank prints the stacks of its
+    /// host. The signal's handler must be installed (stack_signal.hpp).
     void offer_stacks();
-    /// Tells the other ranks why this rank cannot answer such questions.
+    /// Lets other ranks read why this rank cannot give its stack.
     void refuse_stacks(std::string_view reason);
-    /// Ends the background thread. No operation may be pending any more, unless the job was aborted.
+    /// Ends the background thread. No operation may be pending, unless the job was aborted.
     void stop();
 
-    /// Waits until `completion` is done. Meanwhile it drives progress, or waits for the thread that does. If
-    /// `timeout_seconds` have passed (negative: no limit), it returns Timeout, and the operation is not affected.
+    /// Waits until `completion` is done. Meanwhile the thread drives progress, or waits for the thread that does.
+    /// Returns Timeout after `timeout_seconds` (negative: no limit); the operation then continues.
     Status wait(const Completion& completion, double timeout_seconds);
-    /// Describes what the operation of `completion` waits for. Any thread. This function does not take the progress
-    /// lock, so it does not wait for the thread that drives progress.
+    /// Describes what the operation of `completion` waits for. Any thread. Does not take the progress lock, so the
+    /// caller need not wait for the thread that drives progress.
     [[nodiscard]] WaitReport account_of(const Completion& completion) const;
-    /// Submits an operation to the set and waits until it is done. Meanwhile it drives progress, or waits for the
-    /// thread that does. `submit` is called with the urgency that it should use.
+    /// Submits an operation and waits until it is done. Meanwhile the thread drives progress, or waits for the thread
+    /// that does. `submit(urgency)` must submit the operation with this urgency.
     template <class Submit>
     Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
         Lock::Held held(lock_);
@@ -83,55 +83,57 @@ public:
         held.leave();
         return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
     }
-    /// Starts a send or a receive. Fails like Messenger::submit().
+    /// Starts a send or a receive. Errors: as from Messenger::submit().
     Status start(MessageRequest request, Completion& completion);
-    /// Starts a send or a receive and waits until it is done, like run().
+    /// Starts a send or a receive, and waits until it is done.
     Status run(MessageRequest request, Completion& completion);
-    /// Call this after a submit without a wait. It ensures that some thread will be woken for the operation.
+    /// Makes sure that a thread will drive the operation. Call this after a submit without a wait.
     void attend();
-    /// For a caller that polls: does the work that can be done at once, for about a millisecond at most. Repeated calls
-    /// wake no thread if there is no new work to hand to it.
+    /// For a caller that polls: does the work that is possible now, for about a millisecond at most. Wakes another
+    /// thread only if there is new work for that thread.
     void poll();
-    /// Announces that this rank will announce no more operations in the set. Waits until this message is in the mailbox
-    /// or the job was aborted. From now on the set's stall report counts this rank among those that wait for the set's
-    /// end, in `call`. Timeout is as in wait(); then the message is sent later.
+    /// Announces that this rank will announce no more operations in the set. Waits until the announcement is in the
+    /// mailbox or the job has ended. Returns Timeout after `timeout_seconds` (negative: no limit); a later turn then
+    /// posts the announcement. From now on, the stall report says that this rank waits in `call` for the end of the
+    /// set.
     Status announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds = -1);
-    /// Waits until all members of all sets, or of this set, have shut down. Also ends if the job was aborted and
-    /// everything pending has failed. Timeout is as in wait().
+    /// Waits until all members of all sets have shut down. Returns Timeout after `timeout_seconds` (negative: no
+    /// limit). Also returns if the job was aborted and everything pending has failed.
     Status wait_until_closed(double timeout_seconds);
+    /// Waits until all members of `set` have shut down, or everything pending has failed after an abort.
     Status wait_until_closed(ProcessSet& set);
 
-    /// Ends the sends and receives of this rank. Called because this rank shuts down.
+    /// Ends the sends and receives of this rank, because the rank shuts down.
     void end_messages();
 
-    /// Adds a set: when this function returns, the engine drives and watches the set. `arena` is the set's arena, and
-    /// has joined the job's arena.
+    /// Adds a set. When this function returns, the engine drives and watches the set. `arena` is the set's arena, and
+    /// must be joined to the job's arena.
     void add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena);
-    /// Removes a set: when this function returns, the engine no longer drives the set, and operations that were pending
-    /// in it have failed with `reason`.
+    /// Removes a set. When this function returns, the engine no longer drives the set, and the set's pending operations
+    /// have failed with `reason`.
     void remove(ProcessSet& set, const Status& reason);
 
-    /// Fails everything pending, and every later submit, with `reason`. Call this after wait_until_closed(). Waits for
-    /// the progress lock; a thread that holds it releases it soon, because it has nothing left to wait for.
+    /// Fails every pending operation and every later submit with `reason`. Call this after wait_until_closed(). Takes
+    /// the progress lock; no thread holds the lock for long any more, because no operation is pending.
     void end_pending(const Status& reason);
-    /// Like end_pending(), but from then on no thread gets the progress lock any more. So no thread uses the data that
-    /// only the holder of the lock may use.
+    /// Like end_pending(), but never releases the progress lock. No other thread can then use the data that only the
+    /// holder may use.
     void end_for_good(const Status& reason);
-    /// Call this after end_for_good(). It frees what the sets need only for operations, and the arenas of all sets
-    /// except the world.
+    /// Frees the memory that the sets need for operations, and the arenas of all sets except the world's. Call this
+    /// after end_for_good().
     void release_memory() { sets_.release_memory(); }
 
     [[nodiscard]] bool aborted() const { return control_.abort.raised(); }
-    /// After everything pending has failed: the error with which it failed. The error includes the state of resident
-    /// memory.
+    /// The error with which everything pending failed after an abort. If a rank may still write into resident memory,
+    /// the error says so.
     [[nodiscard]] Status abort_reason() const;
-    /// Ends the job for all ranks of this host. If several ranks do so, the first reason is used.
+    /// Ends the job for all ranks of this host. If several ranks call this, all of them report the first reason.
     void raise(ErrorCode code, std::string_view text) noexcept;
 
 private:
     using Clock = std::chrono::steady_clock;
 
-    // The functions that the progress lock calls on its Work.
+    // The progress lock calls the following functions, as its Work.
     friend class ProgressLock<base::StdAtomics, Engine>;
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
@@ -143,13 +145,12 @@ private:
     [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst); }
 
     void fail_pending(const Status& reason) noexcept;
-    /// Says how a waiting thread drives progress.
+    /// How a waiting thread drives progress.
     enum class Haste : std::uint8_t {
-        urgent,  ///< the thread closes open batches, because it waits for an operation in them
-        /// A rank in join() takes part in the operations of other ranks, and waits for nothing of its own. It leaves
-        /// the batches of other ranks open as long as the background thread would. While no operation makes progress,
-        /// it leaves driving to the background thread. If it slept as a caller, it would be woken for every tensor that
-        /// other ranks announce.
+        urgent,  ///< the thread closes open batches at once, because it waits for an operation
+        /// For a caller in join(), which only takes part in the operations of other ranks. Such a caller keeps batches
+        /// open as long as the background thread would. The caller drives only while operations make progress; then the
+        /// background thread takes over. Otherwise every announcement of another rank would wake the sleeping caller.
         none,
     };
     template <class Done>
@@ -203,7 +204,7 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     base::RankBlock& block_;
     base::StackBlock& stack_block_;
-    std::uint32_t members_;  // of the host
+    std::uint32_t members_;  // the number of ranks on this host
     StallSettings stall_settings_;
     SetList sets_;
     Messenger& messenger_;
@@ -212,17 +213,19 @@ private:
     StallFile stall_file_;
     StackResponder stack_responder_;
     RequestedStacks requested_stacks_;
-    std::atomic<bool> offers_stacks_{false};  // release by offer_stacks(), acquire by the background thread
+    std::atomic<bool> offers_stacks_{false};  // release: offer_stacks(); acquire: the background thread
     const std::atomic<std::uint32_t>& pending_;
-    std::mutex changes_mutex_;  // no other lock is taken while this one is held
+    std::mutex changes_mutex_;  // a thread that holds it takes no other lock
     std::vector<std::function<void()>> changes_;
-    // seq_cst: change() stores this and then wakes threads. A thread that goes to sleep reads this first.
+    // seq_cst: change() stores this and then wakes the driving thread. A thread that is about to sleep reads this after
+    // it has marked itself as asleep.
     std::atomic<bool> has_changes_{false};
     base::Logger logger_;
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
-    bool short_of_cores_;  // polling without pauses would keep the kernel from transferring what this rank waits for
+    // there are fewer cores than ranks: polling without pauses would keep the kernel from receiving network data
+    bool short_of_cores_;
     std::chrono::nanoseconds look_again_;  // Config::look_again_seconds
     std::chrono::nanoseconds liveness_interval_;
     std::chrono::nanoseconds abort_grace_;
@@ -231,20 +234,20 @@ private:
     RecorderFiles recorder_files_;
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
-    // Since when no operation has made progress; 0: an operation has just made progress. Used only by the holder of the
+    // The time since which no operation has made progress; 0 if one has just made progress. Only for the holder of the
     // progress lock.
     std::int64_t still_since_ns_ = 0;
 
     Lock lock_;
-    /// The number of callers in join(), which block but are in no hurry. Relaxed: after a caller was counted, it looks
-    /// at the messages itself, with the progress lock.
+    /// The number of callers in join(). Relaxed: a caller that was just counted drives a turn itself, under the
+    /// progress lock.
     std::atomic<std::uint32_t> joining_{0};
-    // Everything pending has failed after an abort. Written only by the holder of the progress lock.
+    // Everything pending has failed after an abort. Only the holder of the progress lock writes this.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_
-    // Allocated in advance, so that an abort is reported even if no memory is left.
-    PreparedFailure room_for_reason_;   // for the reason as it was raised
-    PreparedFailure room_for_failure_;  // for the reason with additions: failed_with_
+    // Allocated in advance: an abort must be reported even if memory has run out.
+    PreparedFailure room_for_reason_;   // the text of the reason
+    PreparedFailure room_for_failure_;  // the text of failed_with_: the reason with additions
     std::string no_memory_to_go_on_;
     std::atomic<bool> stopping_{false};
     std::thread background_;

@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-/// Returns the one of two results that asks for the earlier next look. A turn is as busy as the busiest of its sets.
+/// A larger number means that the engine must look again sooner.
 int busyness(Turn turn) {
     switch (turn) {
         case Turn::advanced:
@@ -89,7 +89,8 @@ bool SetList::has_to_poll() const {
 
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
-    // The thread that releases the progress lock checks after the release. This may be so late that the job has ended.
+    // A thread that has released the progress lock may call this after the end of the job, when the arenas are
+    // unmapped.
     return !released_ && has_unread();
 }
 
@@ -127,8 +128,8 @@ std::optional<std::int64_t> SetList::hold_until_ns() const {
     return first;
 }
 
-/// The world is the first set in the list. The leaders of the other sets are also leaders of the world, and the world
-/// learns from them why the job ended.
+/// Notifies the other hosts of an abort. The world is first in the list: its leaders reach every host, so every host
+/// learns the reason from the world's message.
 void SetList::leave_other_hosts(const Status& reason) noexcept {
     for (Attended& attended : sets_) {
         attended.set->leave_other_hosts(reason);
@@ -138,7 +139,7 @@ void SetList::leave_other_hosts(const Status& reason) noexcept {
 void SetList::close_descriptors() {
     const std::lock_guard lock(mutex_);
     for (const Attended& attended : sets_) {
-        if (attended.set != world_) {  // the heap closes the descriptor of the world's arena
+        if (attended.set != world_) {  // the resident heap closes the descriptor of the world's arena
             attended.arena->close_descriptor();
         }
     }
@@ -163,7 +164,7 @@ void SetList::fail_all(const Status& reason) noexcept {
 
 StallReport SetList::account_of_world(std::int64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    // The world's ProcessSet still exists, but its arena does not.
+    // After release_memory(), the world's ProcessSet still exists, but its arena does not.
     return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
 }
 
@@ -175,7 +176,7 @@ bool SetList::add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64
 WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {
     WaitReport report;
     const std::lock_guard lock(mutex_);
-    if (released_) {  // the arenas are gone, and all operations have ended
+    if (released_) {  // the arenas are unmapped, and all operations have ended
         return report;
     }
     for (const Attended& attended : sets_) {
@@ -183,7 +184,7 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
         if (awaited.empty()) {
             continue;
         }
-        // A join is pending in several sets. All of them would give the same account, so the first one is enough.
+        // A join is pending in several sets with the same completion; the first set's account is enough.
         report = attended.stall_monitor->account_of(awaited, now_ns);
         report.elsewhere = attended.set->ranks_elsewhere();
         break;
@@ -191,8 +192,8 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
     return report;
 }
 
-/// A finding is returned only once, so this function must not fail. If there is no memory for the title, the title is
-/// left out. `findings` must have capacity for two more entries.
+/// Adds a finding with the set's title. Must not fail, because the monitor returns a finding only once; without memory,
+/// the title is left out. `findings` must have room for two more elements.
 void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
     Finding finding{std::move(found.text), found.shut_down, std::move(found.report), {}, std::move(found.ends_job)};
     try {
@@ -210,7 +211,7 @@ void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vecto
     findings.push_back(std::move(finding));
 }
 
-/// `findings` must have capacity for two more entries.
+/// `findings` must have room for two more elements.
 void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
     ProcessSet& set = *attended.set;
     attended.stall_monitor->date_last_finished(now_ns);
@@ -233,7 +234,8 @@ std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
         try {
             look_at(attended, now_ns, findings);
         } catch (const std::bad_alloc&) {
-            static_cast<void>(now_ns);  // the next look may find enough memory; findings of other sets are reported now
+            // the next look may find enough memory; findings of the other sets are reported now
+            static_cast<void>(now_ns);
         }
     }
     return findings;

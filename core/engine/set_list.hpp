@@ -18,15 +18,14 @@
 
 namespace rueda::core {
 
-/// Returns the result that asks for the earlier next look.
+/// Returns the result after which the engine must look again sooner.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
-/// The process sets of which a rank is a member. The engine drives and watches them. The world is the first one and is
-/// never removed.
+/// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.
 ///
-/// Threads: unless a function says otherwise, the thread that holds the rank's progress lock. Only this thread changes
-/// the list, and it holds the mutex while it does. So it needs no mutex to read the list. Lock order: progress lock,
-/// then the mutex, then a set's enqueue lock.
+/// Threads: the holder of the rank's progress lock, unless a function says otherwise. Only the holder changes the list,
+/// and locks the mutex while it does; for reading it needs no mutex. Lock order: progress lock, then the mutex, then a
+/// set's enqueue lock.
 class SetList {
 public:
     SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
@@ -48,50 +47,49 @@ public:
     void add(Entry& entry) noexcept;
     void remove(const ProcessSet& set) noexcept;
 
-    /// Calls ProcessSet::step() for each set. Returns the result of the busiest one.
+    /// Calls ProcessSet::step() for each set. Returns the result after which the engine must look again soonest.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
     [[nodiscard]] bool has_unread() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
-    /// The earliest time until which a batch that the last step held back may still grow; empty if the last step held
-    /// back no batch.
+    /// The earliest time at which an open batch must be closed; empty if the last step held no batch open.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
     void leave_other_hosts(const Status& reason) noexcept;
     void fail_all(const Status& reason) noexcept;
-    /// Closes the descriptors of the arenas of all sets except the world; the arenas stay mapped. Called at the end,
-    /// when no thread changes the list any more.
+    /// Closes the file descriptors of the arenas of all sets except the world; the arenas stay mapped. Called at the
+    /// end, when no thread changes the list any more.
     void close_descriptors();
-    /// Called after close_descriptors(), when no thread will get the progress lock any more. It unmaps the arenas of
-    /// all sets except the world, and the sets free what they can. Afterwards this object accesses no arena, not even
-    /// the world's, which the caller unmaps.
+    /// Unmaps the arenas of all sets except the world, and lets the sets free their memory. Called after
+    /// close_descriptors(), when no thread can get the progress lock any more. Afterwards this object accesses no
+    /// arena; the caller unmaps the world's arena.
     void release_memory();
 
-    // The following functions may be called by any thread.
-    /// Describes what the ranks of this host are doing.
+    // Any thread may call the following functions, except where a comment says otherwise.
+    /// Describes what the ranks of this host are doing, for a stall report.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
-    /// See StallMonitor::add_stacks_of_peers. Only the background thread.
+    /// See StallMonitor::add_stacks_of_peers(). Only the background thread.
     [[nodiscard]] bool add_stacks_of_peers(std::span<StallReport::Rank> ranks, std::int64_t now_ns) const;
-    /// What an operation waits for, in whichever set it is pending; nothing if it is not a collective.
+    /// What the operation of `completion` waits for, in any set; nothing if the operation is a send or a receive.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
     /// Whether all members of every set have shut down.
     [[nodiscard]] bool are_closed() const;
     [[nodiscard]] bool anybody_has_to_poll() const;
     [[nodiscard]] bool anybody_has_unread() const;
-    /// Whether all members of all sets have shut down, and no other host needs this rank any more.
+    /// Whether all members of all sets have shut down and no other host needs this rank.
     [[nodiscard]] bool have_left() const;
-    /// Records for all sets except the world that have not ended: this rank waits in shutdown() for the set's other
+    /// Records, for each set that has not ended except the world: this rank waits in shutdown() for the set's other
     /// members.
     void begin_to_await_ends();
-    /// An operation that makes no progress, as text; the background thread prints it.
+    /// A text about an operation that makes no progress. The background thread prints it.
     struct Finding {
         std::string text;
-        bool shut_down = false;  ///< whether the job must end because of it
-        // For the file of reports:
-        std::shared_ptr<const StallReport> report = {};  ///< empty: there is nothing to write
+        bool shut_down = false;  ///< the job must end because of the finding
+        // For the file of stall reports:
+        std::shared_ptr<const StallReport> report = {};  ///< empty: nothing is written to the file
         std::string process_set = {};                    ///< "" for the world
-        std::string ends_job = {};                       ///< the reason, if the job ends because of it
+        std::string ends_job = {};                       ///< the reason for the end of the job, if the job must end
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
 

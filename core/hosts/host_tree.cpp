@@ -66,7 +66,7 @@ void tell_neighbours(Transport& transport, const collectives::LocalGroup& group,
         sched_yield();
     }
 } catch (const std::bad_alloc&) {
-    // If this fails, the other hosts learn of the end from a broken connection, or when RUEDA_HOST_TIMEOUT has passed.
+    // The other hosts learn of the end from a broken connection instead, or after RUEDA_HOST_TIMEOUT.
     static_cast<void>(reason);
 }
 

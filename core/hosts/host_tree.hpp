@@ -13,20 +13,20 @@
 
 namespace rueda::core {
 
-/// The tree of the job's hosts.
+/// The tree of the job's hosts, in which the leaders exchange messages.
 [[nodiscard]] TreeShape tree_of(const collectives::LocalGroup& group);
 /// The neighbours of this host in the tree: the parent, if there is one, and then the children.
 [[nodiscard]] std::vector<std::uint32_t> neighbours_of(const collectives::LocalGroup& group);
 /// The n-th rank of a host; empty if the host has fewer ranks.
 [[nodiscard]] std::optional<int> rank_of_host(const collectives::LocalGroup& group, std::uint32_t host, int number);
 
-/// The rank that reports the end of the job on a host: the host's second rank, because its leader may be the rank that
-/// has ended.
+/// Whether this rank is the host's deputy, its second rank. The deputy reports the end of the job to other hosts too,
+/// because the leader may be the rank that has died.
 [[nodiscard]] inline bool is_deputy(const collectives::LocalGroup& group) { return group.local_rank == 1; }
 
-/// Tells the leaders of the neighbouring hosts that the job has ended, and why. Waits only briefly for the
-/// notifications to be sent. The transport may still read them later, so their memory is never freed. Failures are
-/// ignored, because the job has ended anyway. The transport must not be used after this.
+/// Sends the reason of the job's end to the leaders of the neighbouring hosts. Waits only briefly for the sends. The
+/// transport may read the messages later, so their memory is never freed. Failures are ignored, because the job has
+/// ended anyway. The transport must not be used after this.
 void tell_neighbours(collectives::Transport& transport, const collectives::LocalGroup& group,
                      collectives::Transport::Channel channel, const Status& reason) noexcept;
 

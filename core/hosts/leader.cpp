@@ -22,7 +22,7 @@ using collectives::Transport;
 
 namespace {
 
-/// The size of the buffer for the AbortMessage of a host's deputy, with the longest text.
+/// The size of the buffer for a deputy's AbortMessage, whose text has at most kMostTextBytes.
 constexpr std::size_t kLastWordsBytes = 2 * kMostTextBytes;
 
 TreeNode::Options node_options(const base::Config& config, const collectives::LocalGroup& group) {
@@ -35,8 +35,8 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
     return options;
 }
 
-/// By rank of the job: the index of the rank's host, or -1 if the rank is not in the set. Stall reports use the ranks
-/// of the job, because users do.
+/// For each rank of the job: the rank's host, or -1 if the rank is not in the set. Stall reports use the job's ranks,
+/// because users do.
 std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
     std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
     for (int rank = 0; rank < group.size; ++rank) {
@@ -96,8 +96,8 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 }
 
 Leader::~Leader() {
-    // MPI may still write to the buffers of receives that were posted and neither taken back nor kept. The transport
-    // outlives this object. It takes back the receives of the world later, or never after a failure.
+    // MPI may still write into the buffers of posted receives, so their memory must stay. The transport outlives this
+    // object; it cancels the receives later, or never after a failure.
     if (started_ && !ended_) {
         keep_memory();
     }
@@ -121,8 +121,8 @@ Result<Leader::Moved> Leader::turn() {
     RUEDA_RETURN_IF_FAILED(node_.status());
     const std::int64_t now = base::coarse_monotonic_ns();
     if (now - last_turn_ns_ > timeout_ns_ / 2) {
-        // This leader has not looked for some time, so it may need several turns to read what its neighbours have sent
-        // meanwhile.
+        // This leader has not run for some time. It may need several turns to read the messages that have arrived
+        // since, so its neighbours do not count as silent yet.
         for (Neighbour& neighbour : *neighbours_) {
             neighbour.heard_ns = now;
         }
@@ -164,8 +164,6 @@ Status Leader::start() {
     return {};
 }
 
-// ---- this host ------------------------------------------------------------------------------------------------------
-
 Status Leader::serve(Moved& moved) {
     if (!registrar_.has_requests()) {
         return {};
@@ -192,8 +190,7 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     }
     SlotRecord& record = memory_.record(slot);
     if (is_seen_first(slot) && !announcement.claims.empty()) {
-        // the ranks that announced the name first may have joined since then, and a joined rank does not know the
-        // metadata
+        // Ranks that have joined do not know the metadata, and read it in the slot's record.
         record.metadata = *announcement.claims.front().metadata;
     }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
@@ -241,8 +238,8 @@ Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t g
     return claims;
 }
 
-/// Finds the members that stood in for this announcement. A member's bit in `joined` is set before the member stands
-/// in, and stays set until everything is called.
+/// Lists the members that only stood in. A member sets its bit in `joined` before it stands in; the bit stays set until
+/// all operations are called. Without any bit, no member stood in.
 void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const {
     if (memory_.header().joined.load(std::memory_order_acquire) == 0) {
         return;
@@ -280,15 +277,13 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    // The join must be reported before node_.settle(). The member that joined last published last_joined when it
-    // settled.
+    // The node must learn of the join before it learns that this host's ranks have settled. The member that joined last
+    // stored `last_joined` before it posted its request.
     say_joined();
     node_.settle();
 }
 
-// ---- joins ----------------------------------------------------------------------------------------------------------
-
-/// Reports that all ranks of this host have joined. From then on the tree must ask this host for its announcements.
+/// Reports that all ranks of this host have joined. From now on, the tree asks this host to announce tensors.
 void Leader::say_joined() {
     const std::uint32_t last = memory_.header().last_joined.load(std::memory_order_seq_cst);
     if (said_joined_ || last == 0 || last > memory_.extent().members) {
@@ -302,8 +297,8 @@ bool Leader::is_seen_first(std::uint32_t slot) const {
     return memory_.record(slot).state == static_cast<std::uint32_t>(SlotState::first_sight);
 }
 
-/// Stores the metadata of a call that no rank of this host has announced. The ranks read the metadata from the slot's
-/// record.
+/// Stores the metadata of a call that no rank of this host has announced itself. The ranks read the metadata from the
+/// slot's record.
 Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool& changed) {
     SlotRecord& record = memory_.record(slot);
     const bool known = slot >= memory_.extent().unnamed_slots && !is_seen_first(slot);
@@ -317,8 +312,8 @@ Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool&
     return {};
 }
 
-/// Appends an entry that asks the ranks to announce. It comes after all earlier decisions in the log, so every rank
-/// knows which operation is meant.
+/// Appends an entry that asks this host's ranks to announce an operation. The log has all earlier decisions before this
+/// entry, so all ranks identify the same operation.
 void Leader::ask_for(const Decision& wanted) {
     std::uint32_t slot = kNoSlot;
     std::span<const std::byte> text = std::as_bytes(std::span(wanted.name));
@@ -329,8 +324,6 @@ void Leader::ask_for(const Decision& wanted) {
     const std::uint32_t attachment = attach(text);
     attached_until(attachment, registrar_.append_wanted(slot, attachment));
 }
-
-// ---- other hosts ----------------------------------------------------------------------------------------------------
 
 Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     for (;;) {
@@ -351,7 +344,7 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     }
 }
 
-/// If the message says that the job has ended, returns that end as a failed Status, with the reason from the message.
+/// Parses a message. An AbortMessage becomes a failure with the message's code and text.
 Result<TreeMessage> Leader::parse(std::span<const std::byte> room, std::size_t bytes) const {
     Result<TreeMessage> message = parse_tree_message(room.first(bytes), static_cast<std::uint32_t>(group_.size),
                                                      static_cast<std::uint32_t>(group_.host_count));
@@ -398,7 +391,7 @@ Status Leader::check_life(const Neighbour& neighbour, std::int64_t now) const {
                    group_.host_names[static_cast<std::size_t>(group_.host_index)]);
 }
 
-/// For example "host b (ranks 2-3)".
+/// Describes a host, for example "host b (ranks 2-3)".
 std::string Leader::describe(std::uint32_t host) const {
     std::vector<int> ranks;
     for (int rank = 0; rank < group_.size; ++rank) {
@@ -444,8 +437,6 @@ Status Leader::take_back_receives() {
     return inquiry_->leave();
 }
 
-// ---- what stands still ----------------------------------------------------------------------------------------------
-
 Status Leader::inquire(std::int64_t now) {
     constexpr std::int64_t kInterval = 50'000'000;
     if (now < next_inquiry_ns_) {
@@ -468,14 +459,15 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The job ends only after the background thread has taken and written the report, because it writes nothing after
-    // the end. It looks once per liveness interval. The limit is for the case that the background thread is stopped.
+    // The background thread must take the report before the job ends, because it writes nothing afterwards. The
+    // background thread looks for reports once per liveness interval. report_limit_ns_ ends the wait if the background
+    // thread is stopped.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
 
-/// Receives the abort message of a neighbouring host's second rank. That rank reports the end, because its leader may
-/// be the rank that died.
+/// Receives the AbortMessage of a neighbouring host's second rank. That rank reports the end too, because its leader
+/// may have died.
 Status Leader::hear_deputy(const Neighbour& neighbour) {
     if (!neighbour.deputy) {
         return {};
@@ -497,8 +489,8 @@ double Leader::longest_wait(std::int64_t now) const {
     return longest;
 }
 
-/// Lists two kinds of tensors: those that only some ranks of this host have announced, and those that all of them have
-/// announced but that the root has not decided on.
+/// Describes this host for a stall report. It lists the tensors that only some ranks have announced, and the tensors
+/// that all ranks have announced but the root has not decided on.
 HostAccount Leader::account(std::int64_t now) const {
     StallReport known = stall_monitor_->account(now);
     HostAccount account{static_cast<std::uint32_t>(group_.host_index), std::move(known.tensors), false,
@@ -545,8 +537,6 @@ std::optional<StallMonitor::Finding> Leader::take_finding() {
     const std::lock_guard lock(finding_mutex_);
     return std::exchange(finding_, std::nullopt);
 }
-
-// ---- decisions ------------------------------------------------------------------------------------------------------
 
 Status Leader::decide(Moved& moved) {
     std::unique_lock lock(enqueue_mutex_, std::defer_lock);
@@ -600,7 +590,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
     return {};
 }
 
-/// Finds the slot of a decision. All ranks of this host have announced the tensor.
+/// Finds the slot of a decision; the tensor must wait for a decision in that slot.
 Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
     std::uint32_t slot = kNoSlot;
     if (decision.call) {
@@ -655,8 +645,8 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
 Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code) {
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
-    // The attachment holds the text, a zero byte, and the sizes of the groups that the ranks mean, because the members
-    // of these groups must end as well.
+    // The attachment holds the text, a zero byte, and the sizes of groups that ranks announced under this name. The
+    // sizes are needed because the members of these groups must end too.
     const std::size_t room = memory_.extent().attachment_bytes - 1;
     const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
     const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
@@ -670,14 +660,13 @@ Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode
     return {};
 }
 
-/// Whether all ranks of this host have read the content of the next attachment, so that it can be used again.
+/// Whether the next attachment can be written: all ranks of this host have read its previous content.
 bool Leader::attachment_is_free() const {
     const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
     return read_before == 0 || read_before <= registrar_.all_have_read();
 }
 
-/// Writes an attachment and returns its number for a log entry. The rest of the attachment is filled with zeros, which
-/// also end a text.
+/// Writes an attachment and returns its number for a log entry. Zeros fill the rest; they also end a text.
 std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
     const auto number = static_cast<std::uint32_t>(next_attachment_++ % attachments_.size());
     std::byte* const room = memory_.attachment(number);
@@ -692,8 +681,8 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
     }
 }
 
-/// Runs only on the root. How far the decisions may run ahead is determined by the root's own host, which represents
-/// all hosts.
+/// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
+/// ahead, and its own host stands for all hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

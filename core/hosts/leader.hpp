@@ -24,11 +24,12 @@
 
 namespace rueda::core {
 
-/// Connects the registrar of a host with the leaders of the other hosts. It reports what all ranks of this host have
-/// announced, and appends the root's decisions to the host's log (docs/design/0002-several-hosts.md).
+/// Connects the registrar of a host (the role that assigns slots) with the leaders of the other hosts. Reports what all
+/// ranks of this host have announced, and appends the decisions of the tree's root to the host's log
+/// (docs/design/0002-several-hosts.md).
 ///
-/// Threads: only the thread that holds the progress lock of the host's leading rank. It takes the rank's enqueue lock
-/// while it uses the registrar.
+/// Threads: only the holder of the progress lock on the host's leading rank. It takes the rank's enqueue lock while it
+/// uses the registrar.
 class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
@@ -40,32 +41,32 @@ public:
     Leader(const Leader&) = delete;
     Leader& operator=(const Leader&) = delete;
 
-    /// Whether something was posted on this host since the last turn. Nothing wakes the leader for messages of other
-    /// hosts, so it has to poll for them.
+    /// Whether ranks of this host have posted anything since the last turn. Messages of other hosts wake no thread, so
+    /// the leader must poll for them anyway.
     [[nodiscard]] bool has_work() const { return registrar_.has_requests() || has_to_say_joined(); }
 
     struct Moved {
         bool anything = false;
         bool log = false;     ///< ranks that wait for a log entry must be woken
-        bool served = false;  ///< something was posted, so joined members must look for it
+        bool served = false;  ///< requests were handled, so joined members must look for new announcements
     };
     /// Does all work that is possible now. A failure ends the job.
     Result<Moved> turn();
 
-    /// Whether no host needs this leader any more: all ranks of the job have shut down, and the hosts below in the tree
-    /// know it. Any thread.
+    /// Whether no host needs this leader any more. All ranks of the job have shut down, and the hosts below this one in
+    /// the tree know it. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
-    /// Tells the neighbouring hosts that the job has ended, and why, but waits for this only briefly. After that, this
-    /// leader does not use the transport.
+    /// Sends the reason of the job's end to the neighbouring hosts, and waits only briefly. Afterwards this leader does
+    /// not use the transport.
     void end(const Status& reason) noexcept;
 
-    /// Called after has_left() for a set that ends before the job does: takes back the posted receives. A failure ends
-    /// the job.
+    /// Cancels the posted receives, for a set that ends before the job. Call this after has_left(). A failure ends the
+    /// job.
     Status take_back_receives();
 
-    /// Returns the operations that make no progress between the hosts, as the root found them. The background thread
-    /// reports them. Any thread.
+    /// Returns a finding of the root about operations that make no progress between the hosts; the background thread
+    /// reports it. Any thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding();
 
 private:
@@ -83,17 +84,17 @@ private:
         std::int64_t heard_ns = 0;
         std::int64_t sent_ns = 0;
     };
-    /// A slot that waits for the root's decision.
+    /// An operation that all ranks of this host have announced, and on which the root has not decided.
     struct Awaited {
         bool changed = false;
         std::string name;        // "" for an operation without a name
-        std::uint64_t call = 0;  // the number of an operation without a name, as it is counted in stall reports
+        std::uint64_t call = 0;  // for an operation without a name: its number in stall reports
         std::int64_t since_ns = 0;
-        // all ranks of this host have joined, so only the root knows the operation's metadata
+        // all ranks of this host have joined, so only the root knows the metadata
         bool nobody_here = false;
-        std::vector<SiteOfRanks> sites = {};  // where in the source code this host's ranks made the calls
+        std::vector<SiteOfRanks> sites = {};  // the source lines of this host's calls
     };
-    // The functions of Superior. The registrar calls them under the enqueue lock.
+    // The functions of Superior, which the registrar calls under the enqueue lock.
     Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) override;
     void retired(std::uint32_t slot) override;
     void shutting_down(std::uint32_t member) override;
@@ -108,9 +109,10 @@ private:
     [[nodiscard]] HostRows rows_of(std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const { return group_.members[member]; }
 
-    // The following functions are for joins (docs/design/0005-join.md).
+    // For joins (docs/design/0005-join.md):
     [[nodiscard]] bool has_to_say_joined() const {
-        // Pairs with set_joined(), after which this leader is woken.
+        // seq_cst: a member stores `last_joined` in set_joined() and then wakes the leader. Either this load sees the
+        // store, or the member sees that the leader sleeps.
         return !said_joined_ && memory_.header().last_joined.load(std::memory_order_seq_cst) != 0;
     }
     void say_joined();
@@ -154,37 +156,37 @@ private:
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
-    // how long the end of the job may wait until the background thread has taken the report
+    // the longest time that the end of the job waits for the background thread to take the report
     std::int64_t report_limit_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // the memory is kept for MPI if receives stay posted
+    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // kept for MPI if receives stay posted
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;
     bool said_joined_ = false;
-    std::atomic<bool> left_{false};  // pairs with has_left(); stored in turn() and end()
+    std::atomic<bool> left_{false};  // release: stored in turn() and end(); has_left() reads it
 
-    std::vector<std::uint64_t> id_of_slot_;  // 0: none
+    std::vector<std::uint64_t> id_of_slot_;  // for each slot: the tensor's id at the root; 0: no id
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
-    std::unordered_map<std::string, std::uint32_t> slot_by_name_;  // announced by name; waits for the root's decision
-    std::unordered_map<std::uint32_t, Awaited> awaited_;           // by slot
-    std::vector<Registrar<Atomics>::Call> batch_;                  // called by the root; the operation has not ended
-                                                                   // yet
-    // in use until all members of the host have read the log up to this position
+    // slots that were announced by name and wait for the root's decision
+    std::unordered_map<std::string, std::uint32_t> slot_by_name_;
+    std::unordered_map<std::uint32_t, Awaited> awaited_;  // for each slot: its operation
+    /// the calls of the root's current batch, until the batch is complete
+    std::vector<Registrar<Atomics>::Call> batch_;
+    // for each attachment: it is in use until all members have read the log up to this position
     std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
-    std::uint64_t executed_ = 0;  // root: number of batches executed since the beginning
+    std::uint64_t executed_ = 0;  // root only: the number of executed batches
     std::int64_t next_inquiry_ns_ = 0;
     std::unique_ptr<StallMonitor> stall_monitor_;
     std::unique_ptr<StallInquiry> inquiry_;
     std::mutex finding_mutex_;
     std::optional<StallMonitor::Finding> finding_;
-    // The error with which the job ends because operations make no progress. Used by the thread that holds the progress
-    // lock.
+    // The error that ends the job because operations make no progress. Only for the holder of the progress lock.
     std::optional<Status> ends_job_for_;
     std::int64_t ends_job_ns_ = 0;
-    std::deque<std::uint64_t> batch_ends_;  // root: log positions where batches end that are not executed yet
+    std::deque<std::uint64_t> batch_ends_;  // root only: log positions after batches that are not executed yet
 };
 
 }  // namespace rueda::core

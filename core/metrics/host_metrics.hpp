@@ -11,43 +11,45 @@
 
 namespace rueda::core {
 
-/// The operations of one kind that ended with success on a rank.
+/// The operations of one kind that have ended with success on a rank.
 struct OperationMetrics {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
-    double waiting_seconds = 0;    ///< until all ranks had announced them, summed
-    double executing_seconds = 0;  ///< from then on, summed
+    /// the times from the announcement to the execution, summed over the operations
+    double waiting_seconds = 0;
+    double executing_seconds = 0;  ///< the times of execution, summed over the operations
 };
 
-/// The kinds of operations, by base::RecordKind.
+/// The size of an array with one element for each base::RecordKind (the kind of an operation).
 inline constexpr std::size_t kOperationKinds = base::RecordKind::kReduce + 1;
 
-/// One rank at one moment. docs/metrics.md explains the numbers.
+/// The metrics of one rank at one moment. docs/metrics.md explains the numbers.
 struct RankMetrics {
     std::int32_t rank = 0;
-    bool is_up = false;  ///< it takes part in the job, as far as the other ranks know
+    bool is_up = false;  ///< the rank takes part in the job, as far as other ranks know
     std::array<OperationMetrics, kOperationKinds> operations;
     std::uint64_t failed = 0;
     std::uint64_t pending = 0;
-    double oldest_pending_seconds = 0;  ///< 0: nothing is pending
+    double oldest_pending_seconds = 0;  ///< 0: no operation is pending
     std::uint64_t batches = 0;
     std::uint64_t batched = 0;
     std::uint64_t steps = 0;
-    std::int64_t step = -1;  ///< the step that began last; -1: none
+    std::int64_t step = -1;  ///< the number of the current training step; -1: none
     std::uint64_t stall_reports = 0;
     std::uint64_t resident_bytes = 0;
 };
 
-/// The ranks of a job on one host.
+/// The metrics of all ranks of a job on one host.
 struct HostMetrics {
     std::int32_t job_ranks = 0;  ///< on all hosts
     bool is_aborted = false;
     std::vector<RankMetrics> ranks;
 };
 
-/// Reads one rank, by its place on the host. `arena` is that of the job, and stays mapped during the call.
+/// Reads the metrics of one rank. `member`: the rank's number on the host. `arena`: the arena of the job, which must
+/// stay mapped during the call.
 [[nodiscard]] RankMetrics read_rank_metrics(const collectives::Arena& arena, std::uint32_t member);
-/// Reads all ranks of the host.
+/// Reads the metrics of all ranks of the host.
 [[nodiscard]] HostMetrics read_host_metrics(const collectives::Arena& arena, std::int32_t job_ranks);
 
 }  // namespace rueda::core

@@ -10,7 +10,8 @@
 namespace rueda::core {
 namespace {
 
-// The three tables are the list of all metrics. docs/metrics.md explains them; a test compares both.
+// kHostMetrics, kKindMetrics and kRankMetrics list all metrics. docs/metrics.md explains them; a test compares that
+// page with these tables.
 
 struct HostMetric {
     const char* name;
@@ -87,10 +88,11 @@ std::string name_of_kind(std::size_t kind) {
     return std::string(base::name_of_record_kind(static_cast<std::uint8_t>(kind)));
 }
 
-/// The flight recorder does not record calls of join().
+/// Whether there are metrics for this kind of operation. There are none for join(), because the flight recorder does
+/// not record it.
 constexpr bool is_counted(std::size_t kind) { return kind != base::RecordKind::kJoin; }
 
-/// An integer as an integer, so that Python gets an int.
+/// Returns whole numbers as JSON integers, so that Python reads them as int.
 nlohmann::ordered_json json_number(double value) {
     if (value == std::floor(value) && std::abs(value) < 9e15) {
         return static_cast<std::int64_t>(value);

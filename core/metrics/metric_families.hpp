@@ -33,12 +33,12 @@ struct MetricFamily {
     std::vector<MetricSample> samples;
 };
 
-/// The metrics of all ranks of a host. A sample about a rank has the label `rank`, and one about a kind of operation
-/// also has the label `kind`. Pure.
+/// Converts the metrics of all ranks of a host. A sample about a rank has the label `rank`; a sample about a kind of
+/// operation also has the label `kind`. Pure.
 [[nodiscard]] std::vector<MetricFamily> families_of(const HostMetrics& host);
 
-/// The metrics of the first rank in the list as a JSON object: its number as "rank", and for each metric a number, or
-/// an object with a number for each kind of operation. There must be a rank. Pure.
+/// Converts the metrics of the first rank in the list into a JSON object. The rank's number has the key "rank". Each
+/// metric is a number, or an object with a number for each kind of operation. The list must not be empty. Pure.
 [[nodiscard]] std::string json_of(const HostMetrics& host);
 
 }  // namespace rueda::core

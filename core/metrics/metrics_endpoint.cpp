@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kPluginFile = "librueda_prometheus.so";
 
-/// The folder of the file that this code was linked into.
+/// The folder of the library or program that contains this code.
 std::filesystem::path own_folder() {
     Dl_info info{};
     std::error_code error;
@@ -28,7 +28,7 @@ std::filesystem::path own_folder() {
 }
 
 Result<const MetricsPlugin*> load_metrics_plugin(const std::string& file) {
-    // The plugin is never closed: its libraries may have registered functions for the exit of the process.
+    // The plugin is never unloaded, because its libraries may have registered functions for the exit of the process.
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own

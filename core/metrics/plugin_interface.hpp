@@ -13,13 +13,13 @@
 
 namespace rueda::core {
 
-/// The version of the interface. Increase it with every change of anything that librueda and the plugin use of each
-/// other, including MetricFamily.
+/// The version of the interface. Increase this number with every change to anything that librueda and the plugin share,
+/// including MetricFamily.
 inline constexpr std::uint32_t kMetricsPluginInterface = 1;
 inline constexpr const char* kMetricsPluginEntry = "rueda_prometheus_plugin_open";
 
-/// An endpoint from which a monitoring system fetches the metrics. The destructor closes it: when it returns, no thread
-/// of the endpoint runs.
+/// An endpoint from which a monitoring system fetches the metrics. After the destructor returns, no thread of the
+/// endpoint runs.
 class MetricsEndpoint {
 public:
     MetricsEndpoint() = default;
@@ -28,23 +28,23 @@ public:
     virtual ~MetricsEndpoint() = default;
 };
 
-/// Called for each request, by a thread of the endpoint, perhaps by several at the same time.
+/// Returns the current metrics. Threads of the endpoint call this for each request, possibly several at the same time.
 using CollectMetrics = std::function<std::vector<MetricFamily>()>;
 
 /// The address and port on which the endpoint listens.
 struct MetricsAddress {
-    std::string address;  ///< of IPv4 or IPv6, in numbers
+    std::string address;  ///< an IPv4 or IPv6 address in numbers
     std::uint32_t port = 0;
 };
 
 /// The functions of the plugin. The struct is part of the plugin, which is never unloaded.
 struct MetricsPlugin {
     std::uint32_t interface_version;
-    /// Opens an endpoint. Fails with Unsupported if it cannot listen there.
+    /// Opens an endpoint. Fails with Unsupported if the endpoint cannot listen on the address.
     Result<std::unique_ptr<MetricsEndpoint>> (*open)(const MetricsAddress& address, CollectMetrics collect);
 };
 
-/// The plugin's entry function, extern "C". Returns null if the plugin does not have this interface.
+/// The plugin's entry function, with C linkage. Returns null for an interface version that the plugin does not have.
 using MetricsPluginEntry = const MetricsPlugin* (*)(std::uint32_t interface_version);
 
 }  // namespace rueda::core

@@ -9,34 +9,36 @@
 namespace rueda::core {
 
 enum class Arrival {
-    counted,       ///< some members have not arrived yet
-    last,          ///< all members have arrived with the same metadata: append the call
-    last_changed,  ///< all members have arrived, and some have changed their metadata: post a resolve
-    retired,       ///< not counted, because the slot no longer belongs to the name: announce in full
+    counted,       ///< other members have not announced yet
+    last,          ///< all members have announced the same metadata: the caller appends the call to the log
+    last_changed,  ///< all members have announced, some with new metadata: the caller asks the registrar to compare
+    /// not counted, because the slot no longer belongs to the tensor's name: the caller announces with the name
+    retired,
 };
 
-/// Call this before `rank` publishes a place of `slot` that it is going to count, and before it counts what it
-/// announced directly. Until end_arrival(), the stall monitor knows that the rank is in this step, even if the rank is
-/// stopped.
+/// Records for the stall monitor that `rank` announces in `slot`, until end_arrival(). The monitor sees this even if
+/// the process is stopped in between. Call this function before `rank` publishes or counts the announcement.
 template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
-    // Records that the rank's last direct announcement in this slot is over: either it was an earlier one, or it is now
-    // counted. Pairs with the stall monitor.
+    // `direct` holds the slot of the rank's last direct announcement, which is not counted. A new announcement in the
+    // same slot replaces that one. Release: pairs with the stall monitor's acquire load.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }
 }
-/// Call this after the arrival. The last arriver first appends the call or posts the resolve, and then calls this.
+/// Ends what begin_arrival() began: the rank no longer announces in the slot. The member that announces last must first
+/// append the call, or post its request to the registrar.
 template <class Atomics>
 void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     set_step(memory, rank, ProtocolStep::kNone);
 }
 
-/// Counts the calling rank's announcement in `slot`. The announcement's place must already be written. `counted` (≥ 1)
-/// is the number of the slot's generations that are counted, including this one. The last arriver sees the places of
-/// all members: pairs with the other members' arrivals. seq_cst, because the rank afterwards reads which members have
-/// joined: pairs with a member that joins and then reads the arrivals.
+/// Counts the calling rank's announcement in `slot`. The rank must already have written the announcement's data into
+/// its place in the arena. `counted` (≥ 1) is the number of the slot's counted generations (uses of the slot),
+/// including this one. The add is seq_cst for two reasons. The add is ordered after the other members' adds, so the
+/// last arriver sees all their data. The add is also ordered before this rank's later read of who has joined: either
+/// this rank sees that a member joined, or that member sees this arrival.
 template <class Atomics>
 [[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,
                              bool changed) {

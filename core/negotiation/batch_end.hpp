@@ -8,7 +8,7 @@
 
 namespace rueda::core {
 
-/// A batch begins at a given position of the log. This is the position at which it could end now.
+/// The position in the log at which a batch could end now, for a given position at which the batch begins.
 struct BatchEnd {
     std::uint64_t end = 0;
     /// the batch cannot grow any more: the next entry is of another kind, or the threshold is reached
@@ -20,9 +20,9 @@ struct BatchEnd {
 }
 
 /// Decides which entries form one batch. Consecutive allreduces form one batch, up to `threshold_bytes`. A larger
-/// tensor is a batch of its own. A threshold of 0 means no fusion. Adasums form batches with other adasums only, and
-/// every other operation is a batch of its own (fusion_of()). Every rank finds the same end, because the result depends
-/// only on the entries. The entry at `begin` must be a published call.
+/// tensor is a batch of its own. A threshold of 0 means no fusion. Adasums form batches only with other adasums. Every
+/// other operation is a batch of its own (fusion_of()). The result depends only on the entries, so every rank finds the
+/// same end. The entry at `begin` must be a published call.
 template <class Atomics>
 [[nodiscard]] BatchEnd propose_batch_end(const Log<Atomics>& log, std::uint64_t begin, std::uint64_t threshold_bytes) {
     const auto first = log.read(begin);

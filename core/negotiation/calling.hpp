@@ -10,29 +10,30 @@
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
 
-/// How an announcement is counted and becomes a call in the log, and how a rank records what it has read of the log
-/// (docs/design/0001-negotiation.md). Threads: the functions that count or append run under the rank's enqueue lock;
-/// advance_cursor() and end_announcements() run in the thread that drives progress.
+/// Counts an announcement, and turns a complete count into a call in the log. Also records how far a rank has read the
+/// log (docs/design/0001-negotiation.md). Threads: the functions that count or append run under the rank's enqueue
+/// lock; advance_cursor() and end_announcements() run in the thread that drives progress.
 namespace rueda::core {
 
-/// The order of the steps in the product. A test of interleavings passes another type with the same members, to show
-/// that the test notices a wrong order.
+/// The order of the steps in the product. An interleaving test passes a type with a wrong order, to show that the test
+/// would notice the error.
 struct ShippedSteps {
     static constexpr bool called_before_append = false;
     static constexpr std::memory_order end_of_announcements = std::memory_order_seq_cst;
 };
 
-/// Appends the call of a complete slot, and then marks the slot's arrivals as called. Returns the position of the call,
-/// or Log::kNowhere. `arrivals` is the number of all arrivals in the slot, including the arrivals of this call.
+/// Appends the call of a slot in which all members have announced, and then stores `arrivals` in the slot's `called`.
+/// Returns the call's position in the log, or Log::kNowhere. `arrivals` is the number of all announcements in the slot
+/// so far.
 ///
-/// The mark must come after the append: once the mark is set, the registrar may retire the slot, and the members must
-/// read the call before the retirement.
+/// The store must come after the append. Once `called` is stored, the registrar may append the slot's retirement, and
+/// members must read the call before the retirement.
 template <class Atomics, class Steps = ShippedSteps>
 std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                           const typename Log<Atomics>::Entry& call, std::uint64_t arrivals,
                           std::uint64_t begins_batch_at = Log<Atomics>::kNowhere, const Steps& steps = {}) {
     ArrivalWord<Atomics>& word = memory.arrivals(call.slot);
-    // Release: pairs with Registrar::close_to_arrivals().
+    // Release: a registrar that reads `called` in close_to_arrivals() also sees the appended call.
     const auto mark_as_called = [&] { word.called.store(arrivals, std::memory_order_release); };
     if (steps.called_before_append) {
         mark_as_called();
@@ -51,7 +52,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
 /// Says which announcement of this rank is to be counted.
 struct Counting {
     std::uint32_t slot = kNoSlot;
-    std::uint64_t counted = 0;  ///< the number of the slot's generations that are counted, including this one (≥ 1)
+    std::uint64_t counted = 0;  ///< how many uses of the slot were counted, including this one (≥ 1)
     bool changed = false;       ///< this rank's metadata differs from the metadata that the slot is bound to
 };
 
@@ -59,8 +60,8 @@ struct Counting {
 enum class Counted {
     waiting,     ///< other members have not arrived yet
     called,      ///< this rank was the last one and has appended the call
-    unresolved,  ///< this rank was the last one, but the registrar must compare the announcements: post a resolve
-    retired,     ///< not counted, because the slot no longer belongs to the name: announce in full
+    unresolved,  ///< this rank was the last one, but the metadata must be compared: ask the registrar to do so
+    retired,     ///< not counted, because the slot no longer belongs to the name: announce with the name
     log_full,    ///< the log had no free entry, which cannot happen if all ranks are correct
 };
 
@@ -68,14 +69,14 @@ enum class Counted {
 template <class Atomics>
 struct ReadyCall {
     typename Log<Atomics>::Entry entry;
-    std::uint64_t begins_batch_at = Log<Atomics>::kNowhere;  ///< as Log::append()
+    std::uint64_t begins_batch_at = Log<Atomics>::kNowhere;  ///< see Log::append()
 };
 
-/// Counts this rank's announcement. The announcement's place must already be written. The last arriver also appends the
-/// call, unless the announcements must be compared first.
+/// Counts this rank's announcement, whose data the rank has already written. The member that announces last also
+/// appends the call, unless the announcements must be compared first.
 ///
-/// `arrived()` runs between the two steps; it tells members that have joined. Only the last arriver calls
-/// `ready_call()`. It returns an optional ReadyCall, which is empty if the registrar must compare the announcements.
+/// `arrived()` runs between the count and the append; it notifies members that have joined. Only the last member calls
+/// `ready_call()`, which returns nothing if the registrar must compare the announcements.
 template <class Atomics, class Arrived, class MakeReadyCall, class Steps = ShippedSteps>
 [[nodiscard]] Counted count_announcement(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                                          const Counting& counting, Arrived&& arrived, MakeReadyCall&& ready_call,
@@ -101,22 +102,23 @@ template <class Atomics, class Arrived, class MakeReadyCall, class Steps = Shipp
     return position == Log<Atomics>::kNowhere ? Counted::log_full : Counted::called;
 }
 
-/// Records that `rank` has read the log up to `position`. Release: pairs with the registrar, which reuses a slot's
-/// number when all members have read past the slot's retirement.
+/// Records that `rank` has read the log up to `position`. Release: pairs with the registrar's read of all cursors. The
+/// registrar reuses the number of a retired slot only when all members have read the entry that retires it.
 template <class Atomics>
 void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position) {
     memory.cursor(rank).position.store(position, std::memory_order_release);
 }
 
-/// Whether a rank that has read an entry of this kind announces nothing more, either in the entry's slot or in any
-/// slot.
+/// Whether a rank that has read such an entry makes no further announcement. A *retire* entry ends the announcements in
+/// one slot, a *closing* entry in all slots.
 [[nodiscard]] constexpr bool ends_announcements(EntryKind kind) {
     return kind == EntryKind::retire || kind == EntryKind::closing;
 }
 
-/// Like advance_cursor(), for a position behind an entry for which ends_announcements() is true. Afterwards the caller
-/// wakes the sleeping members, because they may wait for an announcement that will not come. seq_cst: pairs with
-/// look_at_direct() of such a member, which first records that it sleeps and then reads this cursor.
+/// Like advance_cursor(), for a position after an entry that ends announcements. Afterwards the caller must wake the
+/// sleeping members, because they may wait for an announcement that will not come. seq_cst: a member first records that
+/// it sleeps, and then reads this position in look_at_direct(). Either the member sees the new position, or the caller
+/// sees that the member sleeps.
 template <class Atomics, class Steps = ShippedSteps>
 void end_announcements(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position,
                        const Steps& steps = {}) {

@@ -15,9 +15,9 @@ bool same_meaning(const Claim& a, const Claim& b) {
     return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
 }
 
-/// Whether the claim may be about a group. Such claims are never dropped, however many other claims there are: the root
-/// must know which ranks mean a group, because the refusal also ends the group's members. A claim without metadata
-/// means what was called last, which only the root knows.
+/// Whether the claim may be about a group of tensors. Such a claim is never dropped: when the root refuses a group, it
+/// must also refuse the group's members. A claim without metadata repeats the last call's metadata. Only the root knows
+/// whether that was a group.
 bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
 
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
@@ -28,7 +28,7 @@ std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
     return ranges;
 }
 
-/// For example "; ranks 70, 71: other values". Used if claims were dropped.
+/// For example "; ranks 70, 71: other values", for the ranks whose claims were dropped.
 std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks,
                            std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined) {
     std::vector<RankRange> listed = ranges_of(claims);
@@ -148,7 +148,7 @@ void merge(std::vector<Claim>& claims, Claim claim) {
     if (claims.size() < kMostClaims) {
         claims.push_back(std::move(claim));
     } else if (may_be_of_group(claim)) {
-        // At most two claims may be about a group, each with another meaning. Only a faulty leader sends more.
+        // At most two different claims can be about a group. More of them can only come from a faulty leader.
         const auto other = std::find_if_not(claims.rbegin(), claims.rend(), may_be_of_group);
         if (other != claims.rend()) {
             *other = std::move(claim);

@@ -13,10 +13,11 @@
 #include "core/negotiation/metadata.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
-/// What groups of ranks mean by a tensor: claims are merged on the way up the tree, and compared at the root.
+/// A claim is what some ranks announced about a tensor: its metadata, and these ranks. The leaders merge claims on the
+/// way up the tree; the root compares them.
 namespace rueda::core {
 
-/// `ranks` must be in ascending order without duplicates.
+/// Converts ranks into ranges. `ranks` must be in ascending order without duplicates.
 [[nodiscard]] std::vector<RankRange> ranges_of(std::span<const std::int32_t> ranks);
 [[nodiscard]] std::vector<std::int32_t> ranks_of(std::span<const RankRange> ranges);
 /// Returns the same ranks as the smallest number of ascending ranges.
@@ -28,37 +29,39 @@ namespace rueda::core {
 /// Returns the ranks of `ranges` that are not in `others`. In both lists, the ranges must be ascending and disjoint.
 [[nodiscard]] std::vector<RankRange> without(std::span<const RankRange> ranges, std::span<const RankRange> others);
 
-/// Checks that each of `ranks` (a result of united()) is in exactly one claim. If there are kMostClaims claims, ranks
-/// without a claim are allowed.
+/// Checks that each rank of `ranks` (a result of united()) is in exactly one claim. A list of kMostClaims claims may
+/// lack ranks, because merge() drops further claims.
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
-/// Merges the claim into an equal claim, if there is one. If there would be more than kMostClaims claims, the claims of
-/// the last ranks are dropped, except claims that may be about a group (is_size_of_group()).
+/// Adds the ranks of `claim` to an equal claim, if there is one; otherwise appends the claim. If the list is full, a
+/// further claim is dropped, unless it may be about a group of tensors (is_size_of_group()). Such a claim replaces
+/// another one.
 void merge(std::vector<Claim>& claims, Claim claim);
 
-/// Returns what all ranks mean, or the Mismatch that lists which ranks mean what.
+/// Returns the metadata that all ranks announced, or a Mismatch that lists which ranks announced what.
 /// - There must be at least one claim.
-/// - `last_called`: what claims without metadata mean. If it is empty and there are such claims, the error is Internal.
+/// - `last_called`: the metadata of the claims that carry none. Such claims without a `last_called` give an Internal
+///   error.
 /// - `ranks`: the number of all ranks.
-/// - `job_ranks`: the job's rank for each of these ranks; empty if they are the same.
-/// - `joined`: ranks without a claim, because they have joined.
+/// - `job_ranks`: the job's rank for each of these ranks; empty if the numbers are the same.
+/// - `joined`: the ranks that need no claim, because they have joined.
 /// - `call`: for an operation without a name, its number, counted from 1.
 [[nodiscard]] Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
                                             const std::optional<Metadata>& last_called, std::uint32_t ranks,
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
-/// Whether the metadata has the form that announces a group's number of members. The findings of checks
-/// (docs/design/0009-verify.md) have two dimensions, so they have another form.
+/// Whether the metadata announces the number of members of a group of tensors. A finding of the checks
+/// (docs/design/0009-verify.md) is announced with the same operation, but with two dimensions.
 [[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
 }
 
-/// Shortens the text to at most kMostTextBytes without splitting a UTF-8 character.
+/// Shortens the text to kMostTextBytes without splitting a UTF-8 character.
 [[nodiscard]] std::string shortened(std::string text);
 
-/// Returns the error for all members if an operation needs something of ranks that have joined. `joined` holds at least
-/// one of these ranks, in the numbers of the job. For `call` see agreement_of().
+/// Returns the error for all members if an operation needs data of ranks that have joined. `joined` lists at least one
+/// such rank, by its number in the job. `call`: for an operation without a name, its number, counted from 1.
 [[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
                                   std::span<const std::int32_t> joined, std::uint64_t call = 0);
 

@@ -9,23 +9,24 @@
 
 namespace rueda::core {
 
-/// The state of a direct announcement (docs/design/0001-negotiation.md, "Direct announcements").
+/// The state of an operation that this rank announced directly: without the slot's counter and without the log
+/// (docs/design/0001-negotiation.md, "Direct announcements").
 enum class DirectState {
-    waiting,   ///< some members have not announced this generation yet
-    complete,  ///< all members have announced it directly; their places hold all data of the operation
-    /// a member counted its announcement, or will never announce this generation: all members use the log instead
+    waiting,   ///< some members have not announced this generation (this use of the slot) yet
+    complete,  ///< all members announced it directly; the arena holds all data of the operation
+    /// a member counted its announcement, or will never announce this operation: all members use the log instead
     withdrawn,
 };
 
-/// There is no entry of the log after which members announce no more.
+/// Means, for look_at_direct(), that no log entry ends the announcements.
 inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 
-/// Reads what the other members announced in `generation` of `slot`, which `rank` has announced directly.
-/// `last_position` is the log position of an entry that retires the slot, or of a *closing*. A member that has read
-/// such an entry announces nothing more in the slot.
+/// Reads what the other members announced in `generation`, a use of `slot`. `rank` has announced this generation
+/// directly. `last_position` is the log position of an entry that retires the slot, or of a *closing* entry (a rank has
+/// shut down). A member that has read such an entry makes no further announcement in the slot.
 ///
-/// All members get the same result, because it depends only on facts that no longer change: a place keeps its content
-/// until its rank has completed the generation, and a member that has read such an entry does not announce.
+/// All members get the same final result, because it depends only on facts that no longer change. A member overwrites
+/// its announcement only after it has completed the operation. A member past `last_position` does not announce.
 ///
 /// Threads: the thread that drives progress.
 template <class Atomics>
@@ -38,14 +39,15 @@ template <class Atomics>
             continue;
         }
         const Place<Atomics>& place = memory.place(slot, member, generation);
-        // seq_cst: pairs with the announcement. After it, the announcing member checks whether this rank sleeps.
+        // seq_cst: a member stores its stamp, which publishes its announcement, and then checks whether this rank
+        // sleeps. Either this load sees the stamp, or the member sees that this rank sleeps and wakes it.
         const auto has_announced = [&] { return place.stamp.load(std::memory_order_seq_cst) == generation + 1; };
         if (!has_announced()) {
-            // seq_cst: pairs with the store to the member's cursor. After it, the member checks whether this rank
-            // sleeps.
+            // seq_cst: a member stores its cursor, and then checks whether this rank sleeps. Either this load sees the
+            // cursor, or the member wakes this rank.
             const bool has_read_on = last_position != kNoLastPosition &&
                                      memory.cursor(member).position.load(std::memory_order_seq_cst) > last_position;
-            if (has_read_on && !has_announced()) {  // the member may have announced before it read the entry
+            if (has_read_on && !has_announced()) {  // the stamp may have been stored between the two loads
                 return DirectState::withdrawn;
             }
             found = DirectState::waiting;

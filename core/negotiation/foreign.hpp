@@ -8,8 +8,8 @@
 
 namespace rueda::core {
 
-/// Copies data that another process may write at any time (no correct rank does). The caller must check the copy and
-/// use only the copy. The copy is not a snapshot: its bytes may come from different times.
+/// Copies data that a faulty process may change at any time. The caller must check the copy and use only the copy. The
+/// bytes of the copy may come from different times.
 template <class T>
 [[nodiscard]] T copy_once(const T& shared) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -18,7 +18,7 @@ template <class T>
     } else {
         T copy;
         std::memcpy(&copy, &shared, sizeof(T));
-        // After this, the compiler must not read the original again.
+        // The fence keeps the compiler from reading `shared` again instead of the copy.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return copy;
     }

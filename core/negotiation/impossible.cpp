@@ -33,8 +33,8 @@ const char* gathers_or_splits(Operation operation) {
     }
 }
 
-/// Adasum is not defined for integers and bool. Sum, average and scale factors are not defined for bool: for a sum of
-/// bool, the caller must choose between a logical and and a logical or.
+/// Adasum is not defined for integers and bool. Scale factors are not defined for bool. Sum and average are not defined
+/// for bool either: the caller must choose between a logical AND and a logical OR.
 Status undefined_reduction(const ops::Reduction& reduction) {
     if (reduction.op == ReduceOp::adasum) {
         return failure(ErrorCode::unsupported,

@@ -9,12 +9,12 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// Operations that no rank can do. The metadata alone shows this. They are announced like all other operations. Only
-/// after all ranks have announced such an operation is it clear whether a single rank is wrong (a mismatch) or all
-/// ranks are (a refusal). Either way all ranks get the error (docs/design/0001-negotiation.md). Pure.
+/// Finds operations that no rank can do, from the metadata alone. A rank announces such an operation like any other.
+/// The error depends on the other ranks: if their metadata differs, all ranks get a mismatch; if it is the same, all
+/// ranks get a refusal (docs/design/0001-negotiation.md). Pure functions.
 namespace rueda::core {
 
-/// `metadata` must be plausible.
+/// `metadata` must have passed is_plausible().
 [[nodiscard]] constexpr bool is_possible(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     const bool has_rows =
@@ -32,12 +32,12 @@ namespace rueda::core {
     return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported;
 }
 
-/// Returns the reason, and what to do instead; success if the operation is possible. `ranks` are the ranks of the
-/// process set, in ascending order and in the numbers of the job.
+/// Returns why the operation is impossible, and what to do instead; success if the operation is possible. `ranks` are
+/// the job's ranks in the process set, in ascending order.
 [[nodiscard]] Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks);
 
-/// Like refusal_of(), but the text is for the callers: it begins with the tensor. `call` is the number of an operation
-/// without a name, counted from 1.
+/// Like refusal_of(metadata, ranks), but the message begins with the tensor's name. For an operation without a name,
+/// `call` is its number, counted from 1; otherwise `call` is 0.
 [[nodiscard]] Status refusal_of(std::string_view name, std::uint64_t call, const Metadata& metadata,
                                 std::span<const std::int32_t> ranks);
 

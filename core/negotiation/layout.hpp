@@ -19,60 +19,61 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/rueda.h"
 
-/// The data of the negotiation in the arena, per process set (docs/design/0001-negotiation.md). All fields have a fixed
-/// width, and all tables are at fixed offsets. The atomics come from a policy, so that the interleaving tests can run
-/// the same code.
+/// The data of the negotiation in the arena: one such memory for each process set (docs/design/0001-negotiation.md).
+/// All fields have a fixed width, and all tables are at fixed offsets. The type of the atomics is a template parameter,
+/// so the interleaving tests can run the same code.
 namespace rueda::core {
 
 inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
 
-/// In sets of up to kInlineMembers ranks, tensors up to this size are sent inside the announcement, in its cache lines.
-/// Every rank reads the lines of all others, so the cost grows with the square of the number of ranks. Larger tensors
-/// may be sent beside the announcement (NegotiationExtent::payload_bytes).
+/// In process sets of up to kInlineMembers ranks, tensors up to this size are sent inside the announcement, in its
+/// cache lines. Every rank reads the lines of all others, so the cost grows with the square of the number of ranks.
+/// NegotiationExtent::payload_bytes allows larger tensors, which are sent in a separate buffer.
 inline constexpr std::size_t kInlineBytes = 80;
 inline constexpr std::uint32_t kInlineMembers = 8;
 
 /// The sizes of a process set's tables.
 struct NegotiationExtent {
     std::uint32_t members = 1;
-    std::uint32_t unnamed_slots = 64;  ///< these are the first slots; they are matched by the order of the calls
-    /// the number that is used before idle slots are reclaimed; includes the unnamed slots
+    std::uint32_t unnamed_slots = 64;  ///< the first slots are for operations without a name, which match by call order
+    /// the number of slots that are used before idle slots are reclaimed; includes the unnamed slots
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;  ///< per member; a power of two
-    /// names remembered when all slots are taken, per slot; uses memory only then
+    /// per slot: the number of names that can be remembered after all slots were taken; uses memory only then
     std::uint32_t refusals_per_slot = 4;
-    /// This many slots, counted from the first one, have a buffer beside their places for a payload.
+    /// This many slots, counted from the first one, have a payload buffer for tensors larger than kInlineBytes.
     std::uint32_t payload_slots = 0;
-    std::uint32_t payload_bytes = 0;  ///< the size of this buffer in bytes, in whole cache lines
-    std::uint32_t attachments = 0;    ///< the number of attachments to log entries; 0 in a set on one host
+    std::uint32_t payload_bytes = 0;  ///< the size of a payload buffer, in bytes; a multiple of the cache line
+    std::uint32_t attachments = 0;    ///< buffers for data that log entries refer to; 0 in a set on one host
     std::uint32_t attachment_bytes = 0;
-    std::uint32_t call_sites = 0;  ///< 1: an announcement says where in the source its call stands (SiteLine)
+    std::uint32_t call_sites = 0;  ///< 1: each announcement carries the source line of its call (SiteLine)
 
-    /// Whether member 0, the leader, is the only registrar and the only member that appends to the log. This is true in
-    /// a set on several hosts (docs/design/0002-several-hosts.md). Check this only where objects are created: later
-    /// code uses the objects that were chosen then (core/process_set/hosts.hpp).
+    /// Whether member 0, the leader, is the only registrar and the only member that appends to the log. This holds in a
+    /// set on several hosts (docs/design/0002-several-hosts.md). Use this only to choose which classes to create
+    /// (core/process_set/hosts.hpp).
     [[nodiscard]] bool has_leader() const { return attachments != 0; }
-    /// Whether inputs may be sent with their announcements: only in small sets on one host.
+    /// Whether small inputs are sent inside the announcement: only in small sets on one host.
     [[nodiscard]] bool inputs_travel() const { return members <= kInlineMembers && attachments == 0; }
-    /// Whether there is a table for the splits of an alltoall or a scatter. In a set on several hosts, ranks send
-    /// splits directly to each other.
+    /// Whether the arena holds a table of the split sizes of an alltoall or a scatter. In a set on several hosts there
+    /// is no table, because the ranks send their splits to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
-        const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;  // *wanted*, and *all joined*
+        // for entries of the kinds `wanted` and `all_joined`
+        const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
-    /// How many of the first `all` slots are for names. Settings and error messages use this number.
+    /// How many of the first `all` slots have names. Settings and error messages state this number.
     [[nodiscard]] std::uint32_t for_names(std::uint32_t all) const { return all - std::min(all, unnamed_slots); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
 };
 
-/// The arrivals in a slot, in one word. The word only grows until the slot is retired.
+/// Counts the announcements in a slot, in one 64-bit word. The word only grows until the slot is retired.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
-    /// added together with kOne; means "my metadata changed"
+    /// added together with kOne if the rank's metadata differs from the slot's
     static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;
     static constexpr std::uint64_t kRetired = std::uint64_t{1} << 63;
 
@@ -81,8 +82,8 @@ struct ArrivalCount {
     [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
 };
 
-/// The fields of a place, as a copy outside of shared memory. A mailbox record carries them for a rank that does not
-/// know its slot yet.
+/// A copy, outside of shared memory, of a Place (the data of an announcement). A mailbox record carries this copy if
+/// the rank does not know the tensor's slot yet.
 struct PlaceContent {
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
@@ -96,23 +97,23 @@ struct PlaceContent {
     std::uint64_t stamp = 0;
 };
 
-/// The data of a rank's announcement. The rank writes it before the arrival, and all members read it after the call. If
-/// the announcement is direct, members read it as soon as they see its stamp. The stall monitor reads `stamp` and
-/// `announced_ns` at any time.
+/// The data of one rank's announcement. The rank writes it before it counts the announcement. Members read it after
+/// they have read the call in the log; for a direct announcement, as soon as they see `stamp`. The stall monitor reads
+/// `stamp` and `announced_ns` at any time.
 template <class Atomics>
 struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
         kResidentInput = 1,
         kResidentOutput = 2,
-        kPayload = 4,     ///< the whole input is sent with the announcement (NegotiationMemory::payload)
-        kMetadata = 8,    ///< `metadata` is set: it is what this rank means. Without this flag, the rank means the
-                          ///< metadata to which the slot is bound.
-        kDirect = 16,     ///< a direct announcement: it is not counted among the arrivals, see look_at_direct()
+        kPayload = 4,     ///< the announcement contains the whole input (NegotiationMemory::payload)
+        kMetadata = 8,    ///< `metadata` is this rank's own. Without this flag, the rank agrees
+                          ///< with the metadata to which the slot is bound.
+        kDirect = 16,     ///< announced directly: neither the slot's counter nor the log is used (look_at_direct())
         kJoined = 32,     ///< the rank has joined: it contributes nothing to this operation and gets no result
         kUncounted = 64,  ///< only with kJoined: an average does not count this rank
     };
 
-    /// generation + 1 of the last announcement in this place
+    /// generation + 1 of the last announcement here; the generation numbers the uses of the slot
     typename Atomics::template Atomic<std::uint64_t> stamp{0};
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
@@ -122,7 +123,7 @@ struct alignas(base::kCacheLine) Place {
     std::int64_t first_dimension = 0;  ///< first dimension of the input of an operation of variable size
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
-    std::uint64_t signature = 0;  ///< signature of `metadata`; only for unnamed operations
+    std::uint64_t signature = 0;  ///< signature_of(metadata); only for unnamed operations
 
     /// Reads each field once.
     [[nodiscard]] PlaceContent content() const {
@@ -147,15 +148,17 @@ struct alignas(base::kCacheLine) Place {
         metadata = content.metadata;
         signature = content.signature;
         announced_ns.store(content.announced_ns, std::memory_order_relaxed);
-        // Pairs with the stall monitor, which reads the time after the stamp.
+        // Release: the stall monitor reads the stamp (acquire) and then the time.
         stamp.store(content.stamp, std::memory_order_release);
     }
 };
 
-/// The place in the source of the call behind an announcement, as text for people. It is stored beside the
-/// announcement's Place and follows the same rules for reading and writing. It consists of atomic words, because the
-/// stall monitor may read it at any time. If the announcement changes meanwhile, the monitor does not use the text.
+/// The size of a call site's text (a source line), in bytes.
 inline constexpr std::size_t kSiteBytes = 128;
+/// A call site (the source line of the call that made an announcement), as text for people. The call site lies beside
+/// the announcement's Place, and is written and read at the same times as the Place. The text is stored in atomic
+/// words, because the stall monitor may read it at any time. The monitor discards the text if the announcement changed
+/// meanwhile.
 template <class Atomics>
 class alignas(base::kCacheLine) SiteLine {
 public:
@@ -166,7 +169,8 @@ public:
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
             words_[i].store(word,
-                            // published by the stamp of the place, or when the next rank becomes the registrar
+                            // relaxed: the store of the place's stamp, or the hand-over of the registrar's role,
+                            // publishes the word
                             std::memory_order_relaxed);
         }
     }
@@ -187,91 +191,91 @@ private:
 template <class Atomics>
 struct alignas(base::kCacheLine) ArrivalWord {
     typename Atomics::template Atomic<std::uint64_t> count{0};
-    /// The log position of the last call. Used to choose a slot to reclaim, so relaxed is enough.
+    /// The log position of the slot's last call. Only helps to choose an idle slot to reclaim, so relaxed is enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
-    /// The number of arrivals for which the log has a call. If it is less than `count`, some member's operation is
-    /// pending, or the last arriver has not appended its call yet. A retirement must not come before this call. Whoever
-    /// appends the call writes this number afterwards (release).
+    /// The number of arrivals for which the log has a call. If `called` is less than `count`, some member's operation
+    /// is pending, or the last arriver has not appended its call yet; the slot must not be retired then. The rank that
+    /// appends a call stores this afterwards (release: pairs with Registrar::close_to_arrivals()).
     typename Atomics::template Atomic<std::uint64_t> called{0};
 };
 
 enum class EntryKind : std::uint32_t {
-    call = 1,          ///< `slot` is complete: execute it
-    first_call = 2,    ///< like call, and `slot` is bound to the name in its record
-    changed_call = 3,  ///< like call, with the metadata of this announcement; the slot is retired
-    /// the members disagree about `slot`, or agree on an impossible operation; a named slot is retired
+    call = 1,          ///< all members have announced the tensor of `slot`: execute the operation
+    first_call = 2,    ///< like call; also, `slot` is now bound to the name in its record
+    changed_call = 3,  ///< like call, but with the metadata that the members announced now; `slot` is retired
+    /// the members' metadata differ, or the operation is impossible for all; a named slot is retired
     mismatch = 4,
-    failed = 5,   ///< `slot` will not be called, because a rank has shut down
+    failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
     retire = 6,   ///< `slot` no longer belongs to its name
-    refused = 7,  ///< `rank`'s full announcement with this `ticket` came after a shutdown
+    refused = 7,  ///< `rank`'s announcement by name, with this `ticket`, came after a shutdown
     closed = 8,   ///< all members have shut down; the last entry
-    /// no slot was free for `rank`'s full announcement with this `ticket`; `bytes`: the number of slots
+    /// no slot was free for `rank`'s announcement by name, with this `ticket`; `bytes` holds the number of slots
     exhausted = 9,
     closing = 10,       ///< a rank has shut down: a member that has read this entry announces nothing more
-    disagreed = 11,     ///< like mismatch, but on several hosts: the attachment says why, `rank` is the ErrorCode
-    lacks_joined = 12,  ///< `slot` is complete, but the operation needs something of a rank that has joined. Otherwise
-                        ///< like mismatch (on several hosts like disagreed).
-    all_joined = 13,    ///< all ranks of the set have joined, `rank` was the last; the join ends
-    /// On several hosts: other hosts have announced the operation that the attachment names. All members on this host
-    /// have joined and stand in for it. `slot`: for an unnamed call, the slot of its number; kNoSlot if the operation
-    /// has a name.
+    disagreed = 11,     ///< like mismatch, on several hosts: the attachment holds the reason, and `rank` the ErrorCode
+    lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank
+                        ///< that has joined; otherwise like mismatch (on several hosts like disagreed)
+    all_joined = 13,    ///< all ranks of the set have joined, `rank` last; the join ends
+    /// Only on several hosts: other hosts have announced the operation that the attachment names. All members on this
+    /// host have joined and must stand in for the operation. `slot` is the slot of an unnamed operation, or kNoSlot for
+    /// a named one.
     wanted = 14,
 };
 
 template <class Atomics>
 struct alignas(base::kCacheLine) LogEntry {
-    /// position + 1; kClaimed is set until the entry is published (Log)
+    /// position + 1; until the entry is published, also kClaimed and the claiming member (Log)
     typename Atomics::template Atomic<std::uint64_t> sequence{0};
-    /// if > position: the end of the batch that begins here
+    /// if greater than the position: the end of the batch that begins at this entry
     typename Atomics::template Atomic<std::uint64_t> end{0};
     std::uint32_t kind = 0;
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t fusion = 0;      ///< the Fusion of a call, for the rank that closes the batch
+    std::uint32_t fusion = 0;      ///< the Fusion of a call: which calls may share a batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
-    std::uint64_t bytes = 0;       ///< bytes of the tensor, for the same rank as `fusion`
-    std::uint32_t uncounted = 0;   ///< for a call on several hosts: how many ranks of the set an average does not count
+    std::uint64_t bytes = 0;       ///< the size of the tensor, which limits the size of a batch
+    std::uint32_t uncounted = 0;   ///< on several hosts: how many ranks an average does not count
 };
 
 enum class SlotState : std::uint32_t {
     unused = 0,
-    first_sight = 1,  ///< some members have announced the name in full, but not all
+    first_sight = 1,  ///< some members have announced the name, but not all
     bound = 2,
-    retired = 3,  ///< unused until all cursors have passed the retirement
-    /// Only for labels: all members have announced the name in full, and the log is about to get the entry that
-    /// answers.
+    retired = 3,  ///< the slot may be reused when all cursors (read positions in the log) have passed the retirement
+    /// Used only in labels: all members have announced the name, and the registrar is about to append the answer to the
+    /// log.
     answering = 4,
 };
 
-/// The step of the protocol that a member has begun and not finished. It is for the stall monitor, because a process
-/// can be stopped anywhere. A value between these constants is a slot + 1: the member is announcing in this slot. If
-/// the member arrives last, the step includes the log entry.
+/// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
+/// at any instruction. A value that is not listed here is a slot + 1: the member is announcing in this slot. For the
+/// member that announces last, that step also covers its log entry.
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
-    static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member posts a record to the registrar
-    static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< the member does the registrar's work
+    static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member is posting a request to the registrar
+    static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< the member holds the role of the registrar
 };
 
-/// The registrar's data about a slot. Other ranks read `name` and `metadata` after a log entry told them to do so.
+/// The registrar's data about a slot. Other ranks read `name` and `metadata` only after a log entry refers to the slot.
 struct SlotRecord {
     std::uint32_t state = 0;  ///< SlotState
     std::uint32_t name_bytes = 0;
     std::uint64_t name_hash = 0;
-    std::uint64_t arrived = 0;  ///< one bit per member, used in state first_sight
+    std::uint64_t arrived = 0;  ///< one bit per member that has announced; used in state first_sight
     std::uint64_t retired_at = 0;
     Metadata metadata;  ///< the metadata to which the slot is bound
     char name[RUEDA_MAX_NAME + 1] = {};
 };
 
-/// The state and the name of a slot, as the registrar publishes them. Any rank may read them at any time, for
-/// diagnostics. This is a sequence lock: its version is the state word, which includes how often the slot was given a
-/// name.
+/// The state and the name of a slot, which the registrar publishes for diagnostics. Any rank may read them at any time.
+/// The state word is the version of a sequence lock (readers check it before and after); it counts how often the slot
+/// was given a name.
 template <class Atomics>
 class alignas(base::kCacheLine) SlotLabel {
 public:
     struct State {
-        std::uint32_t use = 0;  ///< 0: the slot never had a name
+        std::uint32_t use = 0;  ///< how often the slot was given a name
         std::uint32_t name_bytes = 0;
         SlotState state = SlotState::unused;
 
@@ -279,8 +283,8 @@ public:
     };
 
     [[nodiscard]] State state() const { return unpack(state_.load(std::memory_order_acquire)); }
-    /// The name that belongs to `state`; "" if the slot has changed since then, or if no correct rank writes such a
-    /// state.
+    /// Returns the slot's name at the time of `state`. Returns "" if the slot has changed since then, or if `state` is
+    /// invalid.
     [[nodiscard]] std::string name(const State& state) const {
         std::string text(std::size_t{kWords} * kWordBytes, '\0');
         if (state.name_bytes > RUEDA_MAX_NAME) {
@@ -295,7 +299,7 @@ public:
         return after.use == state.use && after.name_bytes == state.name_bytes ? text : std::string();
     }
 
-    // Only the registrar calls the following functions.
+    // Only the registrar calls open() and set().
     void open(std::string_view name) {
         const std::uint32_t use = unpack(state_.load(std::memory_order_relaxed)).use + 1;
         state_.store(pack({use, 0, SlotState::unused}), std::memory_order_relaxed);
@@ -303,7 +307,7 @@ public:
             std::uint64_t word = 0;
             const std::string_view part = name.substr(i * kWordBytes, kWordBytes);
             std::memcpy(&word, part.data(), part.size());
-            // a reader that sees this word also sees the new use: name()
+            // Release: a reader in name() that sees this word also sees the new `use` in the state word.
             name_[i].store(word, std::memory_order_release);
         }
         state_.store(pack({use, static_cast<std::uint32_t>(name.size()), SlotState::first_sight}),
@@ -337,36 +341,37 @@ private:
     return members >= kBits ? ~std::uint64_t{0} : (std::uint64_t{1} << members) - 1;
 }
 
-/// The call in which a member waits for a set to end.
+/// The call in which a member waits until all members end the process set.
 enum class EndCall : std::uint32_t { shutdown = 0, remove = 1, leave = 2 };
 
 enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3, settle = 4 };
 
-/// A request of a rank to the registrar.
+/// A request of a rank to the registrar, the role that assigns slots and compares metadata.
 template <class Atomics>
 struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t kind = 0;  ///< RequestKind
     std::uint32_t ticket = 0;
-    std::uint32_t slot = kNoSlot;  ///< for resolve
+    std::uint32_t slot = kNoSlot;  ///< only in a resolve request
     std::uint32_t name_bytes = 0;
-    std::uint64_t generation = 0;  ///< for resolve
-    /// for resolve: the number of generations, up to this one, that are counted among the arrivals
+    std::uint64_t generation = 0;  ///< only in a resolve request
+    /// only in a resolve request: how many uses of the slot were counted, including this one
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
-    /// For a handled record: the log position behind the entry that answers the record; 0 if no entry answers it. The
-    /// registrar writes it.
+    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers. Written
+    /// by the registrar.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
     std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: one number per member
     std::array<char, kSiteBytes> site{};             ///< for announce, in a set with call sites
 
-    /// Called by the member that posts the record. The stall monitor may still read the old record, so kind and name
-    /// are written as atomics (release: a reader that sees the new values also sees that the old record was handled).
-    /// Pairs with pending_name().
+    /// Called by the member that posts the record. The stall monitor may read the record at the same time in
+    /// pending_name(), so this stores `kind` atomically. Release: a monitor that sees the new kind also sees that the
+    /// registrar has handled the old record.
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
+    /// Stores the name for the same reader and with the same order as set_kind().
     void set_name(std::string_view text) {
         std::atomic_ref(name_bytes).store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
         for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
@@ -376,8 +381,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
             std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).store(word, std::memory_order_release);
         }
     }
-    /// Returns the name in an announcement; "" for other records. Called by the stall monitor. The monitor checks
-    /// afterwards whether the record was handled meanwhile; if it was, the monitor does not use the name.
+    /// Returns the name in an announcement; "" for other records. Called by the stall monitor. Afterwards the monitor
+    /// checks whether the registrar has handled the record meanwhile; if so, the monitor discards the name.
     [[nodiscard]] std::string pending_name() {
         const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
         const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);
@@ -395,12 +400,12 @@ struct alignas(base::kCacheLine) MailboxRecord {
     }
 };
 
-/// A name that found all slots taken. Some members were told so, and others must still be told.
-/// NegotiationMemory::refused() holds how often each member was told.
+/// A name for which no slot was free. Some members have been refused, and the others must still be refused.
+/// NegotiationMemory::refused() counts the refusals of each member.
 struct Refusal {
     std::uint64_t key[2] = {};  ///< a hash of the name
-    std::uint32_t slots = 0;    ///< the number of slots at the first refusal, all of them taken; 0 in a free bucket
-    std::uint32_t most = 0;     ///< how often the member that was refused most often was told
+    std::uint32_t slots = 0;    ///< the number of slots at the first refusal; 0 marks a free bucket
+    std::uint32_t most = 0;     ///< the largest number of refusals that one member has received
 };
 
 /// A member's mailbox: a ring with one producer (the member, under its enqueue lock) and one consumer (the registrar).
@@ -409,33 +414,31 @@ struct MailboxHeader {
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> posted{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> taken{0};
 
-    // The member writes the following for the stall monitor. Announcements that found the mailbox full stay in the
-    // member's own memory.
+    // The member writes the following fields for the stall monitor. If the mailbox is full, the member keeps further
+    // announcements in its own memory (deferred announcements).
 
-    /// The log position that all members must have read before a record is free again. 0: the member waits for no
-    /// reader. Accessed by atomic_ref, because it is not part of the protocol.
+    /// A record becomes free when all members have read the log up to this position. 0: the member does not wait for
+    /// this. Accessed by atomic_ref, because the field serves only the stall monitor.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
     typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first deferred announcement was made
-    SlotLabel<Atomics> deferred;                                     ///< its name, if the state is first_sight
-    /// The number of announcements that found the mailbox full. Other members can see only the name of the first one.
+    SlotLabel<Atomics> deferred;  ///< the name of the first deferred announcement, if the state is first_sight
+    /// The number of deferred announcements. Other members can see only the first one's name.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};
 };
 
 template <class Atomics>
 struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> position{0};
-    /// For the stall monitor, because no arrival shows a direct announcement: the slot + 1 of the member's last one; 0:
-    /// none.
+    /// For the stall monitor, because no counter shows direct announcements: the slot + 1 of the member's last direct
+    /// announcement; 0: none.
     typename Atomics::template Atomic<std::uint32_t> direct{0};
-    /// A ProtocolStep. Accessed by set_step() and step_of(), because it is not part of the protocol.
+    /// A ProtocolStep. Accessed by set_step() and step_of(), because the field serves only the stall monitor.
     std::uint32_t step = ProtocolStep::kNone;
 
-    // For the stall monitor: the operation that the member finished last. The value is the slot + 1 in the lower 32
-    // bits, and 32 bits of the generation above them. 0: no operation, or an operation whose slot no longer belongs to
-    // its name.
+    // For the stall monitor: the operation that the member finished last. The lower 32 bits hold the slot + 1, the
+    // upper 32 bits the generation. 0: none, or the operation's slot no longer belongs to its name.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
-    /// The value of `finished` when the member's background thread last found that it had changed, and the time of that
-    /// check.
+    /// The value of `finished` when the member's background thread last saw a change, and the time of that check.
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 };
@@ -443,78 +446,83 @@ inline constexpr int kFinishedSlotBits = 32;
 
 template <class Atomics>
 struct SetHeader {
-    // All members read the following fields; they are rarely written.
+    // All members often read the following fields, and rarely write them.
     alignas(base::kCacheLine) NegotiationExtent extent;
-    typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: nothing more is announced
-    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< which rank of the job began the shutdown
+    typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: a member has shut down
+    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< the job's rank that began the shutdown
     typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots from this number on were never used
 
-    /// One bit per member: whether the member has joined (docs/design/0005-join.md). Set by the member, cleared by the
-    /// registrar.
+    /// One bit per member: the member has joined (docs/design/0005-join.md). The member sets its bit; the registrar
+    /// clears it.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
-    /// the last member to join, + 1; 0: not all members have joined
+    /// the number of the last member to join, + 1; 0: not all members have joined
     typename Atomics::template Atomic<std::uint32_t> last_joined{0};
 
-    /// For the report of an end that is delayed (core/diagnostics/pending_end.hpp). `end_announced`: the members that
-    /// have posted their shutdown. `end_awaited`: the members that wait until all have posted theirs. `end_awaited_ns`
-    /// and `end_call`: since when the first of these members waits, and in which call. Each member sets and clears its
-    /// own bits.
+    /// For the report about a process set whose end is delayed (core/diagnostics/pending_end.hpp). Each member sets and
+    /// clears its own bits.
+    /// - `end_announced`: the members that have posted their shutdown.
+    /// - `end_awaited`: the members that wait for the shutdown of all.
+    /// - `end_awaited_ns`, `end_call`: since when and in which call the first of these members waits.
     typename Atomics::template Atomic<std::uint64_t> end_announced{0};
     typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
     typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};
     typename Atomics::template Atomic<std::uint32_t> end_call{0};  ///< EndCall
 
-    /// Grows with every announcement that is made while any member has joined. Joined members read this to find new
-    /// announcements.
+    /// Counts the announcements that are made while any member has joined. Joined members read this counter to notice
+    /// new announcements.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> announced{0};
-    /// the time of the last such announcement, or of the last join
+    /// the time of the last counted announcement, or of the last join
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
-    // The registrar's own data. The next registrar gets it through `requests`.
+    // Only the current registrar accesses the following fields. A release and an acquire of `requests` order one
+    // registrar after another.
     alignas(base::kCacheLine) std::uint32_t slot_limit = 0;
     std::uint32_t free_count = 0;
     std::uint32_t retired_first = 0;  ///< ring of retired slots, oldest first
     std::uint32_t retired_count = 0;
     std::uint32_t clock_hand = 0;
     std::uint32_t tombstones = 0;
-    std::uint32_t closing = 0;  ///< nothing more is called
+    std::uint32_t closing = 0;  ///< a *closing* entry is in the log: no more calls are appended
     std::uint32_t closed = 0;
     std::uint32_t refusals = 0;  ///< number of refused names; at most extent.refusals()
-    /// The log position at which no idle slot was found. While the log still ends there, no slot is idle.
+    /// The log position at which no idle slot was found. Until the log grows, no slot can become idle.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
-    std::uint64_t settled_members = 0;  ///< joined members with no pending operation; accessed by atomic_ref
-    /// If announcements wait for a slot number: all members must first have read the log up to `numbers_wait_for`; 0:
-    /// none waits. `numbers_wait_with` is a member + 1: this member handles the announcements then, unless another
-    /// registrar comes before. Both are accessed by atomic_ref, for the stall monitor.
+    std::uint64_t settled_members = 0;  ///< joined members without a pending operation; accessed by atomic_ref
+    /// Announcements may wait for a slot number. They wait until all members have read the log up to
+    /// `numbers_wait_for`; 0: no announcement waits. The member `numbers_wait_with` - 1 will handle them, unless
+    /// another registrar runs before. Both fields are accessed by atomic_ref, because the stall monitor reads them.
     std::uint64_t numbers_wait_for = 0;
     std::uint32_t numbers_wait_with = 0;
 };
 
-/// This is not part of the protocol: the stall monitor reads it about once per second. Release: if a reader sees the
-/// announcement, it sees that the step had begun; if it sees the end of the step, it sees what the step did.
+/// Records the member's current step for the stall monitor, which reads the step about once per second. Release: a
+/// monitor that sees an announcement also sees that its step had begun. A monitor that sees the end of the step also
+/// sees the step's stores.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);
 }
 template <class Memory>
 [[nodiscard]] std::uint32_t step_of(const Memory& memory, std::uint32_t member) {
-    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);  // pairs with set_step()
+    // acquire: pairs with set_step()
+    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);
 }
 
-/// Finds the tables in a set's memory. Cheap to copy; the arena owns the memory.
+/// Computes the addresses of the tables in a process set's memory. Objects of this class are cheap to copy; the arena
+/// owns the memory.
 template <class Atomics>
 class NegotiationMemory {
 public:
     [[nodiscard]] static std::size_t bytes(const NegotiationExtent& extent) { return offsets(extent).end; }
-    /// The bytes of the table of splits, which are part of bytes().
+    /// The size of the table of splits, which is a part of bytes().
     [[nodiscard]] static std::size_t splits_bytes(const NegotiationExtent& extent) {
         return extent.has_splits() ? splits_row_bytes(extent) * extent.slots * extent.members * 2 : 0;
     }
 
-    /// Initialises zeroed memory. Call this once, before any other rank attaches.
+    /// Initialises memory that contains only zeros. Call this once, before any other rank uses the memory.
     static void initialise(std::byte* memory, const NegotiationExtent& extent);
 
     NegotiationMemory(std::byte* memory, const NegotiationExtent& extent)
@@ -531,9 +539,9 @@ public:
     [[nodiscard]] Place<Atomics>& place(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return *at<Place<Atomics>>(offsets_.places, place_index(slot, rank, generation));
     }
-    /// The buffer for an input of `bytes` bytes that is sent with an announcement; null if the input is too large.
-    /// There are two buffers, by parity of the generation, as there are two places. Two are enough, because the buffers
-    /// are written and read together with the places.
+    /// Returns the buffer for an input of `bytes` bytes that is sent with an announcement; null if the input is too
+    /// large. Generations alternate between two buffers, because the buffers are written and read together with the
+    /// places (place_index()).
     [[nodiscard]] std::byte* payload(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation,
                                      std::uint64_t bytes) const {
         if (bytes <= kInlineBytes) {
@@ -544,9 +552,8 @@ public:
         }
         return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
     }
-    /// The splits of an announcement, only for alltoalls and scatters; one number per member. The rules of the place
-    /// apply: the rank writes them before the arrival, all members read them after the call, and there are two arrays
-    /// by parity.
+    /// The splits of an alltoall or a scatter: one number per member. The rank writes them before it counts the
+    /// announcement, and all members read them after the call. Generations alternate between two arrays.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return at<std::int64_t>(offsets_.splits,
                                 place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));
@@ -578,24 +585,27 @@ public:
     [[nodiscard]] Cursor<Atomics>& cursor(std::uint32_t rank) const {
         return *at<Cursor<Atomics>>(offsets_.cursors, rank);
     }
-    /// The call site of an announcement, and that of a member's join. Only in a set with call sites.
+    /// The call site of an announcement. Only in a set with call sites.
     [[nodiscard]] SiteLine<Atomics>& site(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, extent_.members + place_index(slot, rank, generation));
     }
+    /// The call site of a member's join. Only in a set with call sites.
     [[nodiscard]] SiteLine<Atomics>& join_site(std::uint32_t rank) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, rank);
     }
-    /// The leader writes the attachment before the entry that refers to it. All members read it after the entry.
+    /// The data that a log entry refers to. The leader writes the attachment before the entry; members read it after
+    /// the entry.
     [[nodiscard]] std::byte* attachment(std::uint32_t number) const {
         return memory_ + offsets_.attachments + std::size_t{number} * extent_.attachment_bytes;
     }
 
 private:
-    /// There are two places, used alternately for even and odd generations. A rank that announces generation g + 2 has
-    /// completed g + 1, and all members announced g + 1 after they had read the places of g. So generation g + 2 may
-    /// use either member's place of g. In a set of two members, the members therefore swap their places every other
-    /// generation. Then a rank writes to the cache lines that it has just read, which are in the cache of its own core.
-    /// If it wrote to its own old lines, the other core would first have to give them up.
+    /// Each member has two places per slot, for even and odd generations. Two are enough: a rank that announces
+    /// generation g + 2 has completed g + 1, and all members announced g + 1 after they had read the places of g.
+    ///
+    /// In a set of two members, the members also swap their places every other generation. A rank then writes to cache
+    /// lines that it has just read, which are in its own core's cache. Lines that the other core has read would first
+    /// have to be invalidated there.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
         return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);
@@ -605,7 +615,7 @@ private:
         std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
             cursors, refusals, refused, splits, attachments, sites, end;
     };
-    /// The splits of a rank have cache lines of their own.
+    /// Each rank's splits start at a cache line, so that ranks do not share lines.
     [[nodiscard]] static std::size_t splits_row_bytes(const NegotiationExtent& extent) {
         return (extent.members * sizeof(std::int64_t) + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
@@ -657,7 +667,7 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
 
 template <class Atomics>
 void NegotiationMemory<Atomics>::initialise(std::byte* memory, const NegotiationExtent& extent) {
-    // All tables start as zeros, and fresh memory is zero already. Writing the zeros would touch every page of the
+    // All tables start as zeros, and the memory is zero already. Writing zeros again would touch every page of the
     // largest extent.
     auto* header = new (memory) SetHeader<Atomics>;
     header->extent = extent;

@@ -13,13 +13,13 @@
 
 namespace rueda::core {
 
-/// The maximum number of entries in a batch. It limits the work of starting a batch. ResNet-50 has 161 tensors,
+/// The maximum number of entries in a batch, which limits the work of starting a batch. ResNet-50 has 161 tensors,
 /// BERT-large 398.
 inline constexpr std::uint64_t kBatchEntries = 1024;
 
-/// The log: the ordered list of calls, which is the same on every member. It is a ring of entries, each of which has
-/// its own word for publication. docs/design/0001-negotiation.md explains why an append never blocks, and why a batch's
-/// end can be stored in its first entry.
+/// The ordered list of calls, which is the same on every member. It is a ring of entries in shared memory; each entry
+/// has a word that publishes it. docs/design/0001-negotiation.md explains why an append never blocks, and why the first
+/// entry of a batch can store the batch's end.
 ///
 /// Threads: any thread may append; only the thread that drives progress reads and closes batches.
 template <class Atomics>
@@ -37,14 +37,14 @@ public:
     };
     static constexpr std::uint64_t kOpen = 0;
     static constexpr std::uint64_t kNowhere =
-        ~std::uint64_t{0};  ///< means that no entry was free, which cannot happen if all ranks are correct
+        ~std::uint64_t{0};  ///< no entry was free, which cannot happen if all ranks are correct
 
-    /// `rank` is the rank that appends; it has no effect on reading.
+    /// `rank` is the rank that appends; reading does not use it.
     explicit Log(NegotiationMemory<Atomics> memory, std::uint32_t rank = 0) : memory_(memory), rank_(rank) {}
 
-    /// Publishes `entry` at the end and returns its position, or kNowhere. `begins_batch_at` is a position where a
-    /// batch is known to begin: if the entry gets this position, the batch is closed behind the entry at once. Call
-    /// this under the rank's enqueue lock.
+    /// Publishes `entry` at the end of the log and returns its position, or kNowhere. Call this under the rank's
+    /// enqueue lock. The caller passes `begins_batch_at` if it knows that a batch begins at this position. If the entry
+    /// gets exactly this position, the entry becomes a closed batch of its own.
     ///
     /// This function finds the end of the log by claiming the first free entry. A tail counter would be one more cache
     /// line that moves between the cores for every call (measured: 0.9 instead of 0.7 µs for a blocking allreduce of 4
@@ -56,15 +56,17 @@ public:
         }
         LogEntry<Atomics>& place = write(position, entry);
         if (position == begins_batch_at) {
-            place.end.store(position + 1, std::memory_order_relaxed);  // no rank reads it before the publication
+            place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes it
         }
-        // Pairs with is_published(). seq_cst, because sleeping threads read it after they wrote their attention word.
+        // seq_cst: a thread stores its attention word before it sleeps, and then reads `sequence` in is_published().
+        // Either that thread sees this entry, or this rank's later read of the attention word shows that it must be
+        // woken.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }
 
-    /// Appends a whole batch that is already closed, and returns its first position, or kNowhere. No other thread may
-    /// append to the log, because the entries must be contiguous. `entries` must not be empty. Throws nothing.
+    /// Appends a whole closed batch, and returns its first position, or kNowhere. No other thread may append to the log
+    /// meanwhile, because the entries must be contiguous. `entries` must not be empty. Throws nothing.
     std::uint64_t append_batch(std::span<const Entry> entries) {
         const std::uint64_t begin = claim();
         if (begin == kNowhere) {
@@ -79,14 +81,14 @@ public:
         }
         LogEntry<Atomics>& first = write(begin, entries.front());
         first.end.store(begin + entries.size(), std::memory_order_relaxed);
-        // This store comes last, so that a rank that sees the first entry sees all entries and the end. Pairs with
-        // is_published(), as in append().
+        // The first entry is published last: a rank that sees it in is_published() sees all entries and the end of the
+        // batch. seq_cst as in append().
         first.sequence.store(begin + 1, std::memory_order_seq_cst);
         return begin;
     }
 
-    /// Returns the first position from `from` on that no member has claimed. It searches at most one ring. `from` must
-    /// not be after the end.
+    /// Returns the first position, from `from` on, that no member has claimed. Searches at most one round of the ring.
+    /// `from` must not be after the end of the log.
     [[nodiscard]] std::uint64_t end(std::uint64_t from) const {
         std::uint64_t position = from;
         while (round_of(memory_.entry(position).sequence.load(std::memory_order_relaxed)) > position &&
@@ -95,18 +97,18 @@ public:
         }
         return position;
     }
-    /// Returns the member that has claimed an entry and not published it yet. The entries behind it cannot be read
-    /// before it is published.
+    /// Returns the member that has claimed the entry at `position` and not published it yet. Until then, no rank can
+    /// read the later entries.
     [[nodiscard]] std::optional<std::uint32_t> claimant(std::uint64_t position) const {
         const std::uint64_t seen = memory_.entry(position).sequence.load(std::memory_order_acquire);
         const auto member = static_cast<std::uint32_t>((seen & ~kClaimed) >> kClaimantShift);
         const bool is_claimed = (seen & kClaimed) != 0 && round_of(seen) == position + 1;
         return is_claimed && member < memory_.extent().members ? std::optional(member) : std::nullopt;
     }
-    /// Whether an append found no free entry, which no correct rank causes.
+    /// Whether an append found no free entry. This cannot happen if all ranks are correct.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// Like end(from), starting from the latest position before which this rank knows that no entry is free.
+    /// Like end(from). `from` is the latest position before which this rank knows all entries to be taken.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }
@@ -114,7 +116,8 @@ public:
     [[nodiscard]] bool is_published(std::uint64_t position) const {
         return memory_.entry(position).sequence.load(std::memory_order_seq_cst) == position + 1;
     }
-    /// Returns a copy of the entry at a published position. The caller must check it.
+    /// Returns a copy of the entry at a published position. Another process wrote the entry, so the caller must check
+    /// the copy.
     [[nodiscard]] Entry read(std::uint64_t position) const {
         const LogEntry<Atomics>& place = memory_.entry(position);
         return {static_cast<EntryKind>(copy_once(place.kind)),
@@ -127,16 +130,16 @@ public:
                 copy_once(place.uncounted)};
     }
 
-    /// Returns the kind and the slot of the entry at any position. It is for threads whose rank may be past that
-    /// position, and for which no rank waits. Returns nothing unless the entry is published and was not overwritten
-    /// meanwhile.
+    /// Returns the kind and the slot of the entry at any position. For threads whose rank may already be past the
+    /// position, so that another rank may overwrite the entry. Returns nothing unless the entry was published before
+    /// and after the read.
     [[nodiscard]] std::optional<Entry> peek(std::uint64_t position) const {
         LogEntry<Atomics>& place = memory_.entry(position);
         if (!is_published(position)) {
             return std::nullopt;
         }
-        // Acquire: pairs with append(). If a thread reads the kind or slot of a later entry, it also sees that entry's
-        // claim when it checks again below.
+        // Acquire: pairs with the release stores in write(). If these loads see a later entry's values, the check below
+        // sees that entry's claim.
         const Entry entry{
             static_cast<EntryKind>(std::atomic_ref(place.kind).load(std::memory_order_acquire)),
             std::atomic_ref(place.slot).load(std::memory_order_acquire),
@@ -149,15 +152,13 @@ public:
         const std::uint64_t end = memory_.entry(begin).end.load(std::memory_order_acquire);
         return end > begin ? end : kOpen;
     }
-    /// Closes the batch that begins at `begin`. The batch ends at `proposed_end`, unless another rank has already
-    /// closed it at another position. Returns the actual end. The caller must have seen that all entries up to
-    /// `proposed_end` are published.
+    /// Closes the batch that begins at `begin`. The batch ends at `proposed_end`, unless another rank has closed it
+    /// already. Returns the actual end. The caller must have seen that all entries before `proposed_end` are published.
     std::uint64_t close_batch(std::uint64_t begin, std::uint64_t proposed_end) const {
         auto& end = memory_.entry(begin).end;
         std::uint64_t seen = end.load(std::memory_order_acquire);
         while (seen <= begin) {
-            // Release: pairs with end_of_batch(). A rank that reads the end sees everything that this rank saw
-            // published.
+            // Release: a rank that reads the end in end_of_batch() also sees the entries that this rank saw published.
             if (end.compare_exchange_strong(seen, proposed_end, std::memory_order_acq_rel, std::memory_order_acquire)) {
                 return proposed_end;
             }
@@ -165,19 +166,20 @@ public:
         return seen;
     }
 
-    /// Checks a position and an end that another process wrote.
+    /// Checks a batch's begin and end, which another process wrote.
     [[nodiscard]] bool is_plausible_end(std::uint64_t begin, std::uint64_t end) const {
         return end > begin && end - begin <= memory_.extent().log_entries();
     }
 
 private:
-    /// This bit is set in `sequence` from the claim to the publication. The number of the claiming member is between
-    /// the position and this bit. With one entry every 50 ns, 2^56 entries last for more than a century.
+    /// `sequence` has this bit from the claim to the publication of an entry. The bits below it hold the number of the
+    /// claiming member, and the lowest 56 bits hold the position + 1. With one entry every 50 ns, 2^56 positions last
+    /// for more than a century.
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     static constexpr int kClaimantShift = 56;
     static_assert(base::kMaxLocalRanks <= 1 << (63 - kClaimantShift));
-    /// For position p: the result is greater than p if the entry is claimed or published at p (or a ring later). It is
-    /// at most p if the entry is free for p.
+    /// The result is greater than position p if the entry is claimed or published for p or a later round of the ring.
+    /// The result is at most p if the entry is free for p.
     [[nodiscard]] static constexpr std::uint64_t round_of(std::uint64_t sequence) {
         return sequence & ((std::uint64_t{1} << kClaimantShift) - 1);
     }
@@ -185,11 +187,11 @@ private:
         return kClaimed | std::uint64_t{rank_} << kClaimantShift | (position + 1);
     }
 
-    /// Writes all fields into a claimed entry, without publishing it.
+    /// Fills a claimed entry without publishing it.
     LogEntry<Atomics>& write(std::uint64_t position, const Entry& entry) const {
         LogEntry<Atomics>& place = memory_.entry(position);
-        // Pairs with peek(), which may still read the entry that was here one ring ago. Release: a thread that sees the
-        // new values also sees the claim.
+        // Release: pairs with the acquire loads in peek(), which may still read the entry of the previous round. A
+        // thread that sees the new values also sees the claim.
         std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
         std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
         place.rank = entry.rank;
@@ -202,17 +204,17 @@ private:
     }
 
     std::uint64_t claim() {
-        // All entries before this rank's cursor are published, and so are all entries that this rank has appended.
+        // Every entry before this rank's cursor is taken, and every entry before the end of its last append.
         const std::uint64_t cursor = memory_.cursor(rank_).position.load(std::memory_order_acquire);
         std::uint64_t position = std::max(cursor, append_from_);
-        // The number of entries passed. More than a ring means that there is no end, or that the end moves faster than
-        // this loop.
+        // The number of entries passed. If a whole round of the ring has no free entry, the log is damaged, or other
+        // ranks append faster than this loop runs.
         std::uint64_t passed = 0;
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
-            // Acquire, for the cursor and for every entry passed: this claim must come after all ranks have read the
-            // entry's previous content, one ring ago. This is so because those ranks have arrived in a call since then,
-            // and the rank that appended that call saw their arrival.
+            // Acquire: all ranks must have read the entry's previous content before this rank overwrites it. Each rank
+            // has arrived in a call since then. The member that appended that call saw the arrival, and this rank sees
+            // that member's entry here.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

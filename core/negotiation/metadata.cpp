@@ -30,8 +30,8 @@ std::string shape_text(const Metadata& metadata) {
     return text + "]";
 }
 
-/// The fields in the order that is best for a reader. The first field that differs is often the cause of the other
-/// differences.
+/// All fields. A difference in one field often causes differences in the fields after it. Errors name the first field
+/// that differs.
 const std::vector<Field>& fields() {
     static const std::vector<Field> all = {
         {"the operation",
@@ -55,7 +55,8 @@ struct ValueOfRanks {
     std::vector<std::int32_t> ranks;
 };
 
-/// For example "ranks 0-2: [3, 4]; rank 3: [3, 5]". The value of the lowest rank comes first. "" if all ranks agree.
+/// For example "ranks 0-2: [3, 4]; rank 3: [3, 5]". The value of the lowest rank comes first. The result is "" if all
+/// ranks agree.
 std::string differing_values(const Field& field, std::span<const MetadataOfRanks> groups) {
     std::map<std::string, std::vector<std::int32_t>> ranks_of;
     for (const MetadataOfRanks& group : groups) {
@@ -79,7 +80,7 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
-/// For example "allreduce float32 [3, 4], sum": all fields about which ranks can disagree, without default values.
+/// For example "allreduce float32 [3, 4], sum": all fields about which ranks can disagree, except default values.
 std::string description_of(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     std::string text = name_of(operation);
@@ -101,7 +102,7 @@ std::string description_of(const Metadata& metadata) {
     return text;
 }
 
-/// Converts ranks to their numbers in the job.
+/// Replaces ranks of the process set by their numbers in the job.
 void rename_ranks(std::vector<MetadataOfRanks>& groups, std::span<const std::int32_t> job_ranks) {
     for (MetadataOfRanks& group : groups) {
         if (group.metadata.root_is_foreign == 0) {

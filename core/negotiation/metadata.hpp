@@ -16,9 +16,9 @@
 
 namespace rueda::core {
 
-/// Everything about an operation on a tensor that the members of a process set must agree on. It is stored in the
-/// arena, so its fields have fixed widths. It does not contain what may differ between correct ranks: the first
-/// dimension of an allgather or alltoall has the extent kAnyExtent.
+/// Everything that the members of a process set must agree on about an operation. All fields have fixed widths, because
+/// the struct is stored in the arena. Values that may differ between correct ranks are left out: for the first
+/// dimension of an allgather or alltoall, the shape holds kAnyExtent.
 struct Metadata {
     static constexpr std::int64_t kAnyExtent = -1;
 
@@ -29,7 +29,7 @@ struct Metadata {
     std::int32_t root = 0;          ///< 0 if the operation has none
     std::int32_t process_set = 0;   ///< id
     std::uint16_t compression = 0;  ///< Compression
-    /// 1: the root that the caller gave is not a rank of the set; `root` is the number that the caller gave
+    /// 1: the caller gave a root that is not a rank of the set; `root` is then the caller's number
     std::uint16_t root_is_foreign = 0;
     double prescale = 1.0;
     double postscale = 1.0;
@@ -37,16 +37,16 @@ struct Metadata {
 };
 static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>);
 
-/// Whether two ranks mean the same operation. Scale factors are compared by their bits, so a NaN agrees with itself.
+/// Whether two ranks announced the same operation. Scale factors are compared by their bits, so a NaN equals itself.
 [[nodiscard]] bool agree(const Metadata& a, const Metadata& b);
 
 /// A hash of all fields, for unnamed operations.
 [[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
 
-/// The bytes of the tensor, or of one row if the first dimension may differ between ranks.
+/// The size of the tensor; the size of one row if the first dimension may differ between ranks.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
-/// The reduction of an operation that reduces. The caller sets the divisor.
+/// The reduction that the metadata describe. The caller sets the divisor.
 [[nodiscard]] inline ops::Reduction reduction_of(const Metadata& metadata) {
     return {.dtype = static_cast<DType>(metadata.dtype),
             .op = static_cast<ReduceOp>(metadata.reduce_op),
@@ -54,7 +54,7 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
             .postscale = metadata.postscale};
 }
 
-/// Whether values may be compressed between hosts: only in an allreduce of float32 or float64 without adasum.
+/// Whether the values may travel compressed between hosts: only in an allreduce of float32 or float64 without adasum.
 [[nodiscard]] constexpr bool may_compress(const Metadata& metadata) {
     const auto dtype = static_cast<DType>(metadata.dtype);
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce) &&
@@ -62,11 +62,12 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// Says which operations may be executed in one batch: operations with the same value, except `alone`.
+/// The kind of batch that may contain an operation. Operations of one kind may share a batch, except those that are
+/// `alone`.
 enum class Fusion : std::uint32_t {
     alone = 0,
     allreduces = 1,  ///< allreduces without adasum
-    adasums = 2,     ///< allreduces with adasum, which another task executes
+    adasums = 2,     ///< allreduces with adasum, which a task of another class executes
 };
 [[nodiscard]] constexpr Fusion fusion_of(const Metadata& metadata) {
     if (metadata.operation != static_cast<std::uint8_t>(collectives::Operation::allreduce)) {
@@ -75,16 +76,16 @@ enum class Fusion : std::uint32_t {
     return metadata.reduce_op == static_cast<std::uint8_t>(ReduceOp::adasum) ? Fusion::adasums : Fusion::allreduces;
 }
 
-/// Whether a correct rank could have written this. Returns false for: unknown enumerators, too many dimensions,
-/// negative extents. The metadata of an impossible operation is plausible: see is_possible() (impossible.hpp).
+/// Whether a correct rank could have written `metadata`. False for unknown enumerators, too many dimensions or negative
+/// extents. True also for an impossible operation, because correct ranks announce it too (is_possible()).
 [[nodiscard]] bool is_plausible(const Metadata& metadata);
 
-/// Returns the error for all members: it says what differs, and which ranks have which value.
+/// Returns the Mismatch error for all members: it says what differs, and which ranks have which value.
 ///
 ///     tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]
 ///
-/// `by_rank[r]` is what rank r announced. All entries must be plausible, and they must not all be equal. `job_ranks[r]`
-/// is the rank of the job that is rank r of the process set; `job_ranks` is empty if the numbers are the same.
+/// `by_rank[r]` is what rank r of the process set announced. All elements must be plausible, and they must not all be
+/// equal. `job_ranks[r]` is the job's number of rank r; `job_ranks` is empty if the numbers are the same.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank,
                                  std::span<const std::int32_t> job_ranks = {});
 
@@ -93,19 +94,19 @@ struct MetadataOfRanks {
     Metadata metadata;
     std::vector<std::int32_t> ranks;  ///< in ascending order; at least one rank
 };
-/// Returns the same text, made from groups of ranks in any order.
+/// Like mismatch_of() above, but takes groups of ranks with equal metadata, in any order.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
                                  std::span<const std::int32_t> job_ranks = {});
-/// The same for an operation without a name: the `call`-th one of its process set, counted from 1. The text lists all
-/// metadata of each rank, because a rank that made one call more or less than the others has an entirely different
-/// operation here.
+/// Returns the Mismatch error for an operation without a name: the `call`-th one of its process set, counted from 1.
+/// The text lists all metadata of each rank. A rank that made one call too many or too few has an entirely different
+/// operation under this number.
 [[nodiscard]] Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
                                          std::span<const std::int32_t> job_ranks = {});
 /// For example "the 17th unnamed operation of this process set".
 [[nodiscard]] std::string describe_unnamed(std::uint64_t call);
 /// Whether one rank (the root) has a special role in the operation.
 [[nodiscard]] bool has_root(collectives::Operation operation);
-/// Returns the number of the rank in the job.
+/// Returns the job's number of a rank of the process set. `job_ranks` is empty if the numbers are the same.
 [[nodiscard]] inline std::int32_t rank_in_job(std::int32_t rank, std::span<const std::int32_t> job_ranks) {
     const auto index = static_cast<std::size_t>(rank);
     return rank >= 0 && index < job_ranks.size() ? job_ranks[index] : rank;

@@ -11,17 +11,17 @@
 
 namespace rueda::core {
 
-/// 128 bits of a name's hash. If two names had the same bits, they would share their refusals.
+/// 128 bits of a hash of the name. Two names with equal bits would be treated as one name.
 using RefusalKey = std::array<std::uint64_t, 2>;
 [[nodiscard]] RefusalKey refusal_key(std::string_view name);
 
-/// Remembers names that found all slots taken. Every member's operation on such a name must end in the same way,
+/// Remembers names for which no slot was free. Every member's operation with such a name must fail in the same way,
 /// although the members announce it at different times. The n-th refusal of one member corresponds to the n-th refusal
-/// of every other member. So if a member was refused less often than another member, it is refused now, even if a slot
-/// is free by then. When all members were refused equally often, the name is forgotten.
+/// of every other member. A member with fewer refusals than another member is therefore refused, even if a slot has
+/// become free. When all members have equally many refusals, the table forgets the name.
 ///
 /// The table does not grow: add() returns false if it is full. It uses open addressing with linear probing and no
-/// tombstones. All loops are bounded by the table's size, so that they also end if the table is damaged. Threads: only
+/// tombstones. The table's size limits all loops, so they end even if a faulty rank damaged the table. Threads: only
 /// the registrar.
 template <class Atomics>
 class Refusals {
@@ -30,8 +30,8 @@ public:
 
     [[nodiscard]] bool empty() const { return memory_.header().refusals == 0; }
 
-    /// If another member was refused more often than `member`, refuses `member` too and counts this. Returns the number
-    /// of slots at the first refusal.
+    /// Refuses `member` too, and counts this, if another member was refused more often. Returns the number of slots at
+    /// the first refusal; nothing if `member` is not refused.
     std::optional<std::uint32_t> settle(const RefusalKey& key, std::uint32_t member) {
         const std::uint32_t bucket = find(key);
         const Refusal& refusal = memory_.refusal(bucket);
@@ -44,8 +44,8 @@ public:
         return slots;
     }
 
-    /// Refuses `member`, which is the first member to be refused. Returns false, and changes nothing, if the table is
-    /// full.
+    /// Records one more refusal of `member`. Call this only if settle() returned nothing. Returns false and changes
+    /// nothing if the table is full.
     [[nodiscard]] bool add(const RefusalKey& key, std::uint32_t member, std::uint32_t slots) {
         const std::uint32_t bucket = find(key);
         Refusal& refusal = memory_.refusal(bucket);
@@ -61,11 +61,11 @@ public:
         return true;
     }
 
-    /// Forgets all refusals. Called when no member must be told of a refusal any more.
+    /// Forgets all names. Called at the end of a join, when every announced operation has ended.
     void clear() {
         for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
             if (memory_.refusal(bucket).slots != 0) {
-                erase(bucket--);  // an entry that was displaced by this one may be here now
+                erase(bucket--);  // look at this bucket again: erase() may have moved another entry into it
             }
         }
     }
@@ -76,8 +76,8 @@ private:
         return static_cast<std::uint32_t>(refusal.key[0]) & mask();
     }
 
-    /// Returns the bucket with the key, or the free bucket where the key would be. At least half of the buckets are
-    /// free.
+    /// Returns the bucket with the key, or the free bucket that is next in the key's probe sequence. At least half of
+    /// the buckets are free, so one is found.
     [[nodiscard]] std::uint32_t find(const RefusalKey& key) const {
         std::uint32_t i = static_cast<std::uint32_t>(key[0]) & mask();
         for (std::uint32_t looked = 0; looked < mask(); ++looked, i = (i + 1) & mask()) {
@@ -98,7 +98,8 @@ private:
         erase(bucket);
     }
 
-    /// Closes the gap: moves entries that were displaced by the removed one, so that every probe still finds its name.
+    /// Removes the entry in `gap`. Later entries of the same probe sequence move up, so that every probe still finds
+    /// its name.
     void erase(std::uint32_t gap) {
         --memory_.header().refusals;
         std::uint32_t i = (gap + 1) & mask();

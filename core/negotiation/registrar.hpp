@@ -24,45 +24,47 @@
 
 namespace rueda::core {
 
-/// If the ranks are on several hosts, one host alone cannot handle some events. The registrar of each host reports
-/// these events to this class, which belongs to the host's leader (docs/design/0002-several-hosts.md). Threads: only
-/// the registrar.
+/// Receives the events of one host that need an answer from other hosts. In a set on several hosts, the host's
+/// registrar reports these events to this class, which belongs to the host's leader
+/// (docs/design/0002-several-hosts.md). Threads: only the registrar.
 class Superior {
 public:
     virtual ~Superior() = default;
-    /// All members of the host have announced `generation` of `slot`. `changed`: some of them announced metadata that
-    /// differs from the slot's. Nothing more is announced in the slot until append_calls() or append_refusal() answers.
+    /// All members of the host have announced `generation` (a use of `slot`). `changed`: some members announced
+    /// metadata that differ from the slot's. Members announce nothing more in the slot until the leader calls
+    /// append_calls() or append_refusal().
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
     /// The slot no longer belongs to its name.
     virtual void retired(std::uint32_t slot) = 0;
-    /// A member of this host has shut down. After the first shutdown on any host, the answer is close_to_calls().
+    /// A member of this host has shut down. After the first shutdown on any host, the leader calls close_to_calls().
     virtual void shutting_down(std::uint32_t member) = 0;
-    /// All members of the host have shut down. When the last host has reported this, the answer is close().
+    /// All members of the host have shut down. After all hosts have reported this, the leader calls close().
     virtual void closed() = 0;
-    /// All members of the host have joined, and nothing is pending. When the last host has reported this, the answer is
-    /// end_joins().
+    /// All members of the host have joined, and none has a pending operation. After all hosts have reported this, the
+    /// leader calls end_joins().
     virtual void settled() = 0;
 };
 
-/// The sequential part of the negotiation: names, slots, comparison, shutdown. The registrar is not a thread but a
-/// role: if a rank posts a request while there is no registrar, it takes the role until all requests are handled
-/// (docs/design/0001-negotiation.md, "The registrar").
+/// The sequential part of the negotiation: gives slots to names, compares metadata, ends the set. The registrar is not
+/// a thread but a role. A rank that posts a request while no rank is the registrar takes the role until all requests
+/// are handled (docs/design/0001-negotiation.md, "The registrar").
 ///
-/// Other processes write the data in the arena. So the registrar copies it, checks the copy, and uses the copy.
+/// Other processes write the data in the arena. The registrar therefore copies the data, checks the copy, and uses the
+/// copy.
 ///
-/// Threads: any thread of a rank may call the functions, under this rank's enqueue lock. Only one registrar at a time
-/// accesses the tables in the arena; `SetHeader::requests` passes them to the next registrar (acq_rel).
+/// Threads: any thread of a rank, under the rank's enqueue lock. Only one registrar at a time accesses the tables in
+/// the arena; `SetHeader::requests` (acq_rel) orders one registrar after another.
 template <class Atomics>
 class Registrar {
 public:
     using Memory = NegotiationMemory<Atomics>;
     using Record = MailboxRecord<Atomics>;
 
-    /// The facts from outside the arena that the registrar needs.
+    /// What the registrar needs from outside the arena.
     struct Environment {
-        /// Whether the table may grow by this many bytes. Called before the memory is touched.
+        /// Whether the tables may take this many more bytes of memory. Called before the memory is first written.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
-        /// The member's rank in the job.
+        /// The member's number in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
             return static_cast<std::int32_t>(member);
         };
@@ -77,14 +79,14 @@ public:
           leader_serves_(memory.extent().has_leader()),
           no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
-    /// Returns a free record of this rank's mailbox. Returns null if the mailbox is full: the caller must try again
+    /// Returns a free record of this rank's mailbox. Returns null if the mailbox is full; the caller must try again
     /// after members have read more of the log. Also returns null if is_damaged().
     [[nodiscard]] Record* next_record() {
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
         const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
-        // A record is free again only when all members have read the entry that answered it. So the log always has free
-        // entries for the answers.
+        // A record becomes free only when all members have read the log entry that answers it. The log is sized for
+        // this, so it always has free entries for the answers.
         std::uint64_t unread = 0;
         if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
             is_damaged_ = true;
@@ -104,8 +106,8 @@ public:
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
-    /// Whether the content of this rank's mailbox or of the log contradicts what this rank knows about it. Then some
-    /// rank wrote what no correct rank writes.
+    /// Whether this rank's mailbox or the log contradicts what this rank knows about it. Only a faulty rank can cause
+    /// this.
     [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
     [[nodiscard]] Status damage() const {
         return failure(ErrorCode::internal,
@@ -113,9 +115,9 @@ public:
                        is_damaged_ ? "mailbox" : "log", environment_.rank_of(rank_));
     }
 
-    /// Publishes the record that next_record() returned, and does the registrar's work if no other rank is the
-    /// registrar. Returns the number of log entries that were appended. A failure ends the Runtime. Throws nothing,
-    /// because other ranks already see the record.
+    /// Publishes the record that next_record() returned. If no rank is the registrar, this rank handles all requests.
+    /// Returns the number of appended log entries. A failure must end the Runtime. Throws nothing, because other ranks
+    /// already see the record.
     Result<std::uint64_t> post() noexcept {
         auto& mailbox = memory_.mailbox(rank_);
         set_step(memory_, rank_, ProtocolStep::kPosting);
@@ -123,27 +125,30 @@ public:
         return request();
     }
 
-    // ---- sets with a leader, called by the leader: docs/design/0002-several-hosts.md --------------------------------
+    // For sets on several hosts, in which only the leader is the registrar and appends to the log
+    // (docs/design/0002-several-hosts.md): the functions from report_to() to close().
 
     void report_to(Superior& superior) { superior_ = &superior; }
-    /// Whether something was posted. seq_cst: pairs with request(). A leader that goes to sleep checks this last.
+    /// Whether there are requests. seq_cst: pairs with the add in request(). A leader checks this last before it
+    /// sleeps; either it sees the request, or the requesting rank sees that the leader sleeps and wakes it.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
-    /// Whether posts wait for the leader of the host, which then must be woken.
+    /// Whether requests wait for the host's leader. If so, the caller must wake the leader.
     [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
-    /// Handles the requests that were posted; in a set with a leader no other rank does. The result is as for post().
+    /// Handles all requests; in a set with a leader, only the leader does this. Returns the number of appended log
+    /// entries. A failure must end the Runtime.
     Result<std::uint64_t> serve() noexcept {
         appended_ = 0;
         return has_requests() || is_damaged() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
     }
 
-    /// A complete slot that the leader wants to be called.
+    /// An operation that all ranks of the host have announced, and that the leader appends to the log.
     struct Call {
         std::uint32_t slot = kNoSlot;
-        bool changed = false;          ///< the value that complete() got
-        std::uint32_t attachment = 0;  ///< as LogEntry::attachment
-        std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
+        bool changed = false;          ///< the value that the registrar passed to Superior::complete()
+        std::uint32_t attachment = 0;  ///< see LogEntry::attachment
+        std::uint32_t uncounted = 0;   ///< see LogEntry::uncounted
     };
-    /// Appends one batch, which must not be empty. Returns the log position behind the batch.
+    /// Appends `calls` as one batch. `calls` must not be empty. Returns the log position after the batch.
     std::uint64_t append_calls(std::span<const Call> calls) {
         batch_.clear();
         for (const Call& call : calls) {
@@ -154,7 +159,7 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            // The batch is appended together with its end, so the kind of its operations and their bytes do not matter.
+            // Fusion and bytes only decide where a batch ends, and this batch already has its end.
             batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
@@ -167,14 +172,16 @@ public:
         }
         return begin + calls.size();
     }
-    /// Appends a refusal of a complete slot. With `disagreed`, its ranks disagree or agree on an impossible operation,
-    /// and `code` is the code of the error. With `lacks_joined`, the operation needs ranks that have joined. Returns
-    /// the position behind the entry.
+    /// Appends the refusal of an operation that all ranks of the host have announced. Returns the log position after
+    /// the entry. `kind` is one of these:
+    /// - `disagreed`: the ranks' metadata differ, or the operation is impossible; `code` is the error.
+    /// - `lacks_joined`: the operation needs data of ranks that have joined.
     std::uint64_t append_refusal(EntryKind kind, std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
         if (named) {
-            set_state(slot, SlotState::retired);  // done before the entry is appended, as in end_first_sight()
+            // The state changes before the entry is appended: a joined member that reads the entry looks for new names.
+            set_state(slot, SlotState::retired);
         }
         const std::uint64_t position =
             append({kind, slot, static_cast<std::uint32_t>(code), 0, Fusion::alone, 0, attachment});
@@ -183,27 +190,29 @@ public:
         }
         return position + 1;
     }
-    /// Tells the members that other hosts have announced the operation in the attachment, while all members here have
-    /// joined. `slot` is as in the entry. Returns the position behind the entry.
+    /// Asks the members to stand in for the operation that the attachment names. Other hosts have announced the
+    /// operation, and all members of this host have joined. `slot` is the slot of an unnamed operation, or kNoSlot.
+    /// Returns the log position after the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
-    /// Ends the joins: all ranks of the set have joined, `last` was the last, and everything that they announced has
-    /// been called. Returns the position behind the entry.
+    /// Ends the joins. All ranks of the set have joined, `last` last, and all announced operations have been called.
+    /// Returns the log position after the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
-        header.last_joined.store(0, std::memory_order_relaxed);  // a member that joins again has read the entry before
-        // Pairs with a joined member that has seen an announcement and checks whether it must stand in for it. It need
-        // not stand in for announcements that are made after the next line.
+        // relaxed: a member joins again only after it has read the entry below
+        header.last_joined.store(0, std::memory_order_relaxed);
+        // seq_cst: pairs with is_away(). A joined member that sees an announcement checks this word, to know whether it
+        // must stand in. Announcements after this store belong to the time after the join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
     }
-    /// Called when `rank` of the job has shut down: operations that were not called by now will never be called.
+    /// Called when `rank` of the job has shut down. Operations that were not called before will never be called.
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
-        header.first_shut_down.store(rank, std::memory_order_relaxed);  // published by the next store
+        header.first_shut_down.store(rank, std::memory_order_relaxed);  // relaxed: the next store publishes it
         header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
         append({EntryKind::closing});
         fail_incomplete_slots();
@@ -222,17 +231,16 @@ public:
         return position;
     }
 
-    /// The log position that all members' cursors must reach before this rank can continue. It waits because its
-    /// mailbox is full, or because announcements need a slot number that is still in use. 0: it waits for nothing.
-    /// Cursors always advance, whatever is pending: a cursor waits at most for cursors that are further back. But a
-    /// sleeping rank must be woken to advance its cursor.
+    /// The log position that all members must have read before this rank can continue; 0 if the rank does not wait. A
+    /// rank waits because its mailbox is full, or because a new name needs a slot number that members still use.
+    /// Cursors advance whatever is pending, but a sleeping rank must be woken to advance its cursor.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
-    /// Whether announcements wait until a slot number is free for them. Then retry() must be called from time to time.
+    /// Whether announcements wait for a free slot number. If so, retry() must be called from time to time.
     [[nodiscard]] bool holds_announcements() const { return numbers_wait_for_ != 0; }
 
-    /// Handles the waiting announcements (holds_announcements()) if all members have read far enough. The result is as
-    /// for post().
+    /// Handles the waiting announcements if all members have read the log far enough. Returns the number of appended
+    /// log entries. A failure must end the Runtime.
     Result<std::uint64_t> retry() noexcept {
         if (numbers_wait_for_ == 0 || all_have_read() < numbers_wait_for_) {
             return std::uint64_t{0};
@@ -243,11 +251,12 @@ public:
     }
 
 private:
-    // A value in a name bucket. 0 means an empty bucket; other values are slot + 1.
+    // The value of a removed entry in a name bucket. 0 means an empty bucket; other values are slot + 1.
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
-    // slots retired per attempt; limits how long one announcement is delayed
+    // slots that one reclaim() may retire; limits how long a single announcement is delayed
     static constexpr std::uint32_t kReclaimAtOnce = 16;
-    static constexpr std::uint32_t kLookAtOnce = 128;  // slots checked per attempt, for the same reason
+    // slots that one reclaim() checks in make_room(), for the same reason
+    static constexpr std::uint32_t kLookAtOnce = 128;
 
     enum class Handled { done, waits };
 
@@ -288,15 +297,16 @@ private:
         [[nodiscard]] bool has_splits() const {
             return collectives::has_splits(static_cast<collectives::Operation>(place.metadata.operation));
         }
-        /// The name in an announcement that was found plausible.
+        /// The name in a valid announcement.
         [[nodiscard]] std::string_view name() const { return {text.data(), name_bytes}; }
     };
 
-    /// Called in the step kPosting; this function ends the step.
+    /// The caller must have set the step kPosting; this function ends that step.
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
         if (leader_serves_) {
-            // Pairs with has_requests() of a leader that is about to sleep; the caller wakes the leader afterwards.
+            // seq_cst: pairs with has_requests(). Either a leader about to sleep sees this request, or the caller sees
+            // that the leader sleeps and wakes it.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
         } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
             return run_to_end();
@@ -319,15 +329,15 @@ private:
                 return damage();
             }
         } catch (const std::bad_alloc&) {
-            // Memory can run out only while the text of a failure is made, or in a report to the leader.
+            // Only the text of a failure and a report to the leader allocate memory.
             return no_memory_;
         }
         return appended_;
     }
 
-    /// Handles everything that was posted before the swap to 0 succeeds, except announcements that must wait until all
-    /// members have read further. The next registrar handles those. If no other rank becomes the registrar, this rank
-    /// does in retry().
+    /// Handles all requests that are posted before `requests` is set back to 0. An announcement without a free slot
+    /// number waits until all members have read more of the log. The next registrar handles it; if no other rank
+    /// becomes the registrar, this rank does so in retry().
     Status run() {
         auto& requests = memory_.header().requests;
         std::uint64_t seen = 1;
@@ -341,16 +351,17 @@ private:
         return {};
     }
 
-    // The following functions write for the stall monitor. They pair with pending_tensors().
+    // await_readers() and tell_numbers_wait_for() write for the stall monitor. Their release stores pair with its
+    // acquire loads in pending_tensors().
 
-    /// Records the log position that this rank's mailbox waits for.
+    /// Records the log position that all members must read before this rank's mailbox has a free record.
     void await_readers(std::uint64_t position) {
         if (answers_wait_for_ != position) {
             answers_wait_for_ = position;
             std::atomic_ref(memory_.mailbox(rank_).reads_awaited).store(position, std::memory_order_release);
         }
     }
-    /// Records the log position that announcements without a slot wait for.
+    /// Records the log position that all members must read before waiting announcements can get a slot number.
     void tell_numbers_wait_for(std::uint64_t position) {
         SetHeader<Atomics>& header = memory_.header();
         if (copy_once(header.numbers_wait_for) != position) {
@@ -376,10 +387,11 @@ private:
             Result<Handled> handled = handle(member, Request(record));
             RUEDA_RETURN_IF_FAILED(handled.status());
             if (handled.value() == Handled::waits) {
-                return {};  // the records behind it are not handled either, to keep the order
+                return {};  // the member's later records wait too, so that their order is kept
             }
             record.answered_before = answered_before_;
-            mailbox.taken.store(++taken, std::memory_order_release);  // pairs with next_record()
+            // release: next_record() reads it before `answered_before`
+            mailbox.taken.store(++taken, std::memory_order_release);
         }
     }
 
@@ -401,8 +413,6 @@ private:
                        static_cast<std::uint32_t>(request.kind));
     }
 
-    // ---- full announcements -------------------------------------------------------------------------------------
-
     Result<Handled> announce(std::uint32_t member, const Request& request) {
         if (request.name_bytes == 0 || request.name_bytes > RUEDA_MAX_NAME || !is_plausible(request.place.metadata)) {
             return failure(ErrorCode::internal,
@@ -414,14 +424,14 @@ private:
             answer({EntryKind::refused, kNoSlot, member, request.ticket});
             return Handled::done;
         }
-        // First check whether this operation was refused, and only then search for the slot. A slot with this name may
-        // belong to a later operation than the refused one.
+        // This check comes before find(): a slot with this name may belong to a later operation than the refused one.
         if (const auto slots = settle_refusal(request.name(), member)) {
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, *slots});
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        // On several hosts this is allowed, because other hosts may have announced the name.
+        // On one host, a joined member announces a name only after another rank has. On several hosts, that rank may be
+        // on another host.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal,
                            "rank {} has joined, and announced '{}', which no other rank has announced", member,
@@ -449,7 +459,8 @@ private:
         }
         page.arrived |= bit;
         if (memory_.extent().call_sites != 0) {
-            memory_.site(slot, member, 0).write(request.site);  // must come before the stamp
+            // The call site is written before the announcement's data, whose stamp publishes both.
+            memory_.site(slot, member, 0).write(request.site);
         }
         memory_.place(slot, member, 0).write(request.place);
         if (request.has_splits() && memory_.extent().has_splits()) {
@@ -461,8 +472,8 @@ private:
         return Handled::done;
     }
 
-    /// No slot is free. This operation fails on each member when the member announces the name. Other operations are
-    /// not affected.
+    /// Refuses an announcement for which no slot is free. The operation fails on each member when the member announces
+    /// the name. Other operations are not affected.
     Result<Handled> refuse(std::uint32_t member, const Request& request) {
         const std::uint32_t slots = memory_.header().slot_limit;
         if (superior_ != nullptr) {
@@ -477,17 +488,18 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // If only this entry was appended since the last search, there is still no idle slot.
+        // `nothing_idle_at` is the log position at which no idle slot was found. The refusal that was just appended
+        // makes no slot idle, so the position moves past it.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
     }
 
-    /// On several hosts, the job ends: ranks of other hosts may have a slot for the name, and would wait for ever for
-    /// the ranks of this host (docs/design/0002-several-hosts.md, "When a host runs out of slots").
+    /// On several hosts, a missing slot ends the job: ranks of other hosts may have a slot for the name, and would wait
+    /// for this host for ever (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        const bool may_be_more = slots < most;  // more slots are possible, unless there is no memory
+        const bool may_be_more = slots < most;  // more slots are allowed, but grow() was refused the memory
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
@@ -516,8 +528,8 @@ private:
         insert(slot);
     }
 
-    /// Clears the stamps of an earlier use of the slot number, because its generations start again. The stall monitor
-    /// sees this before it sees the label's new use.
+    /// Clears the stamps, which mark the announcements, of an earlier use of the slot number: the generations start
+    /// again at 0. The stall monitor sees the cleared stamps before it sees the label's new use.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
             return;  // the slot was never used
@@ -552,21 +564,21 @@ private:
         return {};
     }
 
-    /// The label changes before the entry is appended, as for a call: a joined member that reads the entry then looks
-    /// for new names. The label gets its final state only after the entry, because until then the stall monitor must
-    /// find the announcements.
+    /// Retires a slot with a mismatch or a similar error. The label changes before the entry is appended, because a
+    /// joined member that reads the entry then looks for new names. The label's final state comes after the entry:
+    /// until then, the stall monitor must still find the announcements.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);
         retire(slot, append({kind, slot}));
     }
 
-    /// Handles the request of the last arriver, after some member's metadata changed, a member joined, or the tensor is
-    /// unnamed. The generation is complete.
+    /// Handles the request of the member that arrived last. Members post this request if some member's metadata
+    /// changed, if a member has joined, or if the tensor has no name. All members have announced the operation.
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
         if (superior_ != nullptr && memory_.header().closing != 0) {
-            return {};  // the slot was complete but not called, so the shutdown has failed it
+            return {};  // the slot was complete but not called, and close_to_calls() has failed it
         }
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
@@ -592,7 +604,7 @@ private:
         const bool callable = can_be_called(agreed.value());
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
-            // The last arriver has not appended the call itself, because a member has joined or the tensor is unnamed.
+            // The last arriver left the call to the registrar, because a member has joined or the tensor has no name.
             ++appended_;
             core::append_call(memory_, log_, call_entry(EntryKind::call, slot, *agreed.value()), arrivals);
             return {};
@@ -603,21 +615,21 @@ private:
         if (named) {
             retire(slot, position);
         } else {
-            memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);  // its generation has ended
+            // the operation ended with an error, and counts as called
+            memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
         }
         return {};
     }
 
-    /// `member` reports that it has joined, like all others, and has no pending operation. When all members have
-    /// reported this, everything that was announced has ended. Then all members start again with no pending operation
-    /// (docs/design/0005-join.md).
+    /// Handles the report of `member` that it has no pending operation. All members have joined by then. When all
+    /// members have reported this, every announced operation has ended, and the join ends (docs/design/0005-join.md).
     Status settle(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         if (header.closing != 0) {
-            return {};  // *closing* has ended the joins
+            return {};  // the entry *closing* has ended the joins
         }
         const std::uint64_t all = all_members(memory_.extent().members);
-        // Acquire: pairs with the joins of the members.
+        // Acquire: pairs with the seq_cst stores of the members in set_joined().
         if (header.joined.load(std::memory_order_acquire) != all) {
             return failure(ErrorCode::internal, "rank {} has nothing left to do, but not all ranks have joined",
                            member);
@@ -641,7 +653,7 @@ private:
         return {};
     }
 
-    /// Whether the operation needs something of a member that has joined.
+    /// Whether the operation needs data of a member that has joined.
     [[nodiscard]] bool lacks_joined(std::uint32_t slot, std::uint64_t generation, const Metadata& metadata) const {
         if (goes_on_without_joined(static_cast<collectives::Operation>(metadata.operation))) {
             return false;
@@ -659,8 +671,8 @@ private:
         return agreed && is_possible(*agreed);
     }
 
-    /// Returns the metadata on which all members that have not joined agree, for a complete generation; empty if they
-    /// disagree.
+    /// Returns the metadata of the members that have not joined, if these members agree; otherwise nothing. All members
+    /// must have announced the generation (the use of the slot).
     Result<std::optional<Metadata>> compare(std::uint32_t slot, std::uint64_t generation) const {
         std::optional<Metadata> agreed;
         bool all_agree = true;
@@ -683,8 +695,8 @@ private:
     }
 
 public:
-    /// Returns what `member` meant by its announcement of a complete generation. The result is a copy, which the caller
-    /// must check.
+    /// Returns the metadata that `member` announced. All members must have announced the generation (the use of the
+    /// slot). The result is a copy from shared memory, which the caller must check.
     [[nodiscard]] static Metadata announced_metadata(const Memory& memory, std::uint32_t slot, std::uint32_t member,
                                                      std::uint64_t generation) {
         const Place<Atomics>& place = memory.place(slot, member, generation);
@@ -697,13 +709,12 @@ public:
     }
 
 private:
-    // ---- the log ------------------------------------------------------------------------------------------------
-
     std::uint64_t append(const typename Log<Atomics>::Entry& entry) {
         ++appended_;
         return log_.append(entry);
     }
-    /// Appends an answer to one rank. The rank's mailbox record is not reused before all members have read the entry.
+    /// Appends an answer to a request. The request's mailbox record is free again only when all members have read the
+    /// entry.
     std::uint64_t answer(const typename Log<Atomics>::Entry& entry) {
         const std::uint64_t position = append(entry);
         answered_before_ = position + 1;
@@ -719,8 +730,6 @@ private:
         return position;
     }
 
-    // ---- shutdown -----------------------------------------------------------------------------------------------
-
     void shut_down(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         const bool first = header.shut_down_members == 0;
@@ -735,11 +744,11 @@ private:
         }
         if (first) {
             header.closing = 1;
-            // The next store publishes it.
+            // relaxed: the store to `shut_down` publishes it
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
-        // Ranks that enqueue read this copy. They may read it too late; then their announcement finds a retired slot,
-        // or the registrar refuses it.
+        // Ranks read `shut_down` when they enqueue. A rank that reads it too late announces in a retired slot, or the
+        // registrar refuses its announcement.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
             append({EntryKind::closing});
@@ -750,8 +759,8 @@ private:
         }
     }
 
-    /// After this, no slot can become complete: every slot is closed to arrivals, and members that wait in a slot are
-    /// told.
+    /// Closes every slot to further arrivals, so that no slot can become complete. Appends a *failed* entry for each
+    /// slot in which members wait.
     void fail_incomplete_slots() {
         const std::uint32_t high = high_slot();
         for (std::uint32_t slot = 0; slot < high; ++slot) {
@@ -763,8 +772,8 @@ private:
             const std::uint64_t word =
                 memory_.arrivals(slot).count.fetch_or(ArrivalCount::kRetired, std::memory_order_acq_rel);
             const std::uint64_t arrivals = ArrivalCount::arrivals(word);
-            // If the set is on several hosts, this also ends operations that all ranks of this host have announced but
-            // that were not called, with an error.
+            // On several hosts, an operation that all ranks of this host have announced may still lack its call. Such
+            // an operation fails too.
             const bool uncalled =
                 superior_ != nullptr && arrivals != memory_.arrivals(slot).called.load(std::memory_order_relaxed);
             if (state == SlotState::first_sight || arrivals % memory_.extent().members != 0 || uncalled) {
@@ -776,15 +785,13 @@ private:
         }
     }
 
-    // ---- slots --------------------------------------------------------------------------------------------------
-
     enum class Room {
-        now,    ///< take_slot() finds a number
-        later,  ///< take_slot() finds a number when all members have read that some are free
-        none,   ///< all slots are pending; waiting for one could deadlock ranks that are pending on different names
+        now,    ///< take_slot() can take a number
+        later,  ///< take_slot() can take a number after all members have read the log further
+        none,   ///< all slots have pending operations; waiting for one of them could deadlock
     };
 
-    /// Makes a slot number available for a new name.
+    /// Makes a slot number available for a new name, if possible.
     Result<Room> make_room() {
         SetHeader<Atomics>& header = memory_.header();
         RUEDA_RETURN_IF_FAILED(check_tables());
@@ -801,7 +808,7 @@ private:
         if (header.retired_count == 0) {
             return Room::none;
         }
-        // The oldest retirement is the first one that all members will have read.
+        // The numbers become free in the order of their retirement, so the oldest one comes first.
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
@@ -820,11 +827,12 @@ private:
         }
         const std::uint32_t fresh = header.high_slot.load(std::memory_order_relaxed);
         RUEDA_RETURN_IF_FAILED(check_named(fresh));
-        header.high_slot.store(fresh + 1, std::memory_order_release);  // pairs with the stall monitor
+        // release: a stall monitor that sees the new limit also sees the slot
+        header.high_slot.store(fresh + 1, std::memory_order_release);
         return fresh;
     }
 
-    /// Checks the tables, because another process may have been the registrar before.
+    /// Checks the tables, because the previous registrar was possibly another process.
     [[nodiscard]] Status check_tables() const {
         const SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t slots = memory_.extent().slots;
@@ -850,7 +858,7 @@ private:
     [[nodiscard]] std::uint32_t high_slot() const {
         return std::min(memory_.header().high_slot.load(std::memory_order_relaxed), memory_.extent().slots);
     }
-    /// The number of the oldest retired slot. Another process may have written it.
+    /// The number of the slot that was retired first. Another process wrote it, so the caller must check it.
     [[nodiscard]] std::uint32_t oldest_retired() const {
         return copy_once(memory_.retired_slot(copy_once(memory_.header().retired_first) % memory_.extent().slots));
     }
@@ -861,7 +869,8 @@ private:
         return header.free_count + (header.slot_limit > high ? header.slot_limit - high : 0);
     }
 
-    /// Raises the limit of slots. Returns false if the maximum is reached, or if the memory for more slots is refused.
+    /// Raises the number of slots that may be used. Returns false if the maximum is reached, or if the memory is
+    /// refused.
     bool grow() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t wanted = std::min(2 * header.slot_limit, memory_.extent().slots);
@@ -875,13 +884,14 @@ private:
                 return false;
             }
         } catch (const std::bad_alloc&) {
-            return false;  // there is not even enough memory to ask
+            return false;  // may_grow() itself ran out of memory
         }
         header.slot_limit = wanted;
         return true;
     }
 
-    /// Frees the slot numbers whose retirement every member has read, because no member uses these numbers any more.
+    /// Frees the numbers of slots whose retirement all members have read in the log. No member uses such a number any
+    /// more.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();
@@ -906,8 +916,8 @@ private:
         return {};
     }
 
-    /// Looks at all bound slots for idle ones. It skips the search if the previous search found no idle slot and
-    /// nothing was called since then, because at the limit this runs for every new name.
+    /// Retires idle ones among all bound slots. At the limit of slots, this runs for every new name. If the previous
+    /// search found nothing and the log has not grown since, the search is skipped.
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
@@ -916,8 +926,9 @@ private:
         }
     }
 
-    /// Retires bound slots in which nothing is pending. With `only_idle`, retires only slots whose last call is at
-    /// least as many log entries ago as there are slots. Checks up to `most` slots; the next call continues from there.
+    /// Retires bound slots without pending operations. With `only_idle`, only slots whose last call lies at least as
+    /// many log entries back as there are slots. Checks up to `most` slots; the next call continues after the last
+    /// checked slot.
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;
@@ -943,23 +954,25 @@ private:
         }
     }
 
-    /// Marks the slot as retired if all its arrivals are called and nothing is pending in it. Returns false if some
-    /// member's operation is pending in the slot.
+    /// Closes the slot to further arrivals, if no member's operation is pending in the slot. Returns whether this was
+    /// done.
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // A complete generation is in the log only after its last arriver has appended the call. So it is `called` and
-        // not `count` that shows whether anything is pending.
+        // `called` grows only after the call is in the log; `count` grows before. An operation that all members have
+        // announced, but that is not in the log, is still pending. Acquire: pairs with the release store in
+        // append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;
         }
-        // Pairs with arrive(): either arrive() comes first and makes this exchange fail, or it sees the bit.
+        // If an arrive() comes before this exchange, the exchange fails. If it comes after, arrive() sees the kRetired
+        // bit.
         return count.compare_exchange_strong(word, word | ArrivalCount::kRetired, std::memory_order_acq_rel,
                                              std::memory_order_relaxed);
     }
 
-    /// Takes the name from `slot`. The slot number is free once all cursors have passed `position`.
+    /// Takes the name from `slot`. The number may be used again when all members have read the log past `position`.
     void retire(std::uint32_t slot, std::uint64_t position) {
         SetHeader<Atomics>& header = memory_.header();
         SlotRecord& page = memory_.record(slot);
@@ -971,16 +984,16 @@ private:
             superior_->retired(slot);
         }
     }
-    /// Runs before the call of a complete slot is appended: marks all its arrivals as called. For sets with a leader,
-    /// in which only the leader retires slots.
+    /// Marks all arrivals of a complete slot as called, before the call is appended. This order is safe only in sets
+    /// with a leader, because there the same thread appends calls and retires slots.
     void note_called(std::uint32_t slot) {
         ArrivalWord<Atomics>& arrivals = memory_.arrivals(slot);
         arrivals.called.store(ArrivalCount::arrivals(arrivals.count.load(std::memory_order_acquire)),
                               std::memory_order_relaxed);
     }
 
-    // ---- names: open addressing, linear probing -------------------------------------------------------------------
-    // The table's size limits the loops, so that they end even if the table is damaged.
+    // The table of names uses open addressing with linear probing. The table's size limits all loops, so they end even
+    // if the table is damaged.
 
     [[nodiscard]] std::uint32_t bucket_mask() const { return memory_.extent().name_buckets() - 1; }
 
@@ -1004,7 +1017,7 @@ private:
     }
     void insert(std::uint32_t slot) {
         if (memory_.header().tombstones > memory_.extent().name_buckets() / 4) {
-            rebuild_names();  // the slot is already in state first_sight, so this inserts it too
+            rebuild_names();  // also inserts `slot`, whose state is already first_sight
         } else {
             place_in_bucket(slot);
         }
@@ -1043,16 +1056,16 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
-    bool leader_serves_;  // posts wait for the leader; the member that posts does not handle them itself
+    bool leader_serves_;  // requests wait for the leader; the posting member does not handle them
     Superior* superior_ = nullptr;
-    std::vector<typename Log<Atomics>::Entry> batch_;  // used by append_calls()
-    Status no_memory_;                                 // allocated in advance
+    std::vector<typename Log<Atomics>::Entry> batch_;  // scratch space of append_calls()
+    Status no_memory_;                                 // allocated before memory can run out
     bool is_damaged_ = false;
-    std::uint64_t handed_back_ = 0;  // how many records of this rank's mailbox were found free for reuse
+    std::uint64_t handed_back_ = 0;  // how many records of this rank's mailbox were found free again
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;
-    std::uint64_t answered_before_ = 0;  // set when an entry answers the current record
+    std::uint64_t answered_before_ = 0;  // the log position after the entry that answers the current record
 };
 
 }  // namespace rueda::core

@@ -9,12 +9,12 @@
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/layout.hpp"
 
-/// Decides which sleeping threads are woken after a rank has published something. Each function must come after a
-/// seq_cst store, because Attention requires it. `attention_of(member)` returns the Attention of a member. Threads:
-/// any.
+/// Decides which sleeping threads a rank wakes after it has published something. The publication must be a seq_cst
+/// store. Either a thread that goes to sleep sees the publication, or these functions see that the thread sleeps.
+/// `attention_of(member)` returns the member's Attention, the word that says whether its thread sleeps. Threads: any.
 namespace rueda::core {
 
-/// Wakes the thread that sleeps for the rank, if there is one.
+/// Wakes the rank's sleeping thread, if there is one.
 template <class Attention>
 void ring_if_sleeping(Attention& attention) {
     if (const base::AttentionState state = attention.state(); state != base::AttentionState::awake) {
@@ -22,9 +22,9 @@ void ring_if_sleeping(Attention& attention) {
     }
 }
 
-/// Wakes the threads that must read the log now. These are the blocked callers and, with `own_background`, the sleeping
-/// background thread of `rank`, because no other thread of this rank will read it. The rank that starts the batch wakes
-/// the sleeping background threads of the other ranks.
+/// Wakes the threads that must read the log now: all blocked callers. With `own_background`, also wakes the sleeping
+/// background thread of `rank`, because no other thread of that rank will read the log. The background threads of other
+/// ranks stay asleep; the rank that starts the batch wakes them.
 template <class AttentionOf>
 void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_background, AttentionOf&& attention_of) {
     for (std::uint32_t member = 0; member < members; ++member) {
@@ -37,8 +37,8 @@ void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_bac
     }
 }
 
-/// Runs after `rank` has published that it counts its announcement. If members announced the same generation directly,
-/// they must now count their announcements too, so they are woken.
+/// Call this after `rank` has counted its announcement. Members that announced the same operation directly must now
+/// count their announcements too. This function wakes those members.
 template <class Atomics, class AttentionOf>
 void ring_direct_waiters(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot,
                          std::uint64_t generation, AttentionOf&& attention_of) {

@@ -17,13 +17,13 @@ namespace {
 using collectives::WireReader;
 using collectives::WireWriter;
 
-// A message is encoded as its kind, and then the fields in the order of the structs. A list begins with its length.
-// Each value has only one encoding, so parsing a message and encoding it again gives the same bytes.
+// A message is encoded as its kind, followed by the fields in the order of the structs. A list begins with its length.
+// Each value has exactly one encoding, so parsing and encoding again gives the same bytes.
 
 enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat = 4 };
 enum class KeyKind : std::uint8_t { id = 1, name = 2, call = 3 };
 
-/// Bits that say which fields of a decision follow.
+/// Bits that say which optional fields of a decision are present.
 enum : std::uint8_t {
     kEndsBatch = 1,
     kHasId = 2,
@@ -35,15 +35,13 @@ enum : std::uint8_t {
     kAllFlags = 127
 };
 
-/// Bits that say which fields of an announcement follow.
+/// Bits that say which optional fields of an announcement are present.
 enum : std::uint16_t { kAnnouncedRows = 1, kAnnouncedJoined = 2, kAllAnnounced = 3 };
 
 constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
-/// The kind and the fields of an UpMessage, with the lengths of its four lists. A DownMessage is shorter.
+/// The encoded length of an UpMessage with empty lists. An empty DownMessage is shorter.
 constexpr std::size_t kUpHeadBytes = 1 + kNumberBytes + 4 * kLengthBytes + 2 * sizeof(std::uint32_t);
-
-// ---- encode ---------------------------------------------------------------------------------------------------------
 
 std::uint32_t length_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
 
@@ -90,7 +88,7 @@ bool has_joined(const Announcement& announcement) {
     return !announcement.joined.empty() || !announcement.uncounted.empty();
 }
 
-/// An announcement by id without further fields takes 12 bytes; nearly all announcements are of this kind.
+/// Nearly all announcements have an id and no optional fields; these take 12 bytes.
 void put(WireWriter& out, const Announcement& announcement) {
     const KeyKind kind = kind_of(announcement.key);
     out.number(static_cast<std::uint8_t>(kind));
@@ -207,8 +205,6 @@ void put(WireWriter& out, const AbortMessage& message) {
 void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
     out.number(static_cast<std::uint8_t>(MessageKind::heartbeat));
 }
-
-// ---- parse ----------------------------------------------------------------------------------------------------------
 
 /// Parses a message. Lists grow as their elements are read, so a false length cannot cause a large allocation.
 class Parser {
@@ -491,7 +487,7 @@ private:
         }
     }
 
-    /// Parses the fields of a call.
+    /// Parses the optional fields of a call that concern ranks that have joined.
     void without_joined(Decision& decision, std::uint8_t flags) {
         if ((flags & kHasMetadata) != 0) {
             decision.metadata = metadata();
@@ -519,7 +515,7 @@ private:
     }
     [[nodiscard]] bool goes_on() const { return wrong_.empty() && in_.intact(); }
 
-    /// Keeps only the first error, because missing bytes cause further errors.
+    /// Keeps only the first error, because one missing byte causes further errors.
     template <class... Args>
     void expect(bool holds, fmt::format_string<Args...> text, Args&&... args) {
         if (!holds && goes_on()) {
@@ -532,8 +528,6 @@ private:
     std::uint32_t hosts_;
     std::string wrong_;
 };
-
-// ---- lengths --------------------------------------------------------------------------------------------------------
 
 std::size_t encoded_bytes(const std::optional<Metadata>& metadata) {
     constexpr std::size_t kMetadataHead = offsetof(Metadata, shape);
@@ -551,9 +545,9 @@ std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBy
 }  // namespace
 
 std::size_t most_message_bytes(std::uint32_t ranks) {
-    // The longest announcement has a name and kMostClaims claims of less than 200 bytes each. For each rank it has at
-    // most 8 bytes of rank ranges and, if the rank is alone on its host, 16 bytes of first dimensions. No other
-    // indivisible part is longer.
+    // The longest part of a message is an announcement. Such an announcement has a name, and kMostClaims claims of less
+    // than 200 bytes each. Each rank adds at most 8 bytes of rank ranges. A rank that is alone on its host also adds 16
+    // bytes of first dimensions.
     constexpr std::size_t kLongestHead = 32 * 1024;
     constexpr std::size_t kPerRank = 24;
     constexpr std::size_t kLeast = 64 * 1024;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
-/// The name of the tensor in error messages.
+/// Names the tensor in error messages.
 std::string text_of(const TensorKey& key) {
     if (key.call) {
         return fmt::format("the operation without a name, number {}", *key.call);
@@ -24,7 +24,7 @@ std::string text_of(const TensorKey& key) {
     return key.name.empty() ? fmt::format("the tensor of id {}", key.id) : "tensor " + base::quote(key.name);
 }
 
-/// Adds a claim without metadata for ranks that mean the same as at the last call.
+/// Adds a claim without metadata for `ranks`, if there are any: these ranks announced the metadata of the last call.
 void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
     if (!ranks.empty()) {
         merge(claims, {std::nullopt, std::move(ranks)});
@@ -32,8 +32,6 @@ void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
 }
 
 }  // namespace
-
-// ---- shape ----------------------------------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> TreeShape::parent(std::uint32_t host) const {
     return host == 0 ? std::nullopt : std::optional((host - 1) / radix);
@@ -66,11 +64,11 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
         root.batches_ahead = options_.batches_ahead;
         root_.emplace(std::move(root));
     }
-    options_.host_of = {};  // a node keeps data per rank only for its own part of the tree
+    options_.host_of = {};  // this constructor has copied what the node needs
 }
 
-/// Every host below this node belongs to the same child as the host's parent does. Parents have lower numbers, so this
-/// loop has already handled them.
+/// Assigns every host of the subtree to this host or to one of its children. A host below a child belongs to the same
+/// child as the host's parent. Parents have lower numbers, so the loop has already assigned them.
 void TreeNode::find_contributors(const std::vector<std::int32_t>& host_of) {
     const std::vector<std::uint32_t> children = options_.shape.children(options_.host);
     children_.resize(children.size());
@@ -108,8 +106,6 @@ std::optional<std::uint32_t> TreeNode::child_number(std::uint32_t host) const {
     return contributor_of_[host] - 1;
 }
 
-// ---- what this host's ranks do --------------------------------------------------------------------------------------
-
 void TreeNode::announce(Announcement announcement) { (void)note(take_announcement(std::move(announcement), kOwn)); }
 void TreeNode::release(std::uint64_t id) { (void)note(take_release({id, 1}, kOwn)); }
 void TreeNode::shut_down(std::int32_t rank) { (void)note(take_shutdown(rank, kOwn)); }
@@ -123,15 +119,13 @@ void TreeNode::executed(std::uint64_t batches) {
     }
 }
 
-/// Records the status. Only the first failure is kept.
+/// Keeps the first failure as the node's status, and returns the node's status.
 Status TreeNode::note(Status status) {
     if (failure_.is_ok()) {
         failure_ = std::move(status);
     }
     return failure_;
 }
-
-// ---- what comes up --------------------------------------------------------------------------------------------------
 
 Status TreeNode::receive(std::uint32_t from_host, const TreeMessage& message) {
     if (!failure_.is_ok() || std::holds_alternative<HeartbeatMessage>(message)) {
@@ -218,7 +212,7 @@ Status TreeNode::take_shutdown(std::int32_t rank, std::uint32_t contributor) {
         outbox_.shutting_down.push_back(rank);
         return {};
     }
-    draw_from_root();  // decisions that were already made come first
+    draw_from_root();  // first collects the decisions that the root made before the shutdown
     root_->shut_down(rank);
     draw_from_root();
     return {};
@@ -231,8 +225,6 @@ Status TreeNode::take_closed(std::uint32_t hosts) {
     outbox_.closed_hosts += hosts;
     return {};
 }
-
-// ---- join -----------------------------------------------------------------------------------------------------------
 
 Status TreeNode::take_joined(std::int32_t rank, std::uint32_t contributor_number) {
     if (closing_) {
@@ -282,8 +274,8 @@ Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_num
     return {};
 }
 
-/// Called if all ranks in this whole part of the tree have joined: none of them announces the tensor unless it is asked
-/// to.
+/// Handles the parent's request to announce a tensor. All ranks of this subtree have joined, so they announce only what
+/// they are asked for.
 Status TreeNode::take_wanted(const Decision& wanted) {
     const auto key = key_of({wanted.id, wanted.name, wanted.call});
     RUEDA_RETURN_IF_FAILED(key.status());
@@ -299,8 +291,8 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Asks joined contributors for a tensor that others have announced. The request comes after the decisions that those
-/// others knew of, and before the decision about the tensor itself.
+/// Asks joined contributors to announce a tensor that other contributors have announced. The request comes after all
+/// decisions so far, which those other contributors knew, and before the decision about the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -318,7 +310,7 @@ void TreeNode::ask(const TensorKey& key, Entry& entry) {
             wanted_.push_back(std::move(wanted));
             continue;
         }
-        // If a host announced by id, it holds the id. So every contributor still knows the id.
+        // If a host announced by id, that host uses the id. The root then keeps the id, so every contributor knows it.
         wanted.decision.id = entry.id;
         wanted.decision.name = entry.id == 0 ? key.name : std::string();
         children_[contributor - 1].wanted.push_back(std::move(wanted));
@@ -334,7 +326,7 @@ std::optional<Decision> TreeNode::next_wanted() {
     return decision;
 }
 
-/// After this, every announcement comes from a host that knows that the join has ended.
+/// The root has ended the join. All later announcements come from hosts that know this.
 Status TreeNode::end_joins() {
     for (Contributor& contributor : contributors_) {
         if (!contributor.is_away() || contributor.settled_hosts != contributor.joined_hosts || !pending_.empty() ||
@@ -349,8 +341,6 @@ Status TreeNode::end_joins() {
     }
     return {};
 }
-
-// ---- gathering ------------------------------------------------------------------------------------------------------
 
 Status TreeNode::take_announcement(Announcement announcement, std::uint32_t contributor) {
     if (closing_) {
@@ -371,7 +361,7 @@ Status TreeNode::take_announcement(Announcement announcement, std::uint32_t cont
     return {};
 }
 
-/// Announcements by id and announcements by name are gathered under the same key: the name.
+/// Returns the key under which announcements by id and by name are gathered: the name.
 Result<TensorKey> TreeNode::key_of(const TensorKey& announced) const {
     if (announced.call || announced.id == 0) {
         return announced;
@@ -437,7 +427,7 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     } else {
         entry.by_name = true;
     }
-    // An announcement without claims means the same as the last call. If other announcements have claims, this meaning
+    // An announcement without claims stands for the metadata of the last call. If other announcements have claims, this
     // must become a claim too.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
@@ -460,12 +450,12 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     entry.who.push_back(contributor);
 }
 
-/// Returns those ranks of the contributor that have announced the tensor and have not joined.
+/// Returns the contributor's ranks that have not joined.
 std::vector<RankRange> TreeNode::active_of(const Entry& entry, std::uint32_t contributor) const {
     return without(without(contributors_[contributor].ranks, entry.joined), entry.uncounted);
 }
 
-/// Called when this whole part of the tree has announced the tensor.
+/// The whole subtree has announced the tensor: reports this to the parent; on the root, to the TreeRoot.
 Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     Announcement whole;
     if (key.call) {
@@ -487,8 +477,6 @@ Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     outbox_.announcements.push_back(std::move(whole));
     return {};
 }
-
-// ---- decisions ------------------------------------------------------------------------------------------------------
 
 Status TreeNode::take(const DownMessage& message) {
     if (message.acknowledged < acknowledged_up_ || message.acknowledged > last_sent_up_) {
@@ -551,7 +539,7 @@ Status TreeNode::learn(const Decision& decision) {
     return {};
 }
 
-/// After this, the root makes no decision about these tensors any more.
+/// The root makes no further decision about pending tensors, so the node drops everything that is pending.
 void TreeNode::begin_closing() {
     closing_ = true;
     pending_.clear();
@@ -604,8 +592,6 @@ void TreeNode::drop_what_everybody_has() {
     }
 }
 
-// ---- messages -------------------------------------------------------------------------------------------------------
-
 std::optional<TreeMessage> TreeNode::next_message(std::uint32_t to_host) {
     draw_from_root();
     if (!failure_.is_ok()) {
@@ -626,8 +612,8 @@ std::optional<TreeMessage> TreeNode::message_up() {
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    // The parts are added in this order, and each part only after the previous one is complete. So an announcement
-    // never overtakes a release or the notification that a host has joined, and a shutdown never overtakes earlier
+    // The parts are added in a fixed order, and each part only if the part before it is complete. An announcement is
+    // therefore never sent before an earlier release or an earlier join. A shutdown is never sent before earlier
     // announcements.
     const auto fits = [&room](std::size_t bytes) {
         const bool enough = bytes <= room;
@@ -688,12 +674,10 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
     return message;
 }
 
-// ---- for the stall report -------------------------------------------------------------------------------------------
-
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
     const auto add = [&](const std::string& name, const Entry& entry) {
-        if (!entry.who.empty()) {  // if the list is empty, only other hosts have announced the tensor
+        if (!entry.who.empty()) {  // without contributors, this subtree was only asked to announce the tensor
             in_order.emplace(entry.order, pending_of(name, entry));
         }
     };

@@ -22,12 +22,10 @@ std::vector<RankRange> joined_in(const Announcement& announcement) {
     return united(std::move(joined));
 }
 
-/// The number of an operation without a name, as it is given in texts: counted from 1. 0 for an operation with a name.
+/// The number of an operation without a name, counted from 1, for texts. 0 for an operation with a name.
 std::uint64_t number_of_call(const TensorKey& key) { return key.call ? *key.call + 1 : 0; }
 
 }  // namespace
-
-// ---- agreement ------------------------------------------------------------------------------------------------------
 
 Status TreeRoot::complete(Announcement announcement) {
     if (closing_) {
@@ -133,7 +131,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     return {};
 }
 
-/// The sizes of the groups that some ranks mean by this name. Each size is returned once.
+/// The numbers of members of the groups that some ranks announced under this name, each number once.
 std::vector<std::int64_t> TreeRoot::sizes_of_groups(const Announcement& announcement,
                                                     const std::optional<Metadata>& last_called) const {
     std::vector<RankRange> of_groups;
@@ -194,8 +192,6 @@ Result<std::vector<std::int64_t>> TreeRoot::rows_by_rank(const Announcement& ann
     return by_rank;
 }
 
-// ---- ids ------------------------------------------------------------------------------------------------------------
-
 std::uint64_t TreeRoot::new_id(const std::string& name) {
     const std::uint64_t id = ++last_id_;
     names_[id].name = name;
@@ -237,8 +233,6 @@ void TreeRoot::forget_if_nobody_holds(std::uint64_t id) {
     decide(std::move(decision));
 }
 
-// ---- shutdown -------------------------------------------------------------------------------------------------------
-
 void TreeRoot::shut_down(std::int32_t rank) {
     if (closing_) {
         return;
@@ -265,10 +259,8 @@ Status TreeRoot::close(std::uint32_t hosts) {
     return {};
 }
 
-// ---- join -----------------------------------------------------------------------------------------------------------
-
-/// A host that has settled announces nothing more. So if anything is pending, it is pending on a host that has not
-/// settled.
+/// A host that has settled has no pending operation and announces nothing more. When all hosts have settled, nothing is
+/// pending.
 Status TreeRoot::settle(std::uint32_t hosts) {
     settled_hosts_ += hosts;
     if (settled_hosts_ > options_.ranks_of_host.size()) {
@@ -285,9 +277,7 @@ Status TreeRoot::settle(std::uint32_t hosts) {
     return {};
 }
 
-// ---- batches --------------------------------------------------------------------------------------------------------
-
-// The same limits as for the batches of one host (core/negotiation/batch_end.hpp).
+// The limits of a batch are the same as on one host (core/negotiation/batch_end.hpp).
 void TreeRoot::join_batch(Decision call, Fusion fusion) {
     if (fusion != batch_fusion_ || batch_bytes_ + call.bytes > options_.fusion_threshold_bytes) {
         end_batch();

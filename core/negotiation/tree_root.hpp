@@ -13,38 +13,41 @@
 
 namespace rueda::core {
 
-/// The part of the tree's root. Besides gathering announcements, it compares what the ranks mean, assigns ids,
-/// forms batches, and puts all decisions in one order. Pure. See docs/design/0002-several-hosts.md.
+/// The additional work of the root's node: compares claims, assigns ids, forms batches, and puts all decisions in one
+/// order. The class uses no clock, no thread and no socket. See docs/design/0002-several-hosts.md.
 ///
 /// Threads: one at a time.
 class TreeRoot {
 public:
     struct Options {
-        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< in ascending order
+        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< for each host: its ranks in ascending order
         std::uint32_t ranks = 0;
-        std::vector<std::int32_t> job_ranks;  ///< by rank: numbers for texts; empty if they are the same numbers
+        /// for each rank: its number in error messages; empty if the numbers are equal
+        std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
     };
     explicit TreeRoot(Options options) : options_(std::move(options)) {}
 
-    /// Call this when all ranks of all hosts have announced a tensor: by id if all hosts used the id, otherwise by
-    /// name. The claims and first dimensions must have been checked against the hosts that they came from.
+    /// Handles a tensor that all ranks of all hosts have announced. The key is the id if all hosts used the id,
+    /// otherwise the name. The caller has checked that the claims and first dimensions belong to the hosts that sent
+    /// them.
     [[nodiscard]] Status complete(Announcement announcement);
-    /// `pending`: some host has announced the same name again.
+    /// Records that some hosts no longer use an id. `pending`: some host has already announced the same name again.
     [[nodiscard]] Status release(const Release& release, bool pending);
-    /// The first shutdown closes the set: operations that were not decided before will never be called.
+    /// Records that a rank has shut down. After the first shutdown, no operation is called any more.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
-    /// Call this when all ranks of a host have joined, `rank` last.
+    /// Records that all ranks of a host have joined, `rank` last.
     void join(std::int32_t rank) { last_joined_ = rank; }
-    /// This many more hosts have settled. When all hosts have settled, the join ends.
+    /// Adds to the number of hosts that have settled: all their ranks have joined, and none has a pending operation.
+    /// When all hosts have settled, the join ends.
     [[nodiscard]] Status settle(std::uint32_t hosts);
-    /// The number of batches that are executed, counted from the beginning.
+    /// Sets the number of executed batches, counted since the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
-    /// Returns the new decisions, in order. The open batch is also closed and called, if few enough batches are not
-    /// executed yet.
+    /// Returns the new decisions, in order. Also closes and calls the open batch, if fewer than `batches_ahead` batches
+    /// wait for their execution.
     [[nodiscard]] std::vector<Decision> take_decisions();
 
 private:
@@ -52,14 +55,15 @@ private:
     struct Name {
         std::string name;
         std::optional<Metadata> last_called;
-        std::uint32_t released_hosts = 0;  ///< counted since the last call; after a call, all hosts hold the id
+        /// hosts that released the id since the last call; a call gives the id to all hosts again
+        std::uint32_t released_hosts = 0;
     };
 
     /// The id of the tensor; 0: none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
-    /// `kind` is disagreed, impossible or lacks_joined. `groups`: only for a disagreement, the result of
-    /// sizes_of_groups().
+    /// `kind` is disagreed, impossible or lacks_joined. `groups` is the result of sizes_of_groups() for disagreed,
+    /// otherwise empty.
     void refuse(Announcement announcement, DecisionKind kind, const Status& reason, std::uint64_t id,
                 std::vector<std::int64_t> groups = {});
     [[nodiscard]] std::vector<std::int64_t> sizes_of_groups(const Announcement& announcement,
@@ -71,7 +75,7 @@ private:
     std::uint64_t new_id(const std::string& name);
     void forget_if_nobody_holds(std::uint64_t id);
 
-    /// Adds a call to the open batch; closes the batch if no further call could join it.
+    /// Adds a call to the open batch. Closes the batch if no further call can be added.
     void join_batch(Decision call, Fusion fusion);
     void end_batch();
     /// Adds a decision that is not a call.

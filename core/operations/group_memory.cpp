@@ -31,8 +31,9 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
     }
 }
 
-/// Keeps two of the extents so far, all of which begin no later than the next one. The two belong to different members
-/// and reach furthest. The next extent overlaps one of them if it begins before that one ends.
+/// Helps to find overlaps in a list of extents that is sorted by their begins. Of the extents so far, it keeps the two
+/// that reach furthest and belong to different members. The next extent overlaps an earlier one if it begins before the
+/// end of one of these two.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

@@ -25,7 +25,7 @@ using collectives::Operation;
 
 std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-/// The number of elements of the whole tensor.
+/// Counts the elements of the whole tensor.
 Status count_elements(const rueda_tensor& tensor, const char* which, std::uint64_t& count) {
     const std::span extents(tensor.shape, static_cast<std::size_t>(tensor.ndim));
     const std::optional<std::uint64_t> counted = detail::count_of_elements(extents);
@@ -44,8 +44,8 @@ Status count_elements(const rueda_tensor& tensor, const char* which, std::uint64
                          which, shape_text(extents));
 }
 
-/// The number of elements of one row of a tensor whose extents were checked. A tensor without rows may have rows of any
-/// shape. But other ranks have rows of the same shape, so this shape must be possible.
+/// Counts the elements of one row. The extents must have been checked. A tensor without rows needs no memory, but its
+/// row shape must be possible, because other ranks may have rows of this shape.
 Status count_row(const rueda_tensor& tensor, std::uint64_t& count) {
     const std::span extents(tensor.shape, static_cast<std::size_t>(tensor.ndim));
     const std::optional<std::uint64_t> counted = detail::count_of_elements(extents.subspan(1));
@@ -112,7 +112,7 @@ void describe(Operation operation, const rueda_tensor& tensor, Metadata& metadat
     }
 }
 
-/// Whether the operation supports compression is checked later, from the metadata.
+/// Copies the compression. note_refusal() checks later whether the operation supports it.
 Status take_compression(const rueda_options& options, Request& request) {
     if (options.compression < RUEDA_COMPRESSION_NONE || options.compression > RUEDA_COMPRESSION_BF16) {
         return failure(ErrorCode::invalid_argument, "the compression is {}; expected 0 to 2 (rueda_compression)",
@@ -123,8 +123,8 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// Call this when the metadata is complete. If no rank can do the request, it is announced only to be refused, so there
-/// is nothing to transfer.
+/// Call this when the metadata is complete. Returns true if the operation is impossible. The request then keeps no
+/// data, because it is announced only to be refused.
 bool note_refusal(Request& request) {
     if (is_possible(request.metadata)) [[likely]] {
         return false;
@@ -138,8 +138,7 @@ bool note_refusal(Request& request) {
 
 bool is_root(const Metadata& metadata, int rank) { return metadata.root_is_foreign == 0 && metadata.root == rank; }
 
-/// For an operation whose input and output have the same dtype and shape: fills in all fields that such operations have
-/// in common.
+/// Fills in the request of an operation whose input and output have the same dtype and shape.
 Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_tensor& out,
                        const rueda_options& options, bool reads_input, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
@@ -175,15 +174,15 @@ Status take_reduction(const rueda_options& options, Metadata& metadata) {
     return {};
 }
 
-/// `root` is a rank of the job. If it is a member, the metadata holds its position in the set.
+/// Stores the root. `root` is a rank of the job. If it is a member of the set, the metadata get its number in the set.
 void take_root(int root, std::span<const int> ranks, Metadata& metadata) {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), root);
     metadata.root_is_foreign = found == ranks.end() || *found != root ? 1 : 0;
     metadata.root = metadata.root_is_foreign != 0 ? root : static_cast<std::int32_t>(found - ranks.begin());
 }
 
-/// Takes the input of an operation that divides or concatenates it along the first dimension. If no rank can do the
-/// request, the request is complete after this.
+/// Fills in the input of an operation that divides or concatenates tensors along the first dimension. If the operation
+/// is impossible, the request is complete after this function.
 Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
@@ -202,8 +201,8 @@ Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_opt
     return {};
 }
 
-/// Takes the output that a caller gives for a reducescatter: this rank's rows, either in separate memory or at their
-/// position in the input.
+/// Fills in the caller's output of a reducescatter: this rank's rows, in separate memory or at their place in the
+/// input.
 Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int rank, int size, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -237,8 +236,8 @@ Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int 
     return {};
 }
 
-/// Takes the output that a caller gives for rows from all ranks: whole rows with the shape of the input's rows. The
-/// number of rows is known only when all ranks have announced theirs.
+/// Fills in the caller's output for rows from all ranks. Its rows must have the shape of the input's rows. The number
+/// of rows is checked later, when all ranks have announced theirs.
 Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -259,7 +258,6 @@ Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Reque
     return {};
 }
 
-/// Whether the memory of the input overlaps the memory of the output.
 bool input_overlaps_output(const Request& request) {
     const std::uint64_t input_bytes = static_cast<std::uint64_t>(request.first_dimension) * request.bytes();
     const std::uint64_t output_bytes = static_cast<std::uint64_t>(*request.output_rows) * request.bytes();
@@ -276,8 +274,8 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
         if (splits[i] < 0) {
-            // The error names only the index and no rank: the splits are in the order of the ranks in the set, whose
-            // numbers in the job may differ.
+            // The error names the index and not a rank: splits are in the order of the set's ranks, whose numbers in
+            // the job may differ.
             return failure(ErrorCode::invalid_argument, "splits[{}] is {}; a number of rows must not be negative", i,
                            splits[i]);
         }
@@ -289,12 +287,12 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
         return failure(ErrorCode::invalid_argument,
                        "the sum of the splits is {}; expected at most {}, the first dimension of the input", sum, rows);
     }
-    request.first_dimension = sum;  // as in Horovod, rows beyond the sum of the splits are not sent
+    request.first_dimension = sum;  // as in Horovod, rows beyond the sum of the splits stay unsent
     request.splits.assign(splits.begin(), splits.end());
     return {};
 }
 
-/// If `splits` is null, every rank gets equally many rows.
+/// Fills in the splits. If `splits` is null, every rank gets equally many rows.
 Status take_splits_or_even(const std::int64_t* splits, std::size_t split_count, int size, Request& request) {
     const std::int64_t rows = request.first_dimension;
     if (splits != nullptr) {
@@ -310,7 +308,7 @@ Status take_splits_or_even(const std::int64_t* splits, std::size_t split_count, 
     return {};
 }
 
-/// Takes an output of rows. The output's memory must not overlap the input's.
+/// Fills in an output of rows that must not overlap the input.
 Status take_other_output(Operation operation, const rueda_tensor& in, const rueda_tensor& out, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_output_of_all(in, out, request));
     if (input_overlaps_output(request)) {
@@ -336,7 +334,7 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
                (tensor.ndim == 0 || tensor.shape != nullptr) &&
                std::equal(tensor.shape, tensor.shape + tensor.ndim, metadata.shape);
     };
-    // Compares the bits, because make_allreduce() copies them. So a NaN equals the same NaN.
+    // The bits are compared, because make_allreduce() copies them. A NaN therefore equals the same NaN.
     const auto same_bits = [](double a, double b) {
         return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     };
@@ -350,7 +348,7 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
 Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
                       const rueda_options& options, Request& request) {
     take_root(root, ranks, request.metadata);
-    // Only the root's input is used. On other ranks its memory may be missing.
+    // Only the root's input is used; other ranks may give an input without memory.
     const bool reads_input = is_root(request.metadata, rank) || in.data != nullptr;
     return make_same_shape(Operation::broadcast, in, out, options, reads_input, request);
 }
@@ -385,7 +383,7 @@ Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::siz
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     const bool is_source = is_root(request.metadata, rank);
     const auto size = static_cast<int>(ranks.size());
-    // On other ranks, only the dtype of the input and the shape of its rows are used.
+    // Ranks other than the root use only the dtype of the input and the shape of its rows.
     std::vector<std::int64_t> shape(in.shape, in.shape + in.ndim);
     rueda_tensor rows = in;
     if (!is_source && !shape.empty()) {
@@ -479,11 +477,11 @@ Status make_barrier(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// The options of any later version will have at most this many bytes.
+/// No version will have options that are longer than this, in bytes.
 constexpr std::size_t kLargestOptions = 4096;
 
-/// Reads the caller's options. Options that are newer than this library must be 0, because this library does not know
-/// them.
+/// Reads the caller's options. This library does not know the options that a newer version has added, so these must be
+/// 0.
 template <class Options>
 Status take_options(const Options& given, Options& known, const char* type) {
     std::memcpy(&known, &given, std::min(given.struct_size, sizeof(known)));

@@ -11,37 +11,39 @@
 #include "core/pending/tensor_table.hpp"
 #include "rueda/rueda.h"
 
-/// Converts the arguments of a caller into the request that is announced. The functions find every mistake that this
-/// rank can find alone, before anything starts. What the ranks must agree on goes into Metadata, even if no rank can do
-/// it: then `is_refused` is set, and the request is announced so that all ranks get the error. Pure; pointers are
-/// compared and never dereferenced.
+/// Converts a caller's arguments into a request. The functions find every mistake that this rank can find alone, before
+/// anything starts.
+///
+/// Some requests are impossible on every rank. Such a request is announced nevertheless, with `is_refused`, because all
+/// ranks must get the error. Pure functions; they compare pointers and never dereference them.
 namespace rueda::core {
 
-// Each function fills `request`, which must be empty. It is passed by reference, because it is large and this is on the
-// fast path.
+// Each make_ function fills `request`, which must be empty. The request is passed by reference because it is large, and
+// this code is on the fast path.
 [[nodiscard]] Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options,
                                     Request& request);
-/// Whether make_allreduce() would make the request `last` again from these arguments. `last` may be the result of any
-/// function here. If this returns true, the arguments need not be checked again.
+/// Whether make_allreduce() would return the request `last` for these arguments. `last` may come from any make_
+/// function. If the result is true, the arguments need no further check.
 [[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
                                      const rueda_options& options);
-/// `root` is a rank of the job. `ranks` are the ranks of the process set, in ascending order. `rank` is this rank's
-/// position in the set.
+/// `root` is a rank of the job. `ranks` are the job's ranks in the process set, in ascending order. `rank` is this
+/// rank's number in the set.
 [[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
                                     std::span<const int> ranks, int rank, const rueda_options& options,
                                     Request& request);
-/// `root` is as in make_broadcast(). `out` is used only on the root, where it must not be null.
+/// Like make_broadcast(), but `out` is used only on the root, where it must not be null.
 [[nodiscard]] Status make_reduce(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
                                  int rank, const rueda_options& options, Request& request);
-/// Like make_reduce(); but if `out` is null, Rueda allocates the output.
+/// Like make_reduce(), but if `out` is null, Rueda allocates the output.
 [[nodiscard]] Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
                                  int rank, const rueda_options& options, Request& request);
-/// `in` and `splits` are used only on the root; both are as in make_alltoall().
+/// On the root, `in` and `splits` are as in make_alltoall(). Other ranks need no splits; of their `in`, only the dtype
+/// and the shape of the rows are used.
 [[nodiscard]] Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                   const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                                   const rueda_options& options, Request& request);
-// If `out` is null, Rueda allocates the output. For an allgather and an alltoall, this rank cannot check alone whether
-// a given output has the right number of rows: that depends on the announcements of the other ranks.
+// If `out` is null, Rueda allocates the output. For an allgather and an alltoall, this rank alone cannot check the
+// number of rows of `out`, which depends on the other ranks.
 [[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options,
                                     Request& request);
 [[nodiscard]] Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
@@ -49,12 +51,12 @@ namespace rueda::core {
 /// If `splits` is null, every rank gets equally many rows.
 [[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                    const rueda_tensor* out, int size, const rueda_options& options, Request& request);
-/// For an operation of variable size with an output from the caller: checks that the output fits what all ranks
-/// announced. For an allgather, `rows_before` is the number of rows that come before this rank's rows in the result.
+/// Checks that the caller's output matches what all ranks announced, for an operation of variable size. `rows` is the
+/// number of rows of the result. For an allgather, `rows_before` of them come before this rank's rows.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);
-/// The dtype and the length of a send or a receive. check_message() checks the arguments and returns them. `ranks` are
-/// the ranks of the process set. `which` is "input" or "output", for errors.
+/// The dtype and the length of a send or a receive, which check_message() finds in the arguments. `ranks` are the job's
+/// ranks in the process set. `which` is "input" or "output", for errors.
 struct MessageShape {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
@@ -64,12 +66,12 @@ struct MessageShape {
                                                  const rueda_options& options);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
-/// Adds the tensor's name to an error of one of the functions above; `name` is empty for an unnamed tensor.
+/// Adds the tensor's name to an error of one of these functions. `name` is empty for an operation without a name.
 [[nodiscard]] Status naming_tensor(std::string_view name, const Status& made);
 
-/// Sets `effective` to the options that apply: the given options, or the defaults if none are given. The struct of an
-/// older caller is shorter; then the options are completed in `completed`. Returns InvalidArgument for a size that no
-/// version had.
+/// Sets `effective` to the caller's options, or to the defaults if `given` is null. A caller that was compiled with an
+/// older version has a shorter struct; its options are completed in `completed`. Returns InvalidArgument for a struct
+/// size that no version had.
 [[nodiscard]] Status effective_options(const rueda_options* given, rueda_options& completed,
                                        const rueda_options*& effective);
 

@@ -24,8 +24,7 @@ std::string text_of(std::span<const std::int64_t> shape) {
     return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
-/// A rank's row holds the reduction, the two factors, and then the shape. This is the number of values before the
-/// shape.
+/// The number of values before the shape in a description: the reduction and the two factors.
 constexpr std::size_t kRowHead = 3;
 
 std::string text_of_row(std::span<const std::int64_t> row) {
@@ -52,8 +51,8 @@ std::int64_t widened(const std::byte* at) {
                                               : std::numeric_limits<std::int64_t>::max();
 }
 
-/// Returns element `i` of a tensor of integers. If a value does not fit into a signed 64-bit number, it is out of range
-/// in any case.
+/// Returns element `i` of a tensor of integers. A value that does not fit into a signed 64-bit number becomes the
+/// largest such number, which is never a valid index.
 std::int64_t integer_at(const rueda_tensor& tensor, std::size_t i) {
     const auto dtype = static_cast<DType>(tensor.dtype);
     const std::byte* const at = static_cast<const std::byte*>(tensor.data) + i * size_of(dtype);
@@ -86,7 +85,7 @@ Status check_options(const rueda_options& options) {
     return {};
 }
 
-/// If the tensor has no elements, either pointer may have any value.
+/// Checks the indices or the values. A tensor without elements needs no data.
 Status check_part(const rueda_tensor& tensor, const char* what) {
     if (tensor.ndim < 0 || tensor.ndim > RUEDA_MAX_DIMENSIONS || (tensor.ndim > 0 && tensor.shape == nullptr)) {
         return failure(ErrorCode::invalid_argument,
@@ -105,7 +104,7 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
                          text_of(extents));
 }
 
-/// Each position gets a number, so there may be at most as many positions as there are numbers.
+/// The largest number of positions: each position is converted to a number of 64 bits.
 constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Status check_whole(std::span<const std::int64_t> shape, std::size_t along) {
@@ -176,7 +175,7 @@ Result<std::unique_ptr<SparseAllreduce>> SparseAllreduce::make(const rueda_tenso
     return made;
 }
 
-/// Converts each position to one number, in row-major order along the first dimensions.
+/// Converts each position to one number, in row-major order over the first dimensions.
 Status SparseAllreduce::number_places(const rueda_tensor& indices) {
     const auto rows = static_cast<std::size_t>(indices.shape[0]);
     places_.reserve(rows);
@@ -198,7 +197,7 @@ Status SparseAllreduce::number_places(const rueda_tensor& indices) {
 }
 
 std::array<rueda_tensor, SparseAllreduce::kMembers> SparseAllreduce::members() const {
-    // The tensors are only read, but the C interface has no const type for them.
+    // The tensors are only read, but the C interface has no type for constant data.
     rueda_tensor values = values_;
     values.shape = values_shape_.data();
     return {{{const_cast<std::int64_t*>(places_.data()), &places_shape_, 1, RUEDA_INT64},
@@ -236,7 +235,8 @@ Result<const Completion::Output*> SparseAllreduce::result(Completion& gathered, 
     return &results_[index];
 }
 
-/// The gathered rows are the same on all ranks, so all ranks return the same failure.
+/// Checks that all descriptions are equal. All ranks have gathered the same descriptions, so all return the same
+/// failure.
 Status SparseAllreduce::compare_rows(Completion& gathered) const {
     const Completion::Output& rows = gathered.output(2);
     const std::size_t length = row_.size();
@@ -263,8 +263,7 @@ Status SparseAllreduce::compare_rows(Completion& gathered) const {
     return failure(ErrorCode::mismatch, "sparse allreduce '{}': the ranks disagree: {}", group_, who);
 }
 
-/// Returns the failure of a request that no rank can do. All ranks have announced by now, so all of them get this
-/// error.
+/// Returns the error of an impossible request. All ranks have made the same request, so all get this error.
 Status SparseAllreduce::check_possible() const {
     if (op_ != ReduceOp::sum && op_ != ReduceOp::average) {
         return failure(ErrorCode::invalid_argument,
@@ -284,10 +283,11 @@ Status SparseAllreduce::check_possible() const {
     return {};
 }
 
-/// Checks the gathered data, because it comes from other processes.
+/// Checks the gathered data, which come from other processes.
 Status SparseAllreduce::check_gathered(const Completion::Output& places, const Completion::Output& values) const {
     const auto most = static_cast<std::int64_t>(
-        *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // this was checked before
+        // make() has checked that the product does not overflow
+        *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));
     const auto all = numbers_of(places);
     const auto wrong = std::find_if(all.begin(), all.end(), [most](std::int64_t p) { return p < 0 || p >= most; });
     if (wrong != all.end() || values.shape.front() != places.shape.front()) {
@@ -304,7 +304,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     Completion::Output& values = gathered.output(1);
     RUEDA_RETURN_IF_FAILED(check_gathered(places, values));
     const auto all = numbers_of(places);
-    // Sorted by position. Equal positions stay in the order in which they came, which is by rank.
+    // The indices of all values, sorted by position. Values of equal positions stay in the order of the ranks.
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a] < all[b]; });
@@ -318,8 +318,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // The number of values of one position. It cannot overflow, because the caller has given this many values for each
-    // of its own positions.
+    // The number of values for one position. The product cannot overflow: the caller gave as many values for each of
+    // its own positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);
@@ -344,7 +344,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     return {};
 }
 
-/// The shape has the form in which the indices were given: [n] or [n, k].
+/// Writes the positions in the form of the caller's indices: [n] or [n, k].
 Status SparseAllreduce::write_places(std::span<const std::int64_t> places) {
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(places.size())};
     if (indices_ndim_ == 2) {

@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << Verdict::kValueBits) - 1;
 
-/// A float with the bits `Word` is infinite or NaN if all bits of its exponent are set. It is NaN if other bits than
-/// those and the sign are set too.
+/// Finds the first float, with the bits `Word`, that is infinite or NaN. In both, all exponent bits are set. In a NaN,
+/// bits of the mantissa are set too.
 template <class Word>
 std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word exponent) {
-    constexpr std::uint64_t kBlock = 1024;  // checks all elements without a branch per element
+    constexpr std::uint64_t kBlock = 1024;  // a block is checked without a branch per element
     constexpr auto kMagnitude = static_cast<Word>(~(Word{1} << (8 * sizeof(Word) - 1)));
     const auto magnitude = [&](std::uint64_t i) {
         Word word = 0;
@@ -52,8 +52,8 @@ std::string not_finite_text(const VerdictOfRank& found) {
                        found.verdict.kind == Verdict::Kind::infinite ? "infinity" : "NaN", found.verdict.value);
 }
 
-/// For example "ranks 0, 1: 00ff…; rank 2: 17ab…". The checksum of the lowest rank comes first. "" if all checksums are
-/// equal.
+/// For example "ranks 0, 1: 00ff…; rank 2: 17ab…". The checksum of the lowest rank comes first. The result is "" if all
+/// checksums are equal.
 std::string differing_checksums(std::span<const VerdictOfRank> verdicts) {
     std::map<std::uint64_t, std::vector<std::int32_t>> ranks_of;
     for (const VerdictOfRank& one : verdicts) {
@@ -118,7 +118,7 @@ std::string name_of_check(std::string_view name) {
     const std::string whole = fmt::format("…{:016x}{}", XXH3_64bits(name.data(), name.size()), kSuffix);
     std::size_t length = RUEDA_MAX_NAME - whole.size();
     while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80) {
-        --length;  // does not cut in the middle of a character
+        --length;  // does not cut a UTF-8 character in two
     }
     return fmt::format("{}{}", name.substr(0, length), whole);
 }

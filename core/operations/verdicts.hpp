@@ -13,17 +13,17 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/types.hpp"
 
-/// What the ranks found out about an operation that is checked (docs/design/0009-verify.md), and the conclusion from
-/// it. Pure.
+/// What the ranks found when they checked an operation (docs/design/0009-verify.md), and the conclusion from their
+/// findings. Pure functions.
 namespace rueda::core {
 
 /// The finding of one rank.
 struct Verdict {
     enum class Kind : std::uint8_t {
         checksum = 0,      ///< `value` is the checksum of the result; 0 if results are not compared
-        changed = 1,       ///< the input has changed since it was announced; `value` is 0
+        changed = 1,       ///< the input has changed since the announcement; `value` is 0
         not_a_number = 2,  ///< the first element of the input that is not finite is a NaN; `value` is its position
-        infinite = 3,      ///< the first such element is an infinity; `value` is its position
+        infinite = 3,  ///< the first element of the input that is not finite is an infinity; `value` is its position
     };
     Kind kind = Kind::checksum;
     std::uint64_t value = 0;  ///< below 2^kValueBits
@@ -32,9 +32,9 @@ struct Verdict {
     [[nodiscard]] bool operator==(const Verdict&) const = default;
 };
 
-/// Encodes a finding as the number that the ranks exchange; not negative.
+/// Encodes a finding as the number that the ranks exchange. The number is not negative.
 [[nodiscard]] std::int64_t encode(const Verdict& verdict);
-/// Decodes the number of another process. Returns nothing for a number that no correct rank sends.
+/// Decodes another rank's number. Returns nothing for a number that no correct rank sends.
 [[nodiscard]] std::optional<Verdict> decode_verdict(std::int64_t number);
 
 /// Whether find_not_finite() checks tensors of this dtype.
@@ -42,21 +42,21 @@ struct Verdict {
     return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
 }
 
-/// Returns the checksum, cut to kValueBits.
+/// Returns a checksum of kValueBits bits.
 [[nodiscard]] std::uint64_t checksum_of(const std::byte* memory, std::uint64_t bytes);
-/// Returns the first NaN or infinity; empty if there is none, or if the dtype has no such values.
+/// Returns the first NaN or infinity. Returns nothing if there is none, or if the dtype has no such values.
 [[nodiscard]] std::optional<Verdict> find_not_finite(DType dtype, const std::byte* memory, std::uint64_t count);
 
-/// The name of the operation that compares the ranks' findings about a tensor: for example "w (checksums)". A long name
-/// is cut.
+/// The name of the operation that compares the findings about a tensor, for example "w (checksums)". A long name is
+/// cut.
 [[nodiscard]] std::string name_of_check(std::string_view name);
 
 struct VerdictOfRank {
-    std::int32_t rank = 0;  ///< rank of the job
+    std::int32_t rank = 0;  ///< the number in the job
     Verdict verdict;
 };
-/// Returns success if there is nothing to report. Otherwise returns the same error on all ranks: it names the ranks and
-/// their findings.
+/// Returns success if the findings are in order. Otherwise returns an error that names the ranks and their findings,
+/// the same on all ranks.
 [[nodiscard]] Status judge(std::string_view tensor, const Metadata& metadata, std::span<const VerdictOfRank> verdicts);
 
 }  // namespace rueda::core

@@ -14,7 +14,7 @@
 namespace rueda::core {
 namespace {
 
-/// The mark of a closed queue. A closed queue accepts no more calls.
+/// Marks a closed queue, which accepts no more calls.
 class ClosedMark final : public QueuedCall {
 public:
     void call() noexcept override {}
@@ -53,8 +53,8 @@ void CallbackThread::hand_over(QueuedCall& call) noexcept {
         }
         call.next_ = newest;
     } while (!newest_.compare_exchange_weak(newest, &call, std::memory_order_seq_cst));
-    // If the queue was empty, the pushing thread wakes the callback thread, which takes the whole queue. So a batch of
-    // completions needs only one system call.
+    // Only the push into an empty queue wakes the callback thread, which takes the whole queue. A batch of completions
+    // therefore needs only one system call.
     if (newest == nullptr) {
         event_.notify();
     }
@@ -68,7 +68,7 @@ void CallbackThread::stop() {
         thread = std::move(thread_);
     }
     if (!thread.joinable()) {
-        return;  // no thread was started, so nothing was handed over; or the thread was stopped before
+        return;  // the thread was never started, so the queue is empty, or it was stopped before
     }
     stopping_.store(true, std::memory_order_seq_cst);
     event_.notify();
@@ -80,8 +80,8 @@ bool CallbackThread::close_if_empty() {
     return newest_.compare_exchange_strong(empty, &closed_mark, std::memory_order_seq_cst);
 }
 
-/// hand_over() and stop() wake this thread. Both are called in this process. If the process dies, this thread dies with
-/// it, so the wait needs no timeout.
+/// hand_over() and stop() end the wait. They are called in this process, so no other process's death can prevent that,
+/// and the wait needs no timeout.
 void CallbackThread::run() {
     const auto has_to_do = [this] {
         return newest_.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);

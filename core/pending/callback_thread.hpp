@@ -11,15 +11,15 @@
 
 namespace rueda::core {
 
-/// A function call that is to be made later. The queue owns it from hand_over() until it is called; after that it owns
-/// itself.
+/// A function call that is made later, by another thread. The queue owns the object from hand_over() until call().
+/// Afterwards the object is responsible for its own destruction.
 class QueuedCall {
 public:
     QueuedCall() = default;
     virtual ~QueuedCall() = default;
     QueuedCall(const QueuedCall&) = delete;
     QueuedCall& operator=(const QueuedCall&) = delete;
-    /// This is called once. It may destroy the object.
+    /// Called once. May destroy the object.
     virtual void call() noexcept = 0;
 
 private:
@@ -27,13 +27,13 @@ private:
     QueuedCall* next_ = nullptr;  // link of the queue; written before the push, read by the thread that takes the queue
 };
 
-/// Calls the functions that the program has registered for the end of operations, in the order of the completions, on a
-/// thread of its own. A thread that completes an operation holds the progress lock, and may be a thread of the program
-/// that is inside another call. A slow callback, or one that waits for a lock (Python's), must delay neither the holder
-/// of the progress lock nor that call.
+/// Calls the functions that the program has registered for the end of operations, in the order of the ends, in a thread
+/// of this class. The thread that completes an operation holds the progress lock, and may be a program's thread inside
+/// another call. Callbacks can be slow, or wait for a lock such as Python's. They must delay neither the progress nor
+/// that other call.
 ///
-/// Threads: start() and hand_over() by any thread; stop() by the owner, but not from a callback. hand_over() takes no
-/// lock and allocates nothing. A forked child does not have the thread, and must not call these functions.
+/// Threads: start() and hand_over() run in any thread; stop() in the owner's thread, but not in a callback. hand_over()
+/// takes no lock and allocates nothing. A forked child has no such thread, and must not call these functions.
 class CallbackThread {
 public:
     CallbackThread() = default;
@@ -41,24 +41,26 @@ public:
     CallbackThread(const CallbackThread&) = delete;
     CallbackThread& operator=(const CallbackThread&) = delete;
 
-    /// Starts the thread if it does not run yet. Must come before the first hand_over(). After stop(), returns
-    /// NotInitialized.
+    /// Starts the thread if it does not run yet. Call this before the first hand_over(). Returns NotInitialized after
+    /// stop().
     [[nodiscard]] Status start();
+    /// Queues a call for the thread.
     void hand_over(QueuedCall& call) noexcept;
-    /// Returns when everything that was handed over has been called. After that, hand_over() calls the function itself.
+    /// Returns when all queued calls are made. Afterwards, hand_over() makes the call itself.
     void stop();
 
 private:
     void run();
     [[nodiscard]] bool close_if_empty();
 
-    /// The newest call is first in the list, and the mark of a closed queue is last. All accesses are seq_cst: a thread
-    /// that pushes checks for a sleeper afterwards, and the callback thread reads this after it has announced its sleep
-    /// (LocalEvent). The push also releases the contents of the call, and the exchange in run() acquires them.
+    /// A list of calls, the newest first. A closed queue holds only the closed mark. seq_cst: a thread pushes a call
+    /// and then checks for a sleeper; the callback thread announces its sleep (LocalEvent) and then reads this. Either
+    /// the callback thread sees the call, or the pushing thread wakes it. The push also releases the content of the
+    /// call, and the exchange in run() acquires it.
     std::atomic<QueuedCall*> newest_{nullptr};
-    std::atomic<bool> stopping_{false};  // seq_cst, for the same reason: stop() stores this and then notifies
+    std::atomic<bool> stopping_{false};  // seq_cst like newest_: stop() stores this and then notifies
     base::LocalEvent event_;
-    std::mutex mutex_;  // protects the next two members; while it is held, no other lock is taken and no thread waits
+    std::mutex mutex_;  // protects the next two members; a thread that holds it takes no other lock and does not wait
     bool stopped_ = false;
     std::thread thread_;
 };

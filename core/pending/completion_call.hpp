@@ -9,26 +9,28 @@
 
 namespace rueda::core {
 
-/// Decides which comes first: the end of an operation, or the registration of a callback. Exactly one side calls the
-/// callback. If the registration comes first, the thread that completes the operation hands the call over to the
-/// callback thread. If it comes too late, the registering thread makes the call at once.
+/// Decides who calls the callback of an operation, because its registration and the end of the operation may come at
+/// the same time. If the registration comes first, the completing thread hands the call to the callback thread.
+/// Otherwise the registering thread makes the call at once.
 ///
-/// Threads: claim() and arm() by callers' threads; take_at_end() by the thread that completes the last member, once.
+/// Threads: claim() and arm() run in callers' threads. take_at_end() runs once, in the thread that completes the last
+/// member.
 class CompletionCall : public QueuedCall {
 public:
-    /// Returns false if another thread has already claimed the call.
+    /// Claims the right to register the callback. Returns false if another thread has claimed it.
     [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_relaxed); }
     void give_up_claim() { claimed_.store(false, std::memory_order_relaxed); }
 
-    /// Called after a claim, after the callback was written, and while the callback thread runs. Returns false if the
-    /// operation has ended; then the caller must make the call.
+    /// Registers the callback, after claim() and after the callback was written; the callback thread must run. Returns
+    /// false if the operation has ended and the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
-        // Dekker's scheme: both sides write first and then read. Pairs with complete_one(), which writes the count and
-        // then runs take_at_end(), and with the load there. If both sides see each other's write, the exchange decides.
+        // seq_cst on both sides: this thread stores `armed` and then reads the count; complete_one() decrements the
+        // count and then reads the state in take_at_end(). At least one side sees the other's store. If both do, the
+        // exchange decides.
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }
-    /// Returns true if the completing thread must hand over the call. If there is no callback, this costs only one
+    /// Returns true if the completing thread must hand over the call. Without a registered callback, this is a single
     /// load.
     [[nodiscard]] bool take_at_end() {
         return state_.load(std::memory_order_seq_cst) == State::armed &&

@@ -17,65 +17,66 @@
 
 namespace rueda::core {
 
-/// One operation on a tensor, as the caller requested it.
+/// An operation, as the caller requested it.
 struct Request {
     Metadata metadata;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    /// the number of elements; for an operation of variable size: of elements in one row
+    /// the number of elements; for an operation of variable size, of one row
     std::uint64_t count = 0;
-    std::int64_t first_dimension = 0;  ///< for an operation of variable size: the number of rows of this rank's input
-    std::vector<std::int64_t> splits;  ///< alltoall, scatter: the number of rows that go to each member
-    /// For operations of variable size except reducescatter: the number of rows of the caller's output; empty if Rueda
+    std::int64_t first_dimension = 0;  ///< for an operation of variable size: the number of rows of the input
+    std::vector<std::int64_t> splits;  ///< for an alltoall or a scatter: the number of rows for each member
+    /// For operations of variable size except reducescatter: the number of rows of the caller's output. Empty if Rueda
     /// allocates the output.
     std::optional<std::int64_t> output_rows;
-    std::uint32_t member = 0;  ///< in a group: the index of this operation's output in the Completion
-    /// The compression in the caller's options. The metadata has the compression that applies, which the setting may
-    /// have chosen.
+    std::uint32_t member = 0;  ///< for a member of a group: the index of its output in the Completion
+    /// The compression in the caller's options. The metadata hold the compression that applies; the setting may have
+    /// chosen it.
     std::int32_t asked_compression = 0;
-    bool is_refused = false;  ///< no rank can do this operation (is_possible()); it has no elements, and is announced
+    bool is_refused = false;  ///< the operation is impossible (is_possible()) and has no elements; it is announced
                               ///< so that all ranks get the error
     std::int32_t source_line = 0;
-    /// where in the source the call stands; set if the job asked for it (RUEDA_CALL_SITES)
+    /// the source line of the call; null unless call sites are recorded (RUEDA_CALL_SITES)
     const char* source_file = nullptr;
 
-    /// The number of bytes of `count` elements: of the tensor, or of one row.
+    /// The size of `count` elements: of the tensor, or of one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }
 };
 
-/// A name that this rank knows, with the operation that is pending on it. At most one operation is pending.
+/// A name that this rank knows, with the operation that is pending under this name, if any. At most one is pending.
 struct TensorEntry {
-    std::string name;  ///< empty: the entry of an unnamed slot
+    std::string name;  ///< empty for an operation without a name
     std::uint64_t name_hash = 0;
 
-    // The following members are used under the enqueue lock.
-    /// the slot to which the name is bound; kNoSlot if the next announcement must be a full one
+    // The following members are used under the enqueue lock, unless a comment says otherwise.
+    /// the slot (number) of the name; kNoSlot if the next announcement must contain the name and all metadata
     std::uint32_t slot = kNoSlot;
-    Metadata agreed;         ///< valid while a slot is bound
+    Metadata agreed;         ///< the metadata to which the slot is bound; valid only with a slot
     std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
-    /// the ticket of the name's full announcements; valid as long as this rank knows the name
+    /// identifies the announcements by this name in the log; valid while this rank knows the name
     std::uint32_t ticket = 0;
-    bool known_to_agree = false;  ///< `request` was compared with `agreed`, and neither has changed since then
-    /// This rank has joined: another rank started the pending operation, and this rank contributes nothing to it.
+    bool known_to_agree = false;  ///< `request` was found equal to `agreed`, and neither has changed since
+    /// This rank has joined and contributes nothing to the pending operation, which another rank started.
     bool stands_in = false;
-    bool is_counted = true;  ///< if stands_in: whether averages still count this rank
-    /// If stands_in: other hosts announced the operation first; perhaps no rank of this host has announced it.
+    bool is_counted = true;  ///< if stands_in: averages count this rank
+    /// If stands_in: other hosts announced the operation. Possibly no other rank of this host has announced it.
     bool asked_for = false;
-    bool in_full = false;         ///< a full announcement is posted, and the log has not answered it yet
+    bool in_full = false;         ///< the operation is announced by name, and the log has not answered yet
     TensorEntry* next = nullptr;  ///< link in an EntryQueue, or in the chain that begins with `held`
-    bool of_group = false;        ///< the operation was requested as a member of a group
-    /// the operation is a member of a group and is announced only after the group's number is called
+    bool of_group = false;        ///< the operation is a member of a group
+    /// the operation is a member of a group, and waits until the group's number of members was called
     bool is_held = false;
-    TensorEntry* held = nullptr;  ///< for the operation that announces a group's number: the group's first member
+    /// for the operation that announces a group's number of members: the first held member
+    TensorEntry* held = nullptr;
 
-    /// Written under the enqueue lock. The engine reads it only after a log entry, or `direct_`, has told it to.
+    /// The number of this operation among the operations in this slot. Written under the enqueue lock. The engine reads
+    /// it after a log entry or `direct_` refers to the entry.
     std::uint64_t generation = 0;
-    /// The number of generations so far that were counted among the arrivals. The other generations were announced
-    /// directly.
+    /// How many of these operations were counted in the slot's counter. The others were announced directly.
     std::uint64_t counted = 0;
 
-    /// An operation is pending: from submit (enqueue lock) to completion (engine). The engine's release pairs with the
-    /// acquire in the next submit.
+    /// An operation is pending: set by submit() under the enqueue lock, cleared by the engine at the end. The engine's
+    /// release store pairs with the acquire load in the next submit().
     std::atomic<bool> pending{false};
     Request request;
     void ask_for(const Request& wanted) {
@@ -85,21 +86,24 @@ struct TensorEntry {
     }
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
-    std::uint64_t called_at = ~std::uint64_t{0};  ///< the first log position of the last batch that called it
-    /// For the flight recorder: the number of the operation, and the number of its name there.
+    /// the first log position of the batch that last called this operation
+    std::uint64_t called_at = ~std::uint64_t{0};
+    /// The number of the operation in the flight recorder (the ring of this rank's last operations).
     std::uint64_t recorded = base::RecorderWriter::kNone;
+    /// The number of the name in the flight recorder.
     std::uint64_t recorded_name = 0;
 
-    // These members are for docs/design/0009-verify.md. Only the thread that holds the progress lock uses them.
-    // Exception: `finding` is written at the same time as `request`.
-    std::uint64_t finding = 0;      ///< what this rank has found out about its input since the announcement; a Verdict
-    TensorEntry* checks = nullptr;  ///< if set, this operation compares what the ranks found for that entry's operation
-    /// the completion of this comparing operation; when it completes, it ends the compared operation
+    // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these members, but
+    // `finding` is also written at submit, together with `request`.
+    std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
+    /// if set: this operation compares the ranks' findings about the operation of the entry behind this pointer
+    TensorEntry* checks = nullptr;
+    /// the completion of this comparing operation; its end ends the checked operation
     std::unique_ptr<Completion> checked;
 };
 
-/// A queue of entries in the order in which they came. Each entry is in at most one queue. The queue is linked through
-/// the entries, so it allocates no memory: an announcement must not fail after it has begun.
+/// A queue of entries, in order. Each entry is in at most one queue. The links are in the entries, so the queue
+/// allocates no memory: an announcement must not fail after it has begun.
 class EntryQueue {
 public:
     [[nodiscard]] bool empty() const { return first_ == nullptr; }
@@ -133,21 +137,21 @@ private:
     std::size_t size_ = 0;
 };
 
-/// The names of a process set, and the slots to which they are bound. Threads: all functions run under the set's
-/// enqueue lock. Exception: the engine calls at_slot() for slots that a log entry has called; their bindings do not
+/// The names of a process set, and their slots. Threads: all functions run under the set's enqueue lock. Exception: the
+/// engine calls at_slot() without the lock for slots that a log entry has called; the binding of such a slot does not
 /// change meanwhile.
 class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);
 
-    /// Finds or creates the entry of a name. If it throws std::bad_alloc, nothing has changed. No other function of
-    /// this class allocates memory.
+    /// Finds or creates the entry of a name. If this throws std::bad_alloc, nothing has changed. The other functions
+    /// allocate no memory.
     TensorEntry& entry(std::string_view name);
-    /// Returns the entry whose full announcement has the ticket; null if there is none.
+    /// Returns the entry whose announcement by name has this ticket; null if there is none.
     [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
         return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
     }
-    /// Returns null if there is no entry.
+    /// Returns the entry of the name; null if there is none.
     [[nodiscard]] TensorEntry* find(std::string_view name);
     [[nodiscard]] TensorEntry& unnamed(std::uint32_t slot) { return *unnamed_[slot]; }
 
@@ -155,12 +159,12 @@ public:
         return slot < by_slot_.size() ? by_slot_[slot].load(std::memory_order_acquire) : nullptr;
     }
     void bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed);
-    /// Forgets the slot of the entry. Also forgets the name if nothing refers to it any more.
+    /// Takes the slot from the entry. Also forgets the name if it is not needed any more.
     void unbind(TensorEntry& entry);
-    /// Forgets a name that has no slot, no pending operation and no pin.
+    /// Forgets the name if it has no slot, no pending operation and no pin.
     void forget_if_unused(TensorEntry& entry);
-    /// Frees everything except pinned entries. Call this when no operation is pending and none will be. After this no
-    /// slot is bound, and the unnamed entries have no slots.
+    /// Frees everything except pinned entries, and takes their slots away. Call this when no operation is pending and
+    /// none will follow. Afterwards unnamed() must not be called.
     void release();
 
     template <class F>
@@ -174,12 +178,12 @@ public:
     }
 
 private:
-    // The keys point to the names in the entries, which do not move.
+    // The keys point to the names in the entries. Entries do not move.
     std::unordered_map<std::string_view, std::unique_ptr<TensorEntry>> by_name_;
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    std::vector<std::uint32_t> free_tickets_;  // has capacity for all tickets
+    std::vector<std::uint32_t> free_tickets_;  // has room for all tickets, so that forgetting a name needs no memory
 };
 
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);

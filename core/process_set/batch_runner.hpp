@@ -29,24 +29,24 @@
 
 namespace rueda::core {
 
-/// The result of one turn of the engine on a set.
+/// The result of one turn of the engine on a process set.
 enum class Turn {
-    idle,      ///< the log calls nothing
+    idle,      ///< the log has no new calls
     advanced,  ///< an operation made progress
     waiting,   ///< a batch is in progress and waits for another rank of this host
-    polling,   ///< a batch is in progress and waits for another host, whose messages do not wake a thread
+    polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
     holding,   ///< a batch is open and may still grow
 };
 
-/// Reads the log of a set and runs the operations that it calls. If the inputs were sent with the announcements, the
-/// operation runs at once. All other operations run as a task of the communicator.
+/// Reads the log of a process set and runs the operations that are called. If all inputs were sent with the
+/// announcements, this rank computes its result at once. Otherwise a task of the communicator runs the batch.
 ///
 /// Threads: the thread that drives progress. has_unread(): any thread.
 class BatchRunner {
 public:
     using Atomics = base::StdAtomics;
 
-    /// The parts of the set that the runner uses. They must outlive it.
+    /// The parts of the set that the runner uses. They must outlive the runner.
     struct Parts {
         Announcer& announcer;
         DirectAnnouncements& direct;
@@ -66,28 +66,28 @@ public:
     };
     BatchRunner(const base::Config& config, const SetView& view, const Parts& parts);
 
-    /// As ProcessSet::step().
+    /// See ProcessSet::step().
     Turn step(bool urgent, bool asks_others) noexcept;
     /// Whether a batch is in progress.
     [[nodiscard]] bool has_batch() const { return task_ != nullptr; }
     /// Whether the log has entries that this rank has not read.
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
-    /// The time until which an open batch may grow.
+    /// The time until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// Called when the job has ended: does not continue the batch in progress.
+    /// Drops the batch in progress. Called when the job has ended.
     void abandon() { task_ = nullptr; }
-    /// Frees the memory that only batches need. Called when no more batches will run.
+    /// Frees the memory that batches need. Called when no further batch will run.
     void release_memory() { batch_.release(); }
 
 private:
     using Called = Log<Atomics>::Entry;
 
-    // progress.cpp
+    // Defined in progress.cpp:
     Turn take_turn(bool urgent, bool asks_others);
     Turn turn_task();
     Turn take_log_turn(bool urgent);
 
-    // executing.cpp
+    // Defined in executing.cpp:
     Turn start_batch(std::uint64_t position, bool urgent);
     [[nodiscard]] bool may_still_grow(std::uint64_t position);
     bool run_inline(std::uint64_t position);
@@ -115,16 +115,16 @@ private:
     OperationEnds& ends_;
     const Waking& waking_;
     LogCursor& cursor_;
-    const TensorTable& table_;  // used for slots that a log entry has called
+    const TensorTable& table_;  // only for slots of log entries that this rank has read
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
-    bool checks_;  // whether operations are compared
+    bool checks_;  // inputs or results are checked (InputInspection::is_on())
 
     CalledBatch batch_;
     collectives::Task* task_ = nullptr;
-    bool task_is_splits_ = false;  // the current task exchanges splits; the task for the data follows
-    std::uint64_t task_end_ = 0;   // the log position behind the batch
+    bool task_is_splits_ = false;  // the current task exchanges only splits; a task for the data follows
+    std::uint64_t task_end_ = 0;   // the log position after the batch
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
     std::int64_t hold_until_ns_ = 0;
 };

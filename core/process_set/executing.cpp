@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Executes the operations that the log calls: directly if all inputs were sent with the announcements, otherwise as a
+// Executes the operations that the log calls: at once if all inputs were sent with the announcements, otherwise as a
 // task of a communicator.
 #include "base/system/clock.hpp"
 #include "core/negotiation/batch_end.hpp"
@@ -26,8 +26,8 @@ Turn BatchRunner::start_batch(std::uint64_t position, bool urgent) {
     return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
 }
 
-/// Whether the hold time of the batch at `position` is not over yet. The time begins when this rank first looks at the
-/// batch.
+/// Whether the batch at `position` may stay open for more operations. The hold time begins when this rank first looks
+/// at the batch.
 bool BatchRunner::may_still_grow(std::uint64_t position) {
     if (hold_ns_ <= 0) {
         return false;
@@ -40,9 +40,9 @@ bool BatchRunner::may_still_grow(std::uint64_t position) {
     return now < hold_until_ns_;
 }
 
-/// The shortest path, for the smallest tensors. If a batch is one allreduce whose inputs were all sent with the
-/// announcements, it needs no task and no other rank. Sleeping ranks are woken, so that they execute it too. Returns
-/// false, and does nothing, if the batch is not of this kind.
+/// Executes a batch that is one small allreduce whose inputs were all sent with the announcements. This needs no task
+/// and no other rank. Wakes sleeping ranks, so that they execute the batch too. Returns false, and does nothing, for
+/// any other batch.
 bool BatchRunner::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
     TensorEntry* entry =
@@ -61,13 +61,13 @@ bool BatchRunner::run_inline(std::uint64_t position) {
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
         if ((place.flags & Place<Atomics>::kPayload) == 0 || place.payload_bytes != bytes ||
             payloads[member] == nullptr) {
-            return false;  // the batch is executed in another way, or run_batch() reports what is wrong with it
+            return false;  // run_batch() executes the batch, or reports what is wrong
         }
     }
     waking_.wake_others();
     const std::uint64_t started = recording_.started_batch(std::span(&entry, 1), position);
-    // The announced copy has the same content. Reading the input instead leaves the copy's cache lines with the ranks
-    // that read them.
+    // The input and the copy in this rank's announcement are equal. Reading the input leaves the copy's cache lines in
+    // the other cores' caches.
     payloads[view_.rank] = request.input;
     if (checks_) [[unlikely]] {
         inspection_.inspect_again(*entry);
@@ -123,8 +123,7 @@ Status BatchRunner::add_to_batch(std::uint64_t position) {
     return batch_.add(*entry, called, position);
 }
 
-/// Ends an operation in which the ranks exchange only numbers and no data: their findings, or the sizes of their
-/// groups.
+/// Ends an operation in which ranks exchange only one number each: a finding, or the number of members of a group.
 Status BatchRunner::settle_numbers(TensorEntry& entry, EntryKind kind) {
     return entry.checks != nullptr ? verification_.settle(entry, batch_)
                                    : groups_.settle(entry, batch_, kind == EntryKind::first_call);
@@ -139,7 +138,8 @@ void BatchRunner::start_task() {
     turn_task();
 }
 
-/// Called when the splits of an alltoall or a scatter on several hosts have arrived. Starts the task for the data.
+/// Called when the splits of an alltoall or a scatter on several hosts have arrived. Starts the task that moves the
+/// data.
 void BatchRunner::take_splits() {
     task_is_splits_ = false;
     if (const Status taken = batch_.take_splits(); !taken.is_ok()) {
@@ -170,7 +170,7 @@ TensorEntry* BatchRunner::called_entry(const Called& called) {
         }
         announcer_.table().bind(*entry, called.slot, entry->request.metadata);  // all ranks agree on this metadata
     } else {
-        announcer_.table().unbind(*entry);  // the operation is pending, so the table does not forget the entry
+        announcer_.table().unbind(*entry);
     }
     return entry;
 }

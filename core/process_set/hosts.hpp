@@ -17,8 +17,7 @@
 
 namespace rueda::core {
 
-/// A set on one host. Its ranks append to the log themselves, and there are no other hosts. The functions do the same
-/// as the functions of Hosts with the same names.
+/// A process set on one host: its ranks append to the log themselves. See class Hosts for the functions.
 class OneHost {
 public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }
@@ -39,13 +38,12 @@ public:
     void explain_failures_with(const std::function<Status(const Status& failure)>& /*explain*/) const {}
 };
 
-/// How a set exchanges decisions and data with other hosts. It is made for one host or for several hosts, and its users
-/// need not know which. It is a variant and not an abstract class, because the shortest path of an operation uses it
-/// and must not call a virtual function (docs/design/0014-process-set.md).
+/// How a process set exchanges decisions and data with other hosts. Callers need not know whether there are other
+/// hosts. The class holds a variant instead of using virtual functions, because the shortest path of an operation calls
+/// it (docs/design/0014-process-set.md).
 ///
 /// Threads: the thread that drives progress, unless a comment says otherwise.
 class Hosts {
-    // Defined before its uses, because the compiler deduces its return type.
     template <class F>
     decltype(auto) ask(F&& f) {
         SeveralHosts* several = std::get_if<SeveralHosts>(&hosts_);
@@ -69,39 +67,34 @@ public:
         }
     }
 
-    // ---- batches ----------------------------------------------------------------------------------------------------
-
     [[nodiscard]] collectives::Communicator& communicator() { return *communicator_; }
-    /// On several hosts, the ranks may first have to tell each other how many rows they send in `batch`. Returns the
-    /// task that does this, or null if it is not needed.
+    /// Returns the task in which ranks of several hosts tell each other how many rows of `batch` they send. Null if
+    /// this is not needed.
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch) {
         return ask([&](auto& hosts) { return hosts.exchange_splits(batch); });
     }
-    /// Called while a task makes no progress. If the communicator of the task has failed, this ends the job.
+    /// Called while a task makes no progress. Ends the job if the task's communicator has failed.
     void look_at_communicator() {
         ask([](auto& hosts) { hosts.look_at_communicator(); });
     }
-    /// Called when no more batches will run. On one host, this frees the communicator; on several hosts, MPI may still
-    /// use its memory.
+    /// Called when no further batch will run. On one host, frees the communicator. On several hosts, MPI may still use
+    /// the communicator's memory, so it is kept.
     void release_memory() {
         if (std::holds_alternative<OneHost>(hosts_)) {
             communicator_.reset();
         }
     }
-    /// Called when a task has ended. What it has sent may still be inside the transport for some time.
+    /// Called when a task has ended. The data that the task sent may still be inside the transport for some time.
     void note_batch() {
         ask([](auto& hosts) { hosts.note_batch(); });
     }
 
-    // ---- turns ------------------------------------------------------------------------------------------------------
-
     /// Does the work that is possible now. `is_executing`: a task is in progress and handles its messages itself.
-    /// Without `asks_others`, this function only passes on what this host has reported. Returns true if it received
-    /// something from other hosts or sent something to them.
+    /// Without `asks_others`, handles only what ranks of this host have posted. Returns true if anything was done.
     bool turn(bool asks_others, bool is_executing) {
         return ask([&](auto& hosts) { return hosts.turn(asks_others, is_executing); });
     }
-    /// Whether something was posted on this host for the other hosts. Any thread.
+    /// Whether ranks of this host have posted requests for the other hosts. Any thread.
     [[nodiscard]] bool has_work() const {
         return ask([](const auto& hosts) { return hosts.has_work(); });
     }
@@ -113,39 +106,37 @@ public:
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
-    /// Drives the messages that the removed set `other` has sent, for as long as that set would have done so.
+    /// Lets this set drive MPI until the messages that the removed set `other` has sent are out.
     void look_after_messages_of(const Hosts& other) {
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });
     }
-    /// Takes back the receives of the set, for a set that is removed before the job ends. Call this after have_left().
+    /// Cancels the receives of a set that is removed before the job ends. Call this after have_left().
     void take_back_receives() {
         ask([](auto& hosts) { hosts.take_back_receives(); });
     }
-    /// Called after an abort: tells the other hosts. After that it sends and receives nothing.
+    /// Called after an abort: notifies the other hosts. Afterwards nothing is sent or received.
     void leave(const Status& reason) noexcept {
         ask([&](auto& hosts) { hosts.leave(reason); });
     }
 
-    // ---- reports ----------------------------------------------------------------------------------------------------
-
-    /// Returns the operations that make no progress, as `monitor` finds them on this host, or as the root has found
-    /// them. The background thread calls this.
+    /// Returns the operations that make no progress. On one host, `monitor` finds them; on several hosts, the root of
+    /// the tree does. Called by the background thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
     }
-    /// The members on other hosts, as ranks of the job. Any thread.
+    /// The members on other hosts, by their numbers in the job. Any thread.
     [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const {
         return ask([](const auto& hosts) { return hosts.ranks_elsewhere(); });
     }
-    /// As ProcessSet::explain_failures_with().
+    /// See ProcessSet::explain_failures_with().
     void explain_failures_with(std::function<Status(const Status& failure)> explain) {
         ask([&](auto& hosts) { hosts.explain_failures_with(std::move(explain)); });
     }
 
 private:
-    std::unique_ptr<collectives::Communicator> communicator_;    // on one host, it exists until release_memory()
-    std::variant<std::monostate, OneHost, SeveralHosts> hosts_;  // OneHost or SeveralHosts
+    std::unique_ptr<collectives::Communicator> communicator_;  // on one host, null after release_memory()
+    std::variant<std::monostate, OneHost, SeveralHosts> hosts_;
 };
 
 }  // namespace rueda::core

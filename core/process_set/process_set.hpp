@@ -43,20 +43,20 @@
 
 namespace rueda::core {
 
-/// One process set, as one rank sees it. It connects its parts, which do the work (docs/design/0014-process-set.md).
-/// Some parts announce operations; others execute what the log calls.
+/// One process set, as one rank sees it. Some of its parts announce operations; others execute what the log calls
+/// (docs/design/0014-process-set.md).
 ///
-/// Threads: submit() and the other functions that announce, from any thread; they take the enqueue lock. step(),
-/// finish_at_once(), has_work() and fail_all() from the thread that drives progress. Lock order: the progress lock,
+/// Threads: submit() and the other functions that announce run in any thread and take the enqueue lock. step(),
+/// finish_at_once(), has_work() and fail_all() run in the thread that drives progress. Lock order: the progress lock,
 /// then the enqueue lock, then the mutex of the notes about pending memory (memory_guard.hpp). A thread that holds the
 /// enqueue lock takes no other lock than that mutex.
 class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
 
-    /// An empty `others` means that all members are on this host. `pending` counts the operations of all sets of this
-    /// rank that were submitted and not completed; it must outlive this object, and any thread may read it. seq_cst:
-    /// pairs with ProgressLock::leave().
+    /// An empty `others` means that all members are on this host. `pending` counts the submitted and not completed
+    /// operations of all sets of this rank. `pending` must outlive this object. Any thread may read `pending`; all
+    /// accesses are seq_cst, because ProgressLock::leave() relies on their order.
     ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
                const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
                std::atomic<std::uint32_t>& pending);
@@ -66,130 +66,120 @@ public:
     [[nodiscard]] int set_rank() const { return static_cast<int>(view_.set_rank); }
     [[nodiscard]] int set_size() const { return static_cast<int>(view_.set_size); }
 
-    /// Sets a function that is called before a failure of the network between hosts ends the job. It returns the cause,
-    /// or the failure itself, and may take some time. Call this before the engine first runs.
+    /// Sets a function that is called before a failure of the network between hosts ends the job. The function returns
+    /// the cause, or the failure itself, and may take some time. Call this before the engine first runs.
     void explain_failures_with(std::function<Status(const Status& failure)> explain) {
         hosts_.explain_failures_with(std::move(explain));
     }
 
-    // ---- announcing -----------------------------------------------------------------------------------------------
-
     /// Announces a tensor. An empty `name` means an operation without a name. If the call fails, the operation was not
-    /// started. It fails with DuplicateName, with ResourceExhausted if there is no memory for the name, or with the
-    /// reason why no operation can be started any more. Every later result comes through `completion`.
+    /// started. Errors: DuplicateName; ResourceExhausted if there is no memory; or the reason why no operation can be
+    /// started any more. `completion` gets every later result.
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
         return announcer_.submit(name, request, completion, urgency);
     }
-    /// Like the function above, for a name that was already looked up.
+    /// Like submit() above, for a name that was already looked up.
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
         return announcer_.submit(entry, request, completion, urgency);
     }
-    /// Starts an allreduce directly from the caller's arguments. The arguments are checked only if they differ from
-    /// those of the last operation on this entry. If `entry` is null, the entry of `name` is looked up, and `name` must
-    /// not be empty.
+    /// Starts an allreduce from the caller's arguments. The arguments are checked only if they differ from those of the
+    /// last operation with this entry. If `entry` is null, the function looks up `name`, which must not be empty.
     Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
                             const rueda_options& options, Completion& completion, Urgency urgency) {
         return announcer_.submit_allreduce(entry, name, in, out, options, completion, urgency);
     }
-    /// Starts all operations of a group, or none. `names` has at least one element; name_of_member() made the names
+    /// Starts all operations of a group, or none. `names` has at least one element, and name_of_member() made the names
     /// from `group`.
     Status submit_group(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
                         Completion& completion, Urgency urgency) {
         return groups_.submit(group, names, requests, completion, urgency);
     }
 
-    /// Keeps an entry in the table for a TensorSlot.
+    /// Keeps the name's entry in the table until unpin(), for a TensorSlot.
     TensorEntry& pin(std::string_view name) { return announcer_.pin(name); }
     void unpin(TensorEntry& entry) { announcer_.unpin(entry); }
 
-    /// Announces that this rank will announce nothing more. If the mailbox is full, a later turn posts this. A second
-    /// call does nothing.
+    /// Announces that this rank will announce nothing more. If the mailbox is full, a later turn posts the
+    /// announcement. A second call does nothing.
     void announce_shutdown() { announcer_.announce_shutdown(); }
     [[nodiscard]] bool has_announced_shutdown() const { return announcer_.has_announced_shutdown(); }
-    /// For the stall report: the first function records that this rank waits in `call` until all members have announced
-    /// their shutdown. The second function records that it no longer waits.
+    /// For the stall report: records that this rank waits in `call` until all members have announced their shutdown, or
+    /// that it waits no longer.
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
-    /// Joins: announces that this rank starts no operations until all members have joined; then `completion` ends.
-    /// Until then submits are refused, and the rank takes part in the operations of the others without contributing
-    /// anything. With `counted`, averages still count this rank. Fails with InvalidArgument if a join is in progress.
-    /// See docs/design/0005-join.md.
+    /// Announces that this rank starts no operations until all members have joined; then `completion` ends. Until then,
+    /// submit() fails, and the rank takes part in the others' operations without contributing data. With `counted`,
+    /// averages still count this rank. Fails with InvalidArgument if a join is in progress. See
+    /// docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted) { return join_.announce(completion, counted); }
-    /// Records where in the source the call of the next join stands, for stall reports. Only for a set with call sites;
-    /// call this before announce_join().
+    /// Records the source line of the next call of join, for stall reports. Call this before announce_join(). Does
+    /// nothing if call sites are not recorded.
     void note_join_site(const char* file, std::int32_t line) { join_.note_site(file, line); }
 
-    /// Call this after a submit with Urgency::driving, in the same thread. It checks up to `looks` times whether the
-    /// operation can be completed: an operation that was announced directly needs no other thread. If it returns true,
-    /// the operation has ended, and its completion is done if it was needed. If it returns false, the operation is
-    /// pending like any other: drive progress.
+    /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether a
+    /// directly announced operation can be completed. True: the operation has ended; its completion is marked as done
+    /// if it has a result. False: the operation is pending, and the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
-        // Returns false if this rank has other work, because then the engine must be driven. Otherwise no thread would
-        // drive progress during a loop of such calls.
+        // If this rank has other work, the caller must drive progress. Otherwise a loop of such calls would leave that
+        // work undone.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
-    // ---- progress ---------------------------------------------------------------------------------------------------
-
-    /// Does the work that is possible now. With `urgent`, an open batch is closed at once. Without `asks_others`, it
-    /// checks only what this host reports. This is enough before a sleep, shortly after a turn with `asks_others`.
+    /// Does the work that is possible now. With `urgent`, closes an open batch at once. Without `asks_others`, handles
+    /// only what ranks of this host have announced; this is enough between a full turn and a sleep.
     Turn step(bool urgent, bool asks_others = true) noexcept { return runner_.step(urgent, asks_others); }
     [[nodiscard]] bool has_work() const {
         return runner_.has_batch() || join_.has_to_look() || has_deferred() || has_unread() || hosts_.has_work();
     }
-    /// Whether this rank must poll, even if nothing is pending, because messages from other hosts wake no thread.
+    /// Whether this rank must poll even if nothing is pending, because messages from other hosts wake no thread.
     [[nodiscard]] bool has_to_poll() const { return hosts_.has_to_poll(); }
-    /// Whether the log has entries that this rank has not read. Any thread may call this.
+    /// Whether the log has entries that this rank has not read. Any thread.
     [[nodiscard]] bool has_unread() const { return runner_.has_unread(); }
-    /// Whether an announcement waits for a slot, or because the mailbox is full. No thread wakes this rank when this
-    /// changes, so it must look again.
+    /// Whether an announcement waits for a slot or for room in the mailbox. No thread wakes this rank when room is
+    /// made, so the rank must check again.
     [[nodiscard]] bool has_deferred() const { return announcer_.has_deferred(); }
-    /// The time until which an open batch may grow.
+    /// The time until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return runner_.hold_until_ns(); }
     /// Whether all members have shut down.
     [[nodiscard]] bool closed() const { return answers_.is_closed(); }
-    /// Whether all members have shut down and no other host needs this rank any more. Only the thread that drives
-    /// progress may call this.
+    /// Whether all members have shut down and no other host needs this rank. Only for the thread that drives progress.
     [[nodiscard]] bool has_left() const { return closed() && hosts_.have_left(); }
-    /// Messages that a removed set has sent may still be inside MPI. After this call, this set drives them for as long
-    /// as the removed set would have done so.
+    /// Lets this set drive MPI until the messages that the removed set `other` has sent are out.
     void look_after_messages_of(const ProcessSet& other) { hosts_.look_after_messages_of(other.hosts_); }
-    /// For a set that is removed before the job ends, after has_left(). Only the thread that drives progress may call
-    /// this.
+    /// Cancels the receives of a set that is removed before the job ends. Call this after has_left(). Only for the
+    /// thread that drives progress.
     void take_back_receives() { hosts_.take_back_receives(); }
-    /// Call this after an abort, before fail_all(). It tells the other hosts; after that the set sends and receives
+    /// Call this after an abort, before fail_all(). Notifies the other hosts; afterwards the set sends and receives
     /// nothing.
     void leave_other_hosts(const Status& reason) noexcept { hosts_.leave(reason); }
-    /// Ends everything pending with `reason`. After this, submit() fails with `reason`.
+    /// Ends every pending operation with `reason`. Afterwards, submit() fails with `reason`.
     void fail_all(const Status& reason) noexcept;
-    /// Frees the memory that only operations need. Call this after fail_all(), when no thread will drive progress any
-    /// more. The object itself is not destroyed, because TensorSlots and late threads still use it
+    /// Frees the memory that only operations need. Call this after fail_all(), when no thread will drive progress
+    /// again. The object itself stays, because TensorSlots and late threads still use it
     /// (docs/design/0001-negotiation.md, "After the end").
     void release_memory();
 
-    // ---- reports ----------------------------------------------------------------------------------------------------
-
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
-    /// Returns the operations that make no progress, which `monitor` finds on this host. In a set on several hosts, the
-    /// root finds them, and only the leaders return them. The background thread calls this.
+    /// Returns the operations that make no progress. On one host, `monitor` finds them. On several hosts, the root of
+    /// the tree finds them, and only the leaders return them. Called by the background thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
     /// This rank's number in the job.
     [[nodiscard]] int own_job_rank() const { return view_.own_job_rank(); }
-    /// The members on other hosts, as ranks of the job.
+    /// The members on other hosts, by their numbers in the job.
     [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const { return hosts_.ranks_elsewhere(); }
-    /// The beginning of an error message about this set; "" for the world.
+    /// The text with which error messages about this set begin; "" for the world.
     [[nodiscard]] std::string title() const { return identity_.title(); }
-    /// The names of all operations that are pending on this rank, and since when, for diagnostics. Takes the enqueue
+    /// The names of all operations that are pending on this rank, and the times of their submission. Takes the enqueue
     /// lock.
     [[nodiscard]] std::vector<Announcer::PendingTensor> pending_tensors() { return announcer_.pending_tensors(); }
-    /// The tensors by which `completion` is still pending on this rank. Takes the enqueue lock. Any thread.
+    /// The tensors for which `completion` still waits on this rank. Takes the enqueue lock. Any thread.
     [[nodiscard]] std::vector<AwaitedTensor> awaited_by(const Completion& completion);
 
 private:
-    // The parts, in the order in which they use each other: each part uses only parts that are above it.
+    // The parts, in the order of their use: each part uses only parts above it.
     SetIdentity identity_;
     std::shared_ptr<collectives::Arena> arena_;
     NegotiationMemory<Atomics> memory_;

@@ -35,7 +35,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       checks_(parts.inspection.is_on()),
       batch_(view, parts.announced, parts.outputs) {}
 
-/// A failure here ends the job, because the other ranks depend on this rank's part in the operations that are called.
+/// Any failure ends the job, because the other ranks depend on this rank's part in the called operations.
 Turn BatchRunner::step(bool urgent, bool asks_others) noexcept {
     try {
         return take_turn(urgent, asks_others);
@@ -54,8 +54,8 @@ Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
     const bool joined = join_.is_on() && join_.turn();
     const bool crossed = hosts_.turn(asks_others, has_batch());
     const bool moved = (direct_.any() && announcer_.turn_direct() != DirectState::waiting) || crossed || joined;
-    // The log is read even after a direct operation made progress. Otherwise a rank that starts one direct operation
-    // after the other would never read the log.
+    // The log is read even after a direct operation made progress. Otherwise a rank that starts direct operations in a
+    // loop would never read the log.
     const Turn turn = take_log_turn(urgent);
     return moved || ended ? Turn::advanced : turn;
 }

@@ -70,7 +70,8 @@ bool SeveralHosts::turn_leader() {
         waking_.announced_more(Urgency::driving);
     }
     if (moved.value().served) {
-        // The rank that posted the name also woke the joined members, but only now can they see the name.
+        // A joined member can see a new name only after the leader has handled the request. The wake-up by the rank
+        // that posted the request may have come too early.
         joined_.tell_of_posts();
     }
     if (moved.value().anything) {
@@ -79,8 +80,8 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// The messages of this rank's last task may still be inside MPI although the task is done, so MPI must be called. (A
-/// leader always polls for messages.)
+/// Drives MPI, because messages of this rank's last task may still be inside MPI. Leaders need not call this: they
+/// always poll for messages.
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;
@@ -124,8 +125,8 @@ std::vector<std::int32_t> SeveralHosts::ranks_elsewhere() const {
     return elsewhere;
 }
 
-/// Handles a failure of the network between hosts. If another rank saw it first, that rank has explained it and ended
-/// the job.
+/// Handles a failure of the network between hosts. If the job has already ended, another rank has explained the
+/// failure.
 void SeveralHosts::raise(const Status& failure) {
     if (!ends_.has_aborted()) {
         ends_.raise(explain_ ? explain_(failure) : failure);

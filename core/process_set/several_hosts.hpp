@@ -29,11 +29,11 @@ namespace rueda::core {
 
 using collectives::OtherHosts;
 
-/// Returns nothing if all members of the group are on one host.
+/// Describes the other hosts of the group; nothing if all members are on one host.
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
                                                     collectives::Transport* transport);
 
-/// The parts of the set that SeveralHosts uses. They must outlive it.
+/// The parts of the set that SeveralHosts uses. They must outlive the object.
 struct PartsForHosts {
     Announcer& announcer;
     const JoinedMembers& joined;
@@ -41,9 +41,8 @@ struct PartsForHosts {
     const Waking& waking;
 };
 
-/// A set on several hosts (docs/design/0002-several-hosts.md). The leader of each host is part of the tree that decides
-/// what is called, and the ranks exchange the data of batches by messages. The functions do the same as the functions
-/// of Hosts with the same names.
+/// A process set on several hosts (docs/design/0002-several-hosts.md). The leaders of the hosts form a tree that
+/// decides what is called. The ranks exchange the data of batches in messages. See class Hosts for the functions.
 class SeveralHosts {
 public:
     SeveralHosts(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
@@ -89,8 +88,8 @@ private:
     collectives::Communicator& communicator_;
     std::unique_ptr<Leader> leader_;                // only on the leaders
     std::function<Status(const Status&)> explain_;  // may be empty
-    /// Until this time after it has sent something, this rank polls for messages often. Later it polls only when it
-    /// drives progress anyway.
+    /// Until this time, the rank polls for messages often, because it has sent messages that may still be inside MPI.
+    /// Later it polls only while it drives progress anyway.
     std::atomic<std::int64_t> sending_until_ns_{0};
 };
 

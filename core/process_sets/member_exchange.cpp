@@ -15,11 +15,11 @@ namespace {
 
 using collectives::Bytes;
 
-/// The header of a message. The bytes come in a second message, because the receiver must first allocate memory for
-/// them.
+/// The header of a message. The bytes follow in a second message, because the receiver must know their length to
+/// allocate memory.
 struct Header {
     std::uint32_t bytes = 0;
-    std::int32_t code = 0;  ///< 0: no error; otherwise the code of an error, whose text is in the bytes
+    std::int32_t code = 0;  ///< 0: no error; otherwise an error code, and the bytes are the error's text
 };
 
 }  // namespace
@@ -50,7 +50,7 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             Result<Bytes> received = receive(rank);
             if (!received.is_ok()) {
                 failed = received.status();
-                continue;  // the other members wait for an answer
+                continue;  // continues, because the other members wait for an answer
             }
             theirs = std::move(received).value();
         }
@@ -64,8 +64,8 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             const Status sent =
                 send(rank, failed,
                      failed.is_ok() ? std::span<const std::byte>(joined) : std::as_bytes(std::span(failed.message())));
-            // A member may have left meanwhile. In the next step the other members notice that it is missing, and
-            // report this to this rank.
+            // If a member has left meanwhile, the other members notice this in the next step, and report it to this
+            // rank.
             failed = failed.is_ok() && !sent.is_ok() ? sent : failed;
         }
     }

@@ -19,8 +19,8 @@ namespace rueda::core {
 
 using collectives::Bytes;
 
-/// Everything that a set needs, kept as long as any thread holds the set. The set is the last member, so that it is
-/// destroyed first.
+/// Everything that a set needs, for as long as a thread holds the set. `set` is the last member, so it is destroyed
+/// first.
 struct ProcessSets::Joined {
     collectives::LocalGroup group;
     std::unique_ptr<collectives::SetTransport> transport;
@@ -70,18 +70,18 @@ Status ProcessSets::check_going() const {
     return ended_ ? Status(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank") : Status();
 }
 
-/// Sets up the set on which the ranks have agreed, and publishes it on this rank.
+/// Creates the set on which the ranks have agreed, and makes it visible on this rank.
 Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobExchange& exchange, bool of_members) {
     next_id_ = identity.id + 1;
     std::map<std::int32_t, Known> made;
     try {
-        // Memory for the table's entry is allocated first. If the engine had a set that is not in the table, nobody
-        // would shut the set down.
+        // The memory for the table's entry is allocated before the engine gets the set. A set that is missing in the
+        // table would never be shut down.
         Known& known = made[identity.id];
         known = {identity, nullptr, of_members};
         RUEDA_RETURN_IF_FAILED(join(identity, exchange, known.set));
     } catch (const std::bad_alloc&) {
-        end_job(identity, "there is no memory left");  // the other ranks wait for this rank's steps
+        end_job(identity, "there is no memory left");  // the other ranks wait for this rank's next step
         throw;
     }
     const std::lock_guard lock(mutex_);
@@ -141,13 +141,13 @@ Status ProcessSets::leave(std::int32_t id) {
     }
     ProcessSet& set = *left_.back().set;
     Status announced = job_.engine.announce_shutdown(set, EndCall::leave);
-    set.end_to_await_end();  // the other members may leave much later, so this rank no longer waits for them
+    set.end_to_await_end();  // the other members may leave much later, so this rank does not wait for them
     RUEDA_RETURN_IF_FAILED(announced);
     let_go_of_closed();
     return {};
 }
 
-/// Frees the sets that all members have left, this rank included. The other sets end with the job.
+/// Removes the sets that all members have left. The remaining ones end with the job.
 void ProcessSets::let_go_of_closed() {
     std::erase_if(left_, [this](const Known& left) {
         if (!left.set->has_left()) {
@@ -246,7 +246,7 @@ void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) c
                                                       identity.describe(), why));
 }
 
-/// Checks that all ranks request the same change. Returns the number of the next set, which no rank has used.
+/// Checks that all ranks request the same change. Returns a number for the next set that no rank has used.
 Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<const std::byte> mine,
                                         const char* function) {
     collectives::WireWriter writer;
@@ -260,7 +260,7 @@ Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<c
     std::int32_t next = next_id_;
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         if (all.value()[rank].empty()) {
-            continue;  // this rank takes no part in the exchange
+            continue;  // this rank of the job takes no part in the exchange
         }
         collectives::WireReader reader(all.value()[rank]);
         next = std::max(next, reader.number<std::int32_t>());
@@ -291,7 +291,7 @@ Status ProcessSets::check_ranks(const std::vector<int>& ranks, const char* funct
     return {};
 }
 
-/// The number of the set in this job, counted from 1. The messages between hosts distinguish sets by this number.
+/// The number of the set among the sets of this job, from 1. Messages between hosts identify the set by this number.
 std::uint32_t ProcessSets::number_in_job(const SetIdentity& identity) const {
     return static_cast<std::uint32_t>(identity.id) - static_cast<std::uint32_t>(job_.first_id) + 1;
 }
@@ -304,8 +304,8 @@ Status ProcessSets::check_number(const SetIdentity& identity) const {
                          collectives::Transport::kMostSets - 1);
 }
 
-/// Checks that the job may have one more set, and that no set has the same ranks. Sets that only their members made do
-/// not count, because the other ranks do not know of them.
+/// Checks that the job may have one more set, and that no set of add() has the same ranks. Sets of add_among() do not
+/// count, because only their members know them.
 Status ProcessSets::check_new(const SetIdentity& identity) const {
     RUEDA_RETURN_IF_FAILED(check_number(identity));
     const std::lock_guard lock(mutex_);
@@ -319,12 +319,13 @@ Status ProcessSets::check_new(const SetIdentity& identity) const {
     return {};
 }
 
-/// Sets up the set with the other members. If this rank is not a member, it follows their steps, and `set` stays empty.
+/// Sets up the set together with the other members. A rank that is not a member only follows their steps, and `set`
+/// stays empty.
 Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchange, std::shared_ptr<ProcessSet>& set) {
     const JobExchange exchange_or_end = [this, &identity, &exchange](std::span<const std::byte> mine) {
         Result<std::vector<Bytes>> all = exchange(mine);
-        // Perhaps only this rank knows of the failure, and the other ranks wait for its step. But if the job or a rank
-        // has ended, all ranks know that.
+        // Possibly only this rank knows of the failure, and the other ranks wait for its next step, so the job must
+        // end. If the job or a rank has ended already, all ranks know.
         if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
             all.status().code() != ErrorCode::not_initialized) {
             end_job(identity, all.status().message());
@@ -338,7 +339,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
     Result<std::shared_ptr<Joined>> joined = make(identity, plane);
     Status status = joined.status();
     if (status.is_ok()) {
-        status = plane.barrier();  // after this no rank gives up
+        status = plane.barrier();  // after the barrier no member calls give_up()
     }
     if (!status.is_ok()) {
         plane.give_up(status);
@@ -355,7 +356,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
     std::vector<collectives::RankFacts>
-        facts;  // the facts are those from the beginning of the job: ranks that shared a host then still share it
+        facts;  // facts from the beginning of the job: which ranks share a host does not change
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }
@@ -366,7 +367,7 @@ Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity
     auto joined = std::make_shared<Joined>();
     joined->group = std::move(ranks.value().group);
     joined->arena = std::move(ranks.value().attached.arena);
-    // for each member of the set on this host: its member number in the job's arena
+    // For each member of the set on this host: its number in the job's arena.
     std::vector<std::uint32_t> members;
     for (const int member : joined->group.members) {
         const auto found =

@@ -21,10 +21,10 @@
 
 namespace rueda::core {
 
-/// The process sets of a job other than the world: their members, and how sets are added and removed
+/// The process sets of a job except the world: who their members are, and how sets are added and removed
 /// (docs/design/0004-process-sets.md).
 ///
-/// Threads: any. Lock order: changing(), then the mutex of the table. While a thread holds that mutex, it takes no
+/// Threads: any. Lock order: changing(), then the mutex of the table. A thread that holds the table's mutex takes no
 /// other lock.
 class ProcessSets {
 public:
@@ -36,45 +36,45 @@ public:
         collectives::Transport* transport;  // null if the job has one host
         ProcessSet& world;
         Engine& engine;
-        std::atomic<std::uint32_t>& pending;  // see ProcessSet
-        // the first number of this job's sets; sets of earlier jobs had lower numbers
+        std::atomic<std::uint32_t>& pending;  // see the constructor of ProcessSet
+        // the number of this job's first set; sets of earlier jobs had lower numbers
         std::int32_t first_id = 1;
     };
     explicit ProcessSets(const Job& job);
 
-    /// Collective over all ranks of the job; all give the same ranks, in any order. Returns the number of the new set,
-    /// which is the same on all ranks. Returns Mismatch if the ranks gave different arguments, and InvalidArgument if
-    /// the ranks cannot be a set or are a set already. Errors are the same on all ranks; after an error nothing has
-    /// changed.
+    /// Adds a set. Collective over all ranks of the job; all give the same ranks, in any order. Returns the number of
+    /// the new set. The result is the same on all ranks, and an error changes nothing.
+    /// - Mismatch: the ranks gave different arguments.
+    /// - InvalidArgument: the ranks cannot form a set, or a set with the same ranks exists.
     Result<std::int32_t> add(std::span<const int> ranks);
-    /// Collective over all ranks of the job. Operations that are pending in the set fail. Errors are as for add().
+    /// Removes a set. Collective over all ranks of the job. Operations that are pending in the set fail. Errors: see
+    /// add().
     Status remove(std::int32_t id);
-    /// Collective over only the given ranks, which must include this rank. Several such sets may have the same ranks.
-    /// Returns the number of the set, which is the same on its members and has no meaning on other ranks.
+    /// Adds a set. Collective over the given ranks only, which must include this rank. Several such sets may have the
+    /// same ranks. Returns the set's number, which only the members may use.
     Result<std::int32_t> add_among(std::span<const int> ranks);
-    /// For a set that add_among() made: this rank leaves the set. Does not wait for the other members.
+    /// Lets this rank leave a set of add_among(), without waiting for the other members.
     Status leave(std::int32_t id);
 
-    /// Returns the set for an operation of this rank. Returns InvalidArgument if there is no such set or if this rank
-    /// is not a member. The set exists as long as the pointer is held; operations on a removed set are refused.
+    /// Returns the set for an operation of this rank. InvalidArgument: there is no such set, or this rank is not a
+    /// member. The set exists while the caller holds the pointer, but a removed set refuses operations.
     [[nodiscard]] Result<std::shared_ptr<ProcessSet>> find(std::int32_t id) const;
-    /// Returns InvalidArgument if there is no such set.
+    /// Returns the members of the set. InvalidArgument: there is no such set.
     [[nodiscard]] Result<SetIdentity> identity(std::int32_t id) const;
-    /// Returns the number of the set with these ranks, in any order, that all ranks of the job have made. Returns
-    /// InvalidArgument if there is no such set.
+    /// Returns the number of the set that add() created and that has these ranks, in any order. InvalidArgument: there
+    /// is no such set.
     [[nodiscard]] Result<std::int32_t> id_of(std::vector<int> ranks) const;
     /// The numbers of all sets, in ascending order; the world's number 0 is the first.
     [[nodiscard]] std::vector<std::int32_t> ids() const;
 
-    /// The number that the next set would get on this rank: no set of this job had this number or a higher one. Waits
-    /// for threads that add or remove sets.
+    /// A number that is higher than the numbers of all sets so far. Waits for threads that add or remove sets.
     [[nodiscard]] std::int32_t next_id();
 
-    /// A thread holds this lock while it adds or removes sets. While a thread holds it, joined() returns all sets of
-    /// which this rank is a member, except the world.
+    /// A thread holds this lock while it adds or removes sets. With the lock, joined() returns all sets that contain
+    /// this rank, except the world.
     [[nodiscard]] std::mutex& changing() { return changing_; }
     [[nodiscard]] std::vector<std::shared_ptr<ProcessSet>> joined() const;
-    /// Call it with the lock: the job has ended, and its sets do not change any more.
+    /// Records that the job has ended and its sets change no more. Call this while holding changing().
     void end() { ended_ = true; }
     /// Returns NotInitialized after end(). Call this while holding changing().
     [[nodiscard]] Status check_going() const;
@@ -83,7 +83,7 @@ private:
     struct Known {
         SetIdentity identity;
         std::shared_ptr<ProcessSet> set;  // null if this rank is not a member
-        bool of_members = false;          // whether only its members made it
+        bool of_members = false;          // the set was added by add_among()
     };
     struct Joined;
 
@@ -104,8 +104,8 @@ private:
 
     Job job_;
     std::mutex changing_;
-    std::int32_t next_id_;     // under changing_; no set of this rank had this number or a higher one
-    std::vector<Known> left_;  // under changing_; other members may still be in these sets
+    std::int32_t next_id_;     // under changing_; higher than the number of every set of this rank
+    std::vector<Known> left_;  // under changing_; sets that this rank has left, and other members possibly not
     bool ended_ = false;       // under changing_
     mutable std::mutex mutex_;
     std::map<std::int32_t, Known> known_;

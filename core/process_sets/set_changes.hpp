@@ -11,24 +11,23 @@
 #include "base/status.hpp"
 #include "collectives/control_plane.hpp"
 
-/// The messages between ranks about process sets that they add or remove. The bytes come from other processes and are
-/// checked here.
+/// The messages between ranks about process sets that they add or remove. The bytes come from other processes, so these
+/// functions check them.
 namespace rueda::core {
 
 enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };
 
-/// `numbers` are the ranks of the set to add, or the id of the set to remove.
+/// `numbers`: the ranks of the set to add, or the id of the set to remove.
 [[nodiscard]] collectives::Bytes encode(SetChange change, std::span<const int> numbers);
 
-/// Describes what a rank has requested, for example "add_process_set([0, 2])". The bytes come from that rank and may
-/// have any content.
+/// Describes what a rank has requested, for example "add_process_set([0, 2])". The bytes come from that rank, and may
+/// be invalid.
 [[nodiscard]] std::string describe_set_change(std::span<const std::byte> bytes);
 
-/// Splits the result of an allgather in which the length of each rank's bytes comes before them.
+/// Splits the result of an allgather into the ranks' bytes. Each rank's bytes follow their length.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_rank(std::span<const std::byte> joined, int ranks);
 
-/// Like split_by_rank(), but each rank's number comes before its length. Ranks may be missing; their elements are
-/// empty.
+/// Like split_by_rank(), but a rank's number comes before the length. Ranks may be missing; their elements are empty.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_named_rank(std::span<const std::byte> joined, int ranks);
 
 }  // namespace rueda::core

@@ -27,7 +27,7 @@
 namespace rueda::core {
 namespace {
 
-/// The name of the host for texts; "" if the job has only one host, because then it need not be named.
+/// The host's name for texts; "" in a job on one host.
 std::string name_of_host(const collectives::LocalGroup& group) {
     return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
 }
@@ -99,12 +99,12 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     if (!runtime.is_ok()) {
         return runtime;
     }
-    Status status = plane.barrier();  // after this, all rank blocks are filled
+    Status status = plane.barrier();  // after the barrier, the blocks of all ranks are filled
     if (status.is_ok()) {
         status = runtime.value()->engine_.start();
     }
     if (!status.is_ok()) {
-        // This is after the last point where all ranks agree, so the other ranks would wait for this rank for ever.
+        // Some ranks have started already, and would wait for this rank for ever. The abort ends their waits.
         runtime.value()->engine_.raise(ErrorCode::aborted, fmt::format("rank {} could not start: {}",
                                                                        runtime.value()->group_.rank, status.message()));
         runtime.value()->abandon();
@@ -115,15 +115,16 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     return runtime;
 }
 
-/// Runs all steps before the first thread starts: finds the group, sets up the arena, creates the object. If it fails,
-/// it closes the control plane.
+/// Does all steps of the start before the first thread: finds the group, sets up the arena, creates the object. Closes
+/// the control plane on failure.
 Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                collectives::AddressReserve* addresses) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
-        // If all ranks refuse together, the control plane can be closed normally. After a broken connection it cannot.
+        // All ranks fail together in these steps, so the control plane can be closed normally, except after a broken
+        // connection.
         control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
         return status;
     };
@@ -138,7 +139,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!unused.is_ok()) {
         return refuse(unused.status());
     }
-    // The host name that reports use. Hosts with equal names get different names here.
+    // The host name for reports. Hosts with equal names have been given different names.
     config.hostname = group.value().host_names[static_cast<std::size_t>(group.value().host_index)];
     const Result<std::int32_t> first_set_id = agree_on_first_sets(*control_plane, first_sets);
     if (!first_set_id.is_ok()) {
@@ -171,8 +172,8 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     return runtime;
 }
 
-/// If there are two ranks, mpirun by default binds each of them to one core. Then the trainer and the background thread
-/// must share a core.
+/// Warns if this rank is bound to one core, so that the trainer and the background thread share it. mpirun does this by
+/// default for jobs of two ranks.
 void Runtime::say_if_bound_to_one_core() const {
     if (group_.rank == 0 && base::affinity_cores() == 1 && sysconf(_SC_NPROCESSORS_ONLN) > group_.local_size) {
         logger_.warning(
@@ -183,8 +184,8 @@ void Runtime::say_if_bound_to_one_core() const {
     }
 }
 
-/// Horovod reads the word DYNAMIC as: the program will start a timeline later. A timeline that cannot be written is no
-/// reason to end the job.
+/// Starts the timeline that the settings ask for. In Horovod, DYNAMIC means that the program will start a timeline
+/// later. If the timeline cannot be written, the job continues without it.
 void Runtime::begin_timeline() {
     if (config_.timeline.empty() || config_.timeline == "DYNAMIC") {
         return;
@@ -258,10 +259,10 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
     completion.add_members(more);
     world_->note_join_site(source_file, source_line);
     if (Status joined = world_->announce_join(completion, counted); !joined.is_ok()) {
-        completion.add_members(~more + 1);  // removes all of them
+        completion.add_members(~more + 1);  // subtracts `more`
         return joined;
     }
-    // If some rank is about to leave a set, or the job, the join fails when this rank reads the log entry about it.
+    // If a rank is leaving a set or the job, this rank's join fails when it reads the log entry about that.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -349,8 +350,8 @@ void Runtime::begin_busy(std::string_view what) {
     publish_busy();
 }
 
-/// The caller holds the mutex. The text and its time are written one after the other: a report that is made in between
-/// shows a scope that has just changed, and is no reason to worry.
+/// Publishes the innermost busy scope. The caller holds the mutex. A report between the two stores shows a scope that
+/// has just changed, which does no harm.
 void Runtime::publish_busy() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.busy_since_ns.store(busy_.empty() ? 0 : busy_.back().since_ns, std::memory_order_relaxed);
@@ -371,7 +372,8 @@ Status Runtime::end_busy() {
 void Runtime::set_end_reason(std::string_view text) { control().ranks[arena_->rank()].end_reason.write(text); }
 
 void Runtime::abort(std::string_view reason) {
-    // This store comes before the other ranks learn of the failure. Release: pairs with let_the_cause_end_first().
+    // This store comes before the other ranks learn of the abort. Release: let_the_cause_end_first() reads it with
+    // acquire.
     control().ranks[arena_->rank()].ended_job.store(1, std::memory_order_release);
     engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
 }
@@ -402,7 +404,7 @@ void Runtime::let_the_cause_end_first() const {
     std::this_thread::sleep_for(kHeadStart);
 }
 
-/// Each step can be repeated. If the time is over, or if there is no memory, the next call does the remaining steps.
+/// Does the remaining steps of a shutdown. After a timeout or a lack of memory, the next call continues.
 Status Runtime::shutdown_within(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
     const std::unique_lock lock = base::lock_before(shutdown_mutex_, deadline);
@@ -429,17 +431,17 @@ Status Runtime::announce_shutdown(Deadline deadline) {
         engine_.end_messages();
         messages_ended_ = true;
     }
-    // This comes before the lock: a thread that adds or removes a set holds the lock while it waits for other ranks,
-    // and this announcement ends its wait.
+    // The announcement comes before the lock. A thread that adds or removes a set holds that lock while it waits for
+    // other ranks, and this announcement ends its wait.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
     const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {
         return {ErrorCode::timeout, ""};
     }
-    // After this there are no new sets, because adding a set needs an operation of the world, or messages.
+    // No set can be added after this, because adding a set needs an operation or messages.
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
-        // While ranks of the world are missing, the world's report names them, so this set needs no report.
+        // This set needs no report of its own: the world's report names all missing ranks.
         set->end_to_await_end();
     }
     return {};
@@ -452,7 +454,7 @@ Status Runtime::leave_job() {
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // no later step needs memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // the later steps need no memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {
@@ -471,16 +473,16 @@ Status Runtime::leave_job() {
         has_metrics_ = false;
     }
     if (!after_failure && has_timeline_ended) {
-        // After an abort, another rank may be in the middle of a batch and may still use this rank's memory.
+        // After an abort this is left out, because another rank may still use this rank's memory in a batch.
         engine_.release_memory();
         {
             const std::lock_guard lock(recorder_mutex_);
-            recorder_ = base::RecorderWriter();  // the recorder goes away with the arena
+            recorder_ = base::RecorderWriter();  // the recorder's memory is in the arena, which is released next
         }
         scopes_.end();
         heap_.release();
     }
-    // This is the last step, because a callback may take long, and the other ranks need not wait for it.
+    // The callbacks come last: they may take long, and the other ranks must not wait for them.
     callbacks_.stop();
     return after_failure ? std::move(reason) : Status();
 }

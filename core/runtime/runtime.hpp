@@ -31,15 +31,17 @@
 
 namespace rueda::core {
 
-/// One rank of a job, from init to shutdown. It is an object, so a test process can hold several ranks, as threads.
+/// One rank of a job, from init to shutdown. All state of the rank is in this object, so a test process can hold
+/// several ranks, as threads.
 ///
 /// Threads: any, unless a function says otherwise. The object must outlive its handles and slots.
 class Runtime {
 public:
-    /// Collective: finds the other ranks, sets up the arena, and starts the background thread. `launcher` may be null;
-    /// otherwise it must outlive this object, and its notifications must be about this job. The ranks agree on the
-    /// first process sets, which the caller must make afterwards. `addresses` may be null; otherwise it must outlive
-    /// this object. It keeps address space for the next jobs of this process.
+    /// Collective: finds the other ranks, sets up the arena, and starts the background thread.
+    /// - `launcher` may be null; otherwise it must outlive this object, and its notifications must be about this job.
+    /// - `first_sets`: the process sets that the ranks agree on here, and that the caller must create afterwards.
+    /// - `addresses` may be null; otherwise it must outlive this object. The reserve keeps address space for this
+    ///   process's next jobs.
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
         LauncherLine* launcher = nullptr, const FirstSets& first_sets = {},
@@ -50,15 +52,15 @@ public:
 
     [[nodiscard]] const collectives::LocalGroup& group() const { return group_; }
     [[nodiscard]] const base::Logger& logger() const { return logger_; }
-    /// Whether an MPI communicator has the ranks of this job in the same order: see ControlPlane::is_of_same_ranks().
-    /// Only one thread at a time may call this, before a shutdown.
+    /// Whether the ranks of an MPI communicator are the ranks of this job, in the same order; see
+    /// ControlPlane::is_of_same_ranks(). Only one thread at a time, before the shutdown.
     [[nodiscard]] Result<bool> is_of_same_ranks(std::span<const std::byte> communicator) {
         return control_plane_->is_of_same_ranks(communicator);
     }
     [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
 
     [[nodiscard]] const std::shared_ptr<collectives::Arena>& arena() const { return arena_; }
-    /// Whether requests should say where in the source their calls stand.
+    /// Whether requests must contain the source lines of their calls.
     [[nodiscard]] bool wants_call_sites() const { return config_.call_sites; }
     /// Whether RUEDA_VERIFY is set on rank 0 of the job.
     [[nodiscard]] bool verifies() const { return config_.verify != 0; }
@@ -68,15 +70,14 @@ public:
     [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
     [[nodiscard]] CallbackThread& callbacks() { return callbacks_; }
 
-    /// Starts an operation of a set of this Runtime. `completion` must exist until it is done. If `name` is empty, this
-    /// is an operation without a name.
+    /// Starts an operation of one of this rank's sets. `completion` must exist until it is done. An empty `name` means
+    /// an operation without a name.
     Status start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
     Status start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion);
-    /// See ProcessSet::submit_group.
+    /// See ProcessSet::submit_group().
     Status start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
                        std::span<const Request> requests, Completion& completion);
-    /// If `entry` is null, the entry of `name` is looked up, and `name` must not be empty. See
-    /// ProcessSet::submit_allreduce.
+    /// See ProcessSet::submit_allreduce(). If `entry` is null, the function looks up `name`, which must not be empty.
     Status start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
                            const rueda_tensor& out, const rueda_options& options, Completion& completion);
     Status run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
@@ -92,76 +93,78 @@ public:
         const WaitReport report = completion.done() ? WaitReport() : engine_.account_of(completion);
         return completion.done() ? "" : format_wait(report);
     }
-    /// Starts a send or a receive in a set of this Runtime. The request must have been checked.
+    /// Starts a send or a receive. The caller must have checked the request.
     Status start(MessageRequest request, Completion& completion) {
         return engine_.start(std::move(request), completion);
     }
     Status run(MessageRequest request, Completion& completion) { return engine_.run(std::move(request), completion); }
-    /// Joins in all sets of which this rank is a member, including the world. `completion` ends when all ranks of these
-    /// sets have joined (ProcessSet::announce_join).
+    /// Joins in all sets that contain this rank. `completion` ends when all ranks of these sets have joined; see
+    /// ProcessSet::announce_join().
     Status start_join(Completion& completion, bool counted, const char* source_file = nullptr,
                       std::int32_t source_line = 0);
-    /// Whether `completion` is done. If no other thread drives progress, this function first takes one turn.
+    /// Whether `completion` is done. If no other thread drives progress, this function first drives one turn.
     [[nodiscard]] bool poll(const Completion& completion);
 
     Result<void*> allocate(std::uint64_t bytes);
-    /// Returns false if the memory does not belong to this Runtime.
+    /// Whether `memory` was allocated by this Runtime.
     [[nodiscard]] bool owns(const void* memory) const { return heap_.owns(memory); }
     /// The size of a block that allocate() has returned; 0 for any other address.
     [[nodiscard]] std::uint64_t block_bytes(const void* memory) const { return heap_.block_bytes(memory); }
     Status deallocate(void* memory);
 
-    /// Installs the handler of the stack signal (RUEDA_STACK_SIGNAL), and offers the other ranks the stack of this
-    /// process's main thread. For the one Runtime of the process that is in a job.
+    /// Installs the handler of the stack signal (RUEDA_STACK_SIGNAL), and lets other ranks request the stack of this
+    /// process's main thread. Only for the one Runtime of the process that is in a job.
     void offer_stacks();
 
-    /// Opens the endpoint for Prometheus if RUEDA_METRICS_PORT is set and this is the lowest rank of its host. If that
-    /// fails, it prints a warning. For the one Runtime of the process that is in a job.
+    /// Opens the endpoint for Prometheus if RUEDA_METRICS_PORT is set and this is the lowest rank of its host. Prints a
+    /// warning on failure. Only for the one Runtime of the process that is in a job.
     void serve_metrics();
     /// The metrics of this rank, as JSON (core/metrics). Fails with NotInitialized if this rank has left the job.
     [[nodiscard]] Result<std::string> metrics();
 
     void begin_busy(std::string_view what);
     Status end_busy();
-    /// Records the training step, which stall reports give for this rank. Any thread.
+    /// Records the number of the training step, which stall reports show for this rank. Any thread.
     void begin_step(std::int64_t step);
 
-    /// Starts and ends a timeline: see HostTimeline. It has the operations that are announced from now on.
+    /// Starts or stops the timeline (HostTimeline). The timeline contains the operations that are announced after its
+    /// start.
     Status start_timeline(const std::string& path, bool marks_cycles) {
         return timeline_.start(path, marks_cycles, TimelineRecording::From::now);
     }
     void stop_timeline() { timeline_.stop(); }
-    /// Adds a scope of the program, from this time of CLOCK_MONOTONIC until now. Without a timeline, does nothing.
+    /// Adds a scope of the program to the timeline, from `began_ns` (CLOCK_MONOTONIC) until now. Does nothing without a
+    /// timeline.
     void add_timeline_scope(std::string_view name, std::int64_t began_ns) {
         if (timeline_.is_on()) {
             scopes_.add(name, began_ns);
         }
     }
 
-    /// Leaves the job: waits until all ranks leave it, and then until the callbacks have run. May be called repeatedly
-    /// and by several threads; one thread does the work, and the others wait for it. If it fails, the job was aborted
-    /// before all ranks had left it, and the failure is the reason of the abort; this rank has left nevertheless. Only
-    /// the call that does the work returns the failure.
+    /// Leaves the job: waits until all ranks leave it, and then until the callbacks have run. A failure means that the
+    /// job was aborted before all ranks had left; its text is the reason. This rank has left even then. Several threads
+    /// may call this; one does the work and gets the failure, and the others wait.
     Status shutdown() { return shutdown_within(-1); }
-    /// Like shutdown(), but waits for other ranks only for this time (negative: without a limit). It returns Timeout if
-    /// some ranks have not called shutdown by then. In this case this rank has begun to leave: it starts no more
-    /// operations, but still serves the others. A later call continues the wait.
+    /// Like shutdown(), but waits for other ranks only for this time (negative: no limit). Returns Timeout if some
+    /// ranks have not called shutdown by then. This rank then starts no more operations, but still serves the others. A
+    /// later call continues the wait.
     Status shutdown_within(double timeout_seconds);
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
-    /// Whether shutdown_within() has begun and is not complete. Relaxed: read after the lock that the shutdown held.
+    /// Whether shutdown_within() has begun and is not complete. Relaxed: the caller reads it after the shutdown has
+    /// released its lock.
     [[nodiscard]] bool is_leaving() const {
         return arena_->control().ranks[arena_->rank()].state.load(std::memory_order_relaxed) ==
                static_cast<std::uint32_t>(base::RankState::shutting_down);
     }
-    /// Ends the job on all ranks. Any thread. Does not wait.
+    /// Ends the job on all ranks, without waiting. Any thread.
     void abort(std::string_view reason);
-    /// Called before a process exits with a failure because another rank of this host failed. It waits until the
-    /// process of that rank has ended, for two seconds at most, and then a little longer. The reason is that torchrun,
-    /// torch.multiprocessing.spawn and mpirun report the first process that ends as the cause.
+    /// Delays the exit of this process if another rank of this host has ended the job. Waits until that rank's process
+    /// has ended, for two seconds at most, and then a little longer. Reason: torchrun, torch.multiprocessing.spawn and
+    /// mpirun report the process that ends first as the cause.
     void let_the_cause_end_first() const;
-    /// Sets the text that the other ranks will read if this process ends without a shutdown.
+    /// Sets the text that other ranks report if this process ends without a shutdown.
     void set_end_reason(std::string_view text);
-    /// The pid of the process that called create(). A forked child has another pid.
+    /// The pid of the process that called create(); a forked child has another pid.
     [[nodiscard]] int pid() const { return pid_; }
 
 private:
@@ -190,11 +193,11 @@ private:
     collectives::LocalGroup group_;
     base::Logger logger_;
     std::shared_ptr<collectives::Arena> arena_;
-    base::RecorderWriter recorder_;  // under recorder_mutex_, once the job has begun
+    base::RecorderWriter recorder_;  // under recorder_mutex_, after create()
     collectives::ResidentHeap heap_;
-    std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
+    std::atomic<std::uint32_t> pending_{0};  // see the constructor of ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // declared before the messenger and the engine, because both give callbacks to it
+    CallbackThread callbacks_;  // declared before the messenger and the engine, which give callbacks to it
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;
@@ -202,12 +205,13 @@ private:
     ProgramScopes scopes_;
     int pid_;
 
-    std::mutex recorder_mutex_;  // only the mutex of the heap is locked while holding it
-    /// Held while the metrics are read from the arena, and when the arena is about to be released. Nothing is locked
-    /// while holding it.
+    std::mutex recorder_mutex_;  // while holding it, a thread locks only the heap's mutex
+    /// Held while metrics are read from the arena, and while has_metrics_ is cleared before the arena is released. A
+    /// thread that holds this mutex locks no other mutex.
     std::mutex metrics_mutex_;
-    bool has_metrics_ = true;                            // under metrics_mutex_
-    std::unique_ptr<MetricsEndpoint> metrics_endpoint_;  // its threads use this object, so leave_job() destroys it
+    bool has_metrics_ = true;  // under metrics_mutex_
+    // its threads use this object, so leave_job() destroys the endpoint
+    std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
     std::mutex busy_mutex_;
     std::vector<BusyScope> busy_;
     std::mutex shutdown_mutex_;

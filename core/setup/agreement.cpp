@@ -15,10 +15,10 @@ namespace {
 
 using collectives::Bytes;
 
-/// The maximum length of another rank's reason. It is longer than any text that Rueda writes.
+/// The maximum length of another rank's reason, in bytes. Rueda writes no longer texts.
 constexpr std::size_t kMostText = 8192;
 
-/// Reads an error code from another rank's bytes. Unknown codes become Internal.
+/// Reads another rank's error code. Unknown codes become Internal.
 ErrorCode error_code_of(const std::string& digits) {
     const auto number = base::parse_integer<std::int32_t>(digits);
     const bool known = number && *number > static_cast<std::int32_t>(ErrorCode::ok) &&

@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// Ensures that either all ranks continue or none does. A rank that failed gets its own failure; the other ranks get
-/// the failure of the lowest rank that failed. Collective.
+/// Lets either all ranks continue or none. If some ranks failed, each of them gets its own failure, and the other ranks
+/// get the failure of the lowest such rank. Collective.
 [[nodiscard]] Status agree_on(collectives::ControlPlane& control_plane, const Status& mine);
 
 }  // namespace rueda::core

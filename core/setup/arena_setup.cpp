@@ -31,17 +31,17 @@ constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
-/// For a set on several hosts: the number of attachments (texts and lists of first dimensions) to which log entries
-/// refer.
+/// The number of attachments: buffers for texts and first dimensions, to which log entries refer. Only on several
+/// hosts.
 constexpr std::uint32_t kAttachments = 64;
-/// For a set on several hosts: the number of records in a mailbox. The records are requests to the registrar. A rank
-/// makes one for each tensor for which it arrives last.
+/// The number of records (requests to the registrar) in a mailbox, on several hosts. There, a rank posts one record for
+/// each tensor that it announces last.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 
-/// The size of the ring for messages from one rank to another: four chunks of the size that copies through the caches
-/// best (collectives/host/tasks/copying.hpp). With more than four ranks the rings are smaller, so that the rings to one
-/// rank have 1 MiB together. Only the used part takes memory.
+/// The size of the ring buffer for messages from one rank to another: four chunks of the size that is copied fastest
+/// through the caches (collectives/host/tasks/copying.hpp). With more than four ranks the rings are smaller: all rings
+/// to one rank have 1 MiB together. Pages that are not used take no memory.
 constexpr std::uint64_t kRingBytes = 256 * base::kKiB;
 constexpr std::uint64_t kRingsOfRank = 1024 * base::kKiB;
 
@@ -49,23 +49,24 @@ std::uint64_t ring_bytes_of(std::uint32_t members) {
     return std::min(kRingBytes, std::bit_floor(kRingsOfRank / members));
 }
 
-/// Tensors up to this size are sent with their announcement, which saves one or two waits for other ranks. With two
-/// ranks, measurements showed a gain up to 128 KiB, because each cache line moves between the cores only once
-/// (NegotiationMemory::place_index()). With more ranks, each rank reads the places of all others
-/// (docs/design/collectives.md). The memory limits the size: there are two such buffers per rank and slot.
+/// The largest input that is sent with its announcement, which saves one or two waits for other ranks. With two ranks,
+/// measurements showed a gain up to 128 KiB, because each cache line moves between the cores only once
+/// (NegotiationMemory::place_index()). With more ranks, each rank reads the inputs of all others
+/// (docs/design/collectives.md). Memory limits the size: each rank has two such buffers per slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
 constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
 constexpr std::uint64_t kPayloadMemory = 32 * base::kMiB;
 
-/// Plans buffers for inputs of up to `payload_bytes`, in as many slots as the memory allows.
+/// Plans buffers for inputs of up to `payload_bytes` bytes, for as many slots as kPayloadMemory allows.
 void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {
     extent.payload_bytes = payload_bytes;
     const std::uint64_t slots = kPayloadMemory / (std::uint64_t{2} * extent.members * payload_bytes);
     extent.payload_slots = std::min({kPayloadSlots, static_cast<std::uint32_t>(slots), extent.initial_slots});
 }
 
-/// Plans smaller buffers: first for inputs half as large, down to the usual size, and then in half as many slots.
+/// Halves the memory of the buffers for inputs: first the size of a buffer, down to kPayloadBytes, and then the number
+/// of buffers.
 void shrink_payloads(NegotiationExtent& extent) {
     if (extent.payload_bytes > kPayloadBytes) {
         plan_payloads(extent, extent.payload_bytes / 2);
@@ -74,17 +75,17 @@ void shrink_payloads(NegotiationExtent& extent) {
     }
 }
 
-/// The memory that the negotiation uses in a job with the initial number of slots.
+/// The memory that the negotiation touches in a job with the initial number of slots.
 std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.slots = extent.initial_slots;
     extent.refusals_per_slot = 0;
     using Memory = NegotiationMemory<base::StdAtomics>;
     return Memory::bytes(extent) -
-           Memory::splits_bytes(extent);  // not counted, because only alltoalls touch the splits
+           Memory::splits_bytes(extent);  // not counted, because only alltoalls and scatters touch the splits
 }
 
-/// The address space to reserve for the resident tensors of a rank: as much as the machine has memory, or as much as a
-/// limit of the address space allows.
+/// The address space to reserve for a rank's resident tensors: the configured limit, or the size of the machine's
+/// memory. The result is less if the process has a limit of address space.
 std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
     struct sysinfo info {};
     sysinfo(&info);
@@ -92,13 +93,12 @@ std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_
         config.resident_limit_bytes != 0 ? config.resident_limit_bytes : std::uint64_t{info.totalram} * info.mem_unit;
     const Result<base::MemoryLimits> limits = base::read_memory_limits();
     if (limits.is_ok() && limits.value().address_space_left_bytes != base::MemoryLimits::kUnlimited) {
-        // Half of the address space is left for the program. Every rank maps the regions of all ranks.
+        // Every rank maps the regions of all ranks. Half of the address space stays free for the program.
         bytes = std::min(bytes, limits.value().address_space_left_bytes / 2 / members);
     }
     return bytes / kHugePage * kHugePage;
 }
 
-/// Returns the smallest value of all ranks, on all ranks.
 Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, std::uint64_t mine) {
     Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(&mine, 1)));
     RUEDA_RETURN_IF_FAILED(all.status());
@@ -117,11 +117,11 @@ Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, 
 
 Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
     const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
-    // This also counts this rank's share of the tables, which are touched later when names are announced.
+    // Includes this rank's share of the tables, which are touched later, when names are announced.
     const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
     RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
-    // Reports a lack of memory now. Otherwise it would become a signal at the first touch, in the middle of a step.
-    // Older kernels do not have this call; then only the check above is made.
+    // Touching the pages now reports a lack of memory as an error. Later it would be a signal, in the middle of a step.
+    // Kernels before 5.14 do not have this call; they only get the check above.
     if (madvise(arena.cell(arena.rank(), 0), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
         return system_failure(ErrorCode::resource_exhausted,
                               fmt::format("touching {} of the arena", base::format_bytes(bytes)));
@@ -136,7 +136,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     ArenaSizes sizes;
     NegotiationExtent& extent = sizes.extent;
     extent.members = members;
-    // The settings count only names. The slots of unnamed operations are added.
+    // The settings count only slots for names; slots for operations without a name are added.
     extent.slots = extent.unnamed_slots + std::max(config.slots_max, 1U);
     extent.initial_slots = std::min(extent.unnamed_slots + std::max(config.slots, 1U), extent.slots);
     extent.call_sites = config.call_sites ? 1 : 0;
@@ -145,8 +145,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
         extent.attachments = kAttachments;
         extent.mailbox_records = kMailboxRecords;
         const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
-        // An attachment holds the first dimensions of all ranks. Or it holds a text, followed by the sizes of groups,
-        // at most one for each rank.
+        // An attachment holds the first dimensions of all ranks, or a text and the sizes of groups, at most one for
+        // each rank.
         extent.attachment_bytes = static_cast<std::uint32_t>(kTextBytes + (rows + 63) / 64 * 64);
     } else if (members > 1 && members <= kInlineMembers) {
         plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
@@ -156,16 +156,15 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.members = members;
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
-    // A chunk passes through the caches of its writer and of its reader, together with the private memory on either
-    // side. Two chunks are in use at the same time, and the cells should still be in the cache when they are used
-    // again, together with other data of the program. Of an eighth, a sixteenth and a thirty-second of the L2 cache,
-    // the last was the fastest (docs/design/collectives.md).
+    // The chunk size, a part of the L2 cache. A chunk passes through the caches of its writer and its reader, together
+    // with the private memory on both sides. Two chunks are in use at the same time, and the caches also hold other
+    // data. A thirty-second of the L2 cache was faster than a sixteenth or an eighth (docs/design/collectives.md).
     const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
-    // A cell must hold at least one element per member, because in a reducescatter it holds a piece for each member. An
-    // element has up to 16 bytes: between hosts, an average of int64 is sent as 16 bytes, and for a double that is
-    // compressed to 16 bits, the pieces are four times as long. Cells have the same size on all hosts, however many
-    // members each host has.
+    // A cell must hold at least one element for each member, because in a reducescatter it holds a piece for each. An
+    // element has up to 16 bytes: between hosts, an average of int64 is sent as 16 bytes. If doubles are compressed to
+    // 16 bits, the pieces are four times as long. Cells have the same size on all hosts, however many members a host
+    // has.
     const std::uint64_t piece_bytes = has_other_hosts ? 64 : 8;
     const std::uint64_t pieces = has_other_hosts ? base::kMaxLocalRanks : members;
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;
@@ -231,7 +230,7 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
         mapped.value()->initialise();
         NegotiationMemory<base::StdAtomics>::initialise(mapped.value()->negotiation(), sizes.value().extent);
     }
-    // This also ensures that the leader has written the arena before any rank reads it.
+    // When all ranks have agreed here, the leader has written the arena, and the other ranks may read it.
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
     status = mapped.value()->check();
     if (status.is_ok()) {

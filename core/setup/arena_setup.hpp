@@ -13,27 +13,27 @@
 
 namespace rueda::core {
 
-/// The arena of this rank's host, mapped and checked, and the extent of the negotiation in it.
+/// The arena of this rank's host, mapped and checked, and the sizes of the negotiation's tables in it.
 struct AttachedArena {
     std::shared_ptr<collectives::Arena> arena;
     NegotiationExtent extent;
 };
 
-/// Whether the arena has regions for resident tensors and for messages. The arena of a process set uses those of the
-/// job.
+/// Whether the arena has regions for resident tensors and for messages. A process set's arena has none, because sets
+/// use those of the job.
 enum class ResidentRoom : std::uint8_t { yes, no };
 
-/// Sets up the arena. The ranks agree on its sizes and compare them with the available memory. Then they create, share,
-/// map and check it, and each rank touches its own part. Collective. All ranks get the same result, except for errors
-/// that only one rank can see. The size of the chunks is based on `l2_bytes`, the size of the L2 cache; the smallest
-/// value of all ranks is used. For `addresses` see Arena::map().
+/// Sets up the arena. Collective. The ranks agree on the sizes and compare them with the available memory. Then they
+/// create, share, map and check the arena, and each rank touches its own part. All ranks get the same result, except
+/// for errors that only one rank can see. `l2_bytes`, the size of the L2 cache, determines the size of the chunks; the
+/// smallest value of all ranks counts. `addresses`: see Arena::map().
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
                                                  const collectives::LocalGroup& group, std::uint64_t l2_bytes,
                                                  ResidentRoom resident,
                                                  collectives::AddressReserve* addresses = nullptr);
 
-/// Computes all sizes for these settings, for a host with `members` of the `job_size` ranks. Pure. Returns
-/// ResourceExhausted if the result exceeds RUEDA_ARENA_LIMIT.
+/// Computes all sizes for a host with `members` of the job's `job_size` ranks. Pure. Returns ResourceExhausted if the
+/// arena would exceed RUEDA_ARENA_LIMIT.
 struct ArenaSizes {
     collectives::ArenaPlan plan;
     NegotiationExtent extent;

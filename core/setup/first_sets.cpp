@@ -19,10 +19,10 @@ namespace {
 
 using collectives::Bytes;
 
-/// More sets than this are shown as "…", so that the line stays readable.
+/// The number of sets that an error names; further sets are shown as "…", to keep the line readable.
 constexpr std::size_t kMostSetsNamed = 8;
 
-/// If the first number were higher, there would not be enough numbers for all sets that the job may have.
+/// The largest number of a first set. With a larger one, there might be too few numbers for the job's other sets.
 constexpr std::int32_t kMostFirstId =
     std::numeric_limits<std::int32_t>::max() - static_cast<std::int32_t>(collectives::Transport::kMostSets);
 
@@ -39,7 +39,7 @@ Bytes encoded(const FirstSets& mine) {
     return std::move(writer).take();
 }
 
-/// Formats a rank's bytes behind its number as, for example, "[0, 2], [1]". The bytes may have any content.
+/// Describes a rank's sets, for example "[0, 2], [1]". The bytes come from that rank, and may be invalid.
 std::string describe(std::span<const std::byte> bytes) {
     if (bytes.empty()) {
         return "none";

@@ -12,14 +12,15 @@
 namespace rueda::core {
 namespace {
 
-/// The interval gets no narrower after a few rounds. The last round only tells when rank 0 left the one before.
+/// More rounds do not narrow the interval further. The last round only brings the time at which rank 0 left the round
+/// before it.
 constexpr int kRounds = 9;
 
-/// Every rank sends this in each round. The times are CLOCK_MONOTONIC of the rank's host.
+/// What each rank sends in a round. The first two times are CLOCK_MONOTONIC of the rank's host.
 struct Reading {
-    std::int64_t entered_ns;   ///< this round
-    std::int64_t left_ns;      ///< the round before
-    std::int64_t realtime_ns;  ///< CLOCK_REALTIME
+    std::int64_t entered_ns;   ///< when the rank entered this round
+    std::int64_t left_ns;      ///< when the rank left the previous round
+    std::int64_t realtime_ns;  ///< CLOCK_REALTIME at the same time as entered_ns
 };
 static_assert(std::is_trivially_copyable_v<Reading>);
 
@@ -29,7 +30,7 @@ std::int64_t realtime_ns() {
     return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-/// Returns what rank 0 told in this round.
+/// Runs one round and returns what rank 0 sent.
 Result<Reading> exchange(collectives::ControlPlane& control_plane, const Reading& mine) {
     Result<std::vector<collectives::Bytes>> all = control_plane.allgather(std::as_bytes(std::span(&mine, 1)));
     RUEDA_RETURN_IF_FAILED(all.status());
@@ -40,7 +41,7 @@ Result<Reading> exchange(collectives::ControlPlane& control_plane, const Reading
                        sizeof(theirs));
     }
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years of running; differences do not overflow
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; differences of such numbers do not overflow
     if (theirs.entered_ns < 0 || theirs.entered_ns > kMost || theirs.left_ns < 0 || theirs.left_ns > kMost) {
         return failure(ErrorCode::internal, "rank 0 announced {} ns as the time of its clock", theirs.entered_ns);
     }

@@ -10,37 +10,40 @@
 
 namespace rueda::core {
 
-/// How this host's CLOCK_MONOTONIC relates to the clock of the job, which begins at 0 in init and runs with the clock
-/// of rank 0's host.
+/// Relates this host's CLOCK_MONOTONIC to the clock of the job. The clock of the job is 0 in init, and runs like the
+/// clock of rank 0's host.
 struct HostClock {
-    std::int64_t offset_ns = 0;          ///< what to add to CLOCK_MONOTONIC of this host
-    std::int64_t uncertainty_ns = 0;     ///< the offset was wrong by at most this when it was measured
-    std::int64_t began_realtime_ns = 0;  ///< time 0 in CLOCK_REALTIME of rank 0's host
+    std::int64_t offset_ns = 0;          ///< the number to add to this host's CLOCK_MONOTONIC
+    std::int64_t uncertainty_ns = 0;     ///< the largest possible error of the offset at the time of its measurement
+    std::int64_t began_realtime_ns = 0;  ///< the CLOCK_REALTIME of rank 0's host at time 0
 };
 
-/// An interval in which the difference of two clocks must lie. Each message between their hosts narrows it, because no
-/// message arrives before it is sent.
+/// The interval in which the difference of two hosts' clocks must lie. Each message between the hosts narrows the
+/// interval, because a message arrives after it was sent.
 class ClockInterval {
 public:
-    /// This host's clock showed `received_ns` after the other's had shown `sent_ns`.
+    /// A message left the other host at `sent_ns` of its clock, and arrived here at `received_ns` of this host's clock.
     void note_received(std::int64_t sent_ns, std::int64_t received_ns) {
         least_ns_ = sent_ns - received_ns > least_ns_ ? sent_ns - received_ns : least_ns_;
     }
-    /// The other host's clock showed `received_ns` after this host's had shown `sent_ns`.
+    /// A message left this host at `sent_ns` of its clock, and arrived there at `received_ns` of the other host's
+    /// clock.
     void note_sent(std::int64_t sent_ns, std::int64_t received_ns) {
         most_ns_ = received_ns - sent_ns < most_ns_ ? received_ns - sent_ns : most_ns_;
     }
-    /// Returns the offset that must be added to this host's clock to get the other host's clock. Valid after one call
-    /// of each function.
+    /// The best estimate of the other host's clock minus this host's clock. Valid after both note_ functions were
+    /// called.
     [[nodiscard]] std::int64_t middle_ns() const { return least_ns_ + (most_ns_ - least_ns_) / 2; }
-    /// Rounded up. If a clock was set meanwhile, the limits may contradict each other.
+    /// The largest error of middle_ns(), rounded up. If a clock was set in between, the limits may contradict each
+    /// other.
     [[nodiscard]] std::int64_t half_width_ns() const {
         const std::int64_t width = most_ns_ - least_ns_;
         return ((width < 0 ? -width : width) + 1) / 2;
     }
 
 private:
-    static constexpr std::int64_t kFar = std::int64_t{1} << 61;  // 73 years; differences of these do not overflow
+    // 73 years; the difference of two such numbers does not overflow
+    static constexpr std::int64_t kFar = std::int64_t{1} << 61;
     std::int64_t least_ns_ = -kFar;
     std::int64_t most_ns_ = kFar;
 };

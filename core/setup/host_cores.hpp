@@ -8,9 +8,9 @@
 
 namespace rueda::core {
 
-/// The number of cores that the ranks of this host have together: the cores that are in any rank's affinity mask, but
-/// no more than the smallest CPU quota of their control groups allows. If mpirun binds each rank to a core of its own,
-/// a rank must not conclude that all ranks share its core. Collective.
+/// The number of cores that the ranks of this host have together. These are the cores in any rank's affinity mask,
+/// limited by the smallest CPU quota of a rank's control group. One rank's mask is not enough: mpirun may bind each
+/// rank to a core of its own. Collective.
 [[nodiscard]] Result<double> cores_of_host(collectives::ControlPlane& control_plane,
                                            const collectives::LocalGroup& group);
 

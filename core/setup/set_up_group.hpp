@@ -9,14 +9,14 @@
 
 namespace rueda::core {
 
-/// The facts that a group of ranks must have before its first operation: the ranks of a job, or of a process set.
+/// What a group of ranks needs before its first operation. The group is the ranks of a job or of a process set.
 struct RankGroup {
     collectives::LocalGroup group;
     AttachedArena attached;
 };
 
-/// Sets up the arena of this host for the ranks of the control plane, whose `group` was found before. Collective. All
-/// ranks get the same result, except for errors that only one rank can see. For `addresses` see Arena::map().
+/// Sets up the arena of this host for the ranks of the control plane, whose `group` is already known. Collective. All
+/// ranks get the same result, except for errors that only one rank can see. `addresses`: see Arena::map().
 [[nodiscard]] Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
                                              collectives::LocalGroup group, ResidentRoom resident,
                                              collectives::AddressReserve* addresses = nullptr);

@@ -14,11 +14,11 @@ using collectives::Bytes;
 
 namespace {
 
-/// The first byte that a member gives in a step: it says what the member does. Ranks that are not members give nothing.
+/// The first byte that a member sends in a step: what the member does. Ranks that are not members send nothing.
 enum class Word : std::uint8_t {
-    step = 1,     ///< the bytes for the members follow
+    step = 1,     ///< bytes for the other members follow
     finish = 2,   ///< nothing follows
-    give_up = 3,  ///< the number of an error code and a text follow
+    give_up = 3,  ///< an error code and a text follow
 };
 
 constexpr std::size_t kMostReasonBytes = 4096;
@@ -39,17 +39,17 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
     const auto text = bytes.subspan(1);
     const std::string words =
         base::printable({reinterpret_cast<const char*>(text.data()), text.size()}, kMostReasonBytes);
-    // A failure on which the members have already agreed names the rank.
+    // If the members had agreed on a failure before, the text already names the rank.
     return words.starts_with("rank ") ? Status(static_cast<ErrorCode>(code), words)
                                       : failure(static_cast<ErrorCode>(code), "rank {}: {}", rank, words);
 }
 
 struct Step {
     bool finished = false;     ///< all members have finished
-    std::vector<Bytes> bytes;  ///< by member: what it gave in this step; empty if all members have finished
+    std::vector<Bytes> bytes;  ///< for each member: what it sent in this step; empty if all members have finished
 };
 
-/// Returns the result of one step. `all` holds what each rank of the job gave.
+/// Reads the result of one step. `all` holds what each rank of the job sent.
 Result<Step> read_step(const std::vector<Bytes>& all, const SetIdentity& identity) {
     Step step;
     std::size_t finished = 0;
@@ -84,7 +84,7 @@ Result<Step> read_step(const std::vector<Bytes>& all, const SetIdentity& identit
 Result<std::vector<Bytes>> SetUpPlane::allgather(std::span<const std::byte> mine) {
     RUEDA_ASSERT(!ended_);
     const Result<std::vector<Bytes>> all = exchange_(said(Word::step, mine));
-    ended_ = true;  // stays true unless everything succeeds
+    ended_ = true;  // stays true if anything fails
     RUEDA_RETURN_IF_FAILED(all.status());
     Result<Step> step = read_step(all.value(), identity_);
     RUEDA_RETURN_IF_FAILED(step.status());
@@ -112,7 +112,7 @@ Status SetUpPlane::finish() {
 
 void SetUpPlane::give_up(const Status& reason) {
     if (ended_) {
-        return;  // the other ranks know the reason, or the job has ended
+        return;  // the other ranks know the reason already, or the job has ended
     }
     ended_ = true;
     Bytes words{static_cast<std::byte>(reason.code())};

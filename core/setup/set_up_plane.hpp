@@ -14,15 +14,15 @@ namespace rueda::core {
 /// Exchanges bytes among all ranks of the job (collective): element r of the result is what rank r gave.
 using JobExchange = std::function<Result<std::vector<collectives::Bytes>>(std::span<const std::byte> mine)>;
 
-/// The control plane of a process set while the set is being set up. Its members exchange data through all ranks of the
-/// job; the ranks that are not members call follow(). See docs/design/0004-process-sets.md.
+/// The control plane of a process set during its setup. The members exchange data through all ranks of the job; ranks
+/// that are not members call follow(). See docs/design/0004-process-sets.md.
 ///
-/// It ends for all ranks in the same step: when every member has called finish(), or when a member has called
-/// give_up(). In the second case, the calls of the other members fail with the reason. After the end, no function may
-/// be called. Threads: one.
+/// The setup ends for all ranks in the same step: when every member has called finish(), or one member has called
+/// give_up(). After give_up(), the calls of the other members fail with its reason. After the end, no function may be
+/// called. Threads: one.
 class SetUpPlane final : public collectives::ControlPlane {
 public:
-    /// `job_rank` must be a member. The references must outlive this object.
+    /// `job_rank` must be a member. `exchange` and `identity` must outlive this object.
     SetUpPlane(const JobExchange& exchange, const SetIdentity& identity, int job_rank)
         : exchange_(exchange), identity_(identity), rank_(*identity.member_of(job_rank)) {}
 
@@ -37,8 +37,8 @@ public:
 
     [[nodiscard]] Status finish();
     void give_up(const Status& reason);
-    /// Takes part in the steps of a set of which this rank is not a member, until its members have ended the steps.
-    /// Returns the reason if they gave up.
+    /// For a rank that is not a member: takes part in the members' exchanges until the setup ends. Returns the reason
+    /// if a member called give_up().
     [[nodiscard]] static Status follow(const JobExchange& exchange, const SetIdentity& identity);
 
 private:

@@ -27,10 +27,10 @@ struct SettingValue {
 };
 using SettingValues = std::vector<SettingValue>;
 
-/// For each value that differs from rank 0's value: the ranks that have it.
+/// For each value that differs from rank 0's value: the ranks that have this value.
 using OtherRanks = std::map<std::string, std::vector<std::int32_t>>;
 
-/// More values than this are shown as "other values", so that the line stays readable.
+/// The number of values that a message names; further values are shown as "other values", to keep the line readable.
 constexpr std::size_t kMostValuesNamed = 4;
 
 constexpr std::string_view kSameVersion = "expected the same version of Rueda on all ranks";
@@ -53,7 +53,7 @@ SettingValues values_of(const base::Config& config) {
     return values;
 }
 
-/// Encodes each setting as "NAME=value" with a zero byte at the end, because no variable contains a zero byte.
+/// Encodes each setting as "NAME=value" and a zero byte. Environment variables cannot contain zero bytes.
 Bytes encoded(const SettingValues& values) {
     std::string text;
     for (const SettingValue& value : values) {
@@ -93,7 +93,8 @@ Result<SettingValues> decoded(const Bytes& bytes, int rank) {
     return values;
 }
 
-/// Returns rank 0's values, in the order of `mine`. Fails if this rank cannot use one of them.
+/// Returns rank 0's values, in the order of `mine`. Fails if rank 0 has other settings, or if this rank cannot use a
+/// value.
 Result<SettingValues> decoded_of_rank_zero(const Bytes& bytes, const SettingValues& mine) {
     Result<SettingValues> values = decoded(bytes, 0);
     RUEDA_RETURN_IF_FAILED(values.status());
@@ -124,7 +125,7 @@ SettingValues what_differs(const SettingValues& mine, const SettingValues& rank_
     return different;
 }
 
-/// The result is the same on all ranks, because all ranks receive the same bytes.
+/// Exchanges the differing values. All ranks receive the same bytes, so all get the same result.
 Result<std::map<const Setting*, OtherRanks>> gather_differences(collectives::ControlPlane& control_plane,
                                                                 const SettingValues& different) {
     Result<std::vector<Bytes>> all = control_plane.allgather(encoded(different));
@@ -142,7 +143,7 @@ Result<std::map<const Setting*, OtherRanks>> gather_differences(collectives::Con
 
 std::string described(const std::string& value) { return value.empty() ? "not set" : base::quote(value); }
 
-/// For example "RUEDA_SLOTS is '1024' on ranks 0, 1 and '2048' on rank 2".
+/// Describes who has which value, for example "RUEDA_SLOTS is '1024' on ranks 0, 1 and '2048' on rank 2".
 std::string describe(const SettingValue& rank_zeros, const OtherRanks& others, int size) {
     std::vector<bool> has_another(static_cast<std::size_t>(size));
     std::string text;
@@ -171,7 +172,7 @@ std::string describe(const SettingValue& rank_zeros, const OtherRanks& others, i
                        base::format_ranks(as_rank_zero), text);
 }
 
-/// Describes in one line which settings of one scope differ, and gives the flags that make them equal.
+/// The settings of one scope that differ, as one line, and the ruedarun flags that make them equal.
 struct Differences {
     std::string text;
     std::string flags;

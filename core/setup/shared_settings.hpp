@@ -10,10 +10,9 @@
 
 namespace rueda::core {
 
-/// Copies rank 0's values into `config`, for those settings for which rank 0's value applies: the scope of each row in
-/// the table of settings says so. On rank 0, returns a warning about values of other ranks that are not used; returns
-/// "" on other ranks, or if all values are equal. If settings that must be equal differ, returns InvalidArgument with
-/// the same line on all ranks. Collective.
+/// Copies rank 0's values into `config`, for settings for which rank 0's value counts (the scope in the table of
+/// settings). On rank 0, returns a warning if other ranks have values that are not used; otherwise "". Returns
+/// InvalidArgument on all ranks, with the same text, if settings differ that must be equal. Collective.
 [[nodiscard]] Result<std::string> share_settings(collectives::ControlPlane& control_plane, base::Config& config);
 
 }  // namespace rueda::core

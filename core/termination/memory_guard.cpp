@@ -23,9 +23,9 @@
 namespace rueda::core {
 namespace {
 
-/// The memory of one operation. A note is linked into the list once, and is reused after its operation has ended. It is
-/// never removed, because a handler may be reading the list at any time. The end of a range is written last and cleared
-/// first (release: pairs with the handler's acquire). So if a handler sees a range, the range is complete.
+/// The noted memory of one operation. A note stays in the list for ever and is reused, because a handler may read the
+/// list at any time. A handler never sees half a range: `end` is written last and cleared first (release; pairs with
+/// the handler's acquire).
 struct MemoryNote {
     struct Range {
         std::atomic<std::uintptr_t> begin{0};
@@ -59,7 +59,7 @@ struct MemoryNote {
     }
 };
 
-/// Data for the handlers, prepared in advance.
+/// What the handlers need; prepared in advance, because a handler must not allocate or format.
 struct MemoryWatch {
     pid_t pid = 0;
     std::uint32_t members = 0;
@@ -72,13 +72,13 @@ struct MemoryWatch {
 
 constexpr std::array kFaults = {SIGSEGV, SIGBUS};
 
-/// Release: the thread that links a note or prepares a watch. Acquire: the handlers.
+/// Release: the thread that links a note, or prepares a watch. Acquire: the handlers.
 std::atomic<MemoryNote*> first_note{nullptr};
 std::atomic<const MemoryWatch*> memory_watch{nullptr};
 
-/// Never destroyed, because operations may end after static objects were destroyed.
+/// Never destroyed: operations may end after the destruction of static objects.
 struct Notes {
-    std::mutex mutex;  // the last mutex in the lock order: while it is held, no other function is called
+    std::mutex mutex;  // the last mutex in the lock order: a thread that holds it calls nothing that locks
     std::unordered_map<const TensorEntry*, MemoryNote*> of;
     std::vector<MemoryNote*> unused;
 };
@@ -87,8 +87,8 @@ Notes& notes() {
     return *all;
 }
 
-/// The previous handlers, by their position in kFaults. They are written before the handlers of this file are
-/// installed, and those handlers read them.
+/// For each signal in kFaults: the previous handler. Written before this file's handlers are installed, because those
+/// read it.
 std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 
@@ -109,8 +109,8 @@ const char* what_happened(int number, int code) {
                : " was given back while its operation was pending, and is not mapped any more";
 }
 
-/// Raises the abort and prints the line, unless a thread has already raised an abort. Nothing here allocates, formats
-/// or locks.
+/// If the fault is in noted memory, raises the abort and prints a line, unless the job was aborted before. Runs in a
+/// signal handler, so it must not allocate, format or lock.
 void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& info) {
     const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
     const MemoryNote* note = first_note.load(std::memory_order_acquire);
@@ -131,12 +131,12 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(what_happened(number, info.si_code));
     line.add("; keep it until the operation has completed (wait for its handle)");
     if (has_handler_of_program(number)) {
-        // The program's handler may repair the fault so that the process continues; a handler that tracks changed pages
-        // does this. If the process ends instead, the other ranks report this text as its end reason.
+        // The program's handler may repair the fault, for example if it tracks changed pages, and the process then
+        // continues. If the process ends instead, other ranks report this text as its end reason.
         watch.control->ranks[watch.own].end_reason.write(line.view().substr(watch.prefix.size() + watch.who.size()));
         return;
     }
-    // The store is lock-free, so it is allowed in a handler.
+    // raise() is lock-free, so a handler may call it.
     const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
     if (first && watch.prints) {
         line.add("\n");
@@ -147,19 +147,19 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     }
 }
 
-/// Acts as if the previous handler had got the signal. If there was none, the process ends: after the return, the
-/// access is repeated and causes the signal again, so that a core file shows the right place.
+/// Does what would have happened without this file's handler. Without a previous handler, the default action is
+/// restored. After the return, the access is repeated and ends the process, so that a core file shows the right place.
 void pass_fault_on(int number, siginfo_t* info, void* context) {
     const struct sigaction& action = before_of(number);
     if ((action.sa_flags & SA_SIGINFO) != 0) {
         action.sa_sigaction(number, info, context);
     } else if (has_handler_of_program(number)) {
         action.sa_handler(number);
-    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // a signal of the kernel cannot be ignored
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // the kernel's own signals cannot be ignored
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
-        if (info->si_code <= 0) {  // another process sent the signal, so there is no access that is repeated
+        if (info->si_code <= 0) {  // another process sent the signal, so no access will be repeated
             raise(number);
         }
     }
@@ -168,7 +168,7 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
 void on_fault(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const MemoryWatch* const watch = memory_watch.load(std::memory_order_acquire);
-    // A forked child is not a rank. If a process sent the signal, there is no address.
+    // A forked child is not a rank. A signal that a process has sent carries no address.
     if (watch != nullptr && watch->pid == getpid() && info->si_code > 0) {
         say_whose_memory(*watch, number, *info);
     }
@@ -201,7 +201,7 @@ void write_note(MemoryNote& note, const TensorEntry& entry, std::uint64_t read, 
 constinit std::atomic<bool> is_memory_noted{false};
 
 void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger) {
-    // There is one watch per job. It is never destroyed, because a handler in another thread may be reading it.
+    // One watch per job; never destroyed, because a handler in another thread may be reading it.
     static auto* const kept = new std::vector<std::unique_ptr<MemoryWatch>>;
     MemoryWatch* const watch = kept->emplace_back(std::make_unique<MemoryWatch>()).get();
     const auto rank = control.ranks[own].global_rank.load(std::memory_order_relaxed);
@@ -217,12 +217,13 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
         sigaction(kFaults[i], nullptr, &found);
-        // As with SIGTERM: if another handler was installed after this file's handler, it may still call that one.
+        // A handler that other code has installed later may still call this file's handler, so it is not installed
+        // twice.
         if (has_ours[i] || is_ours_for_faults(found)) {
             continue;
         }
         faults_before[i] = found;
-        struct sigaction ours = found;  // the handler runs with the same signal mask as the program's handler
+        struct sigaction ours = found;  // keeps the signal mask of the program's handler
         ours.sa_flags |= SA_SIGINFO | SA_ONSTACK;
         ours.sa_sigaction = &on_fault;
         has_ours[i] = sigaction(kFaults[i], &ours, nullptr) == 0;
@@ -253,7 +254,7 @@ void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64
         note = notes().unused.back();
         notes().unused.pop_back();
     } else if (note == nullptr) {
-        // capacity for all notes that exist, so that note_ended() needs no memory
+        // room for all existing notes, because note_ended() must not allocate
         notes().unused.reserve(notes().of.size());
         note = new MemoryNote;
         note->next = first_note.load(std::memory_order_relaxed);

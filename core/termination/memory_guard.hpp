@@ -12,32 +12,32 @@
 
 namespace rueda::core {
 
-/// Names the tensor whose memory a program freed while its operation was pending. The next access to this memory is a
-/// SIGSEGV or a SIGBUS, which says nothing about the tensor. So the process notes the memory of its pending operations,
-/// and its handlers of the two signals search these notes. If the fault is in this memory, the handler prints a line
-/// and aborts the job with this reason. Then it does what would have happened without Rueda: it calls the program's
-/// handler, or the signal ends the process and leaves a core file.
+/// Names the tensor if a program frees the memory of a pending operation. The next access to such memory causes a
+/// SIGSEGV or a SIGBUS, which says nothing about the tensor. The process therefore notes the memory of its pending
+/// operations, and its handlers of the two signals search these notes. If the fault is in noted memory, the handler
+/// prints a line and aborts the job with this reason. Afterwards the signal takes its usual way: the program's own
+/// handler runs, or the process ends with a core file.
 ///
 /// The guard is a debugging aid (RUEDA_VERIFY, or a build without NDEBUG), because it takes a lock for each operation.
-/// It cannot detect accesses to memory that was freed but is still mapped; small pieces of the heap usually are.
+/// The guard cannot detect accesses to freed memory that is still mapped, such as small pieces of the heap.
 ///
-/// Like the handler of SIGTERM (core/termination/termination.hpp), the guard belongs to the process, and so to the one
-/// Runtime of the C interface. Threads: one thread at a time may call watch_memory() and unwatch_memory(); the other
-/// functions, and the handlers, run in any thread.
-
-/// Begins to note memory, and installs the handlers. `control` must stay mapped as long as the process lives.
+/// The guard exists once per process, like the handler of SIGTERM (core/termination/termination.hpp). It therefore
+/// serves the one Runtime of the C interface. Threads: watch_memory() and unwatch_memory() in one thread at a time; the
+/// other functions and the handlers in any thread.
+///
+/// watch_memory() begins to note memory and installs the handlers. `control` must stay mapped as long as the process
+/// lives.
 void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger);
-/// Stops noting memory, and restores the previous handlers, unless other code has installed handlers meanwhile.
+/// Stops noting memory. Restores the previous handlers, unless other code has installed handlers since.
 void unwatch_memory();
-/// Whether the memory of pending operations is noted. Every operation checks this, so it is a load without a function
-/// call. Relaxed: if an operation begins while this changes, its memory may not be noted, and nothing else depends on
-/// it.
+/// Whether the memory of pending operations is noted. Every operation reads this, so it is a variable and not a
+/// function. Relaxed: an operation that begins during a change may stay without a note, which does no harm.
 extern std::atomic<bool> is_memory_noted;
 [[nodiscard]] inline bool notes_memory() noexcept { return is_memory_noted.load(std::memory_order_relaxed); }
 
-/// Called when the operation of the entry begins: until note_ended(), its memory belongs to Rueda. For an operation of
-/// variable size, `rows_read` and `rows_written` are the numbers of rows; otherwise they are 1. If there is no memory
-/// for a note, the operation continues without one.
+/// Notes the memory of an operation that begins; Rueda uses this memory until note_ended(). `rows_read` and
+/// `rows_written` are the numbers of rows of an operation of variable size, otherwise 1. If there is no memory for a
+/// note, the operation continues without one.
 void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64_t rows_written) noexcept;
 void note_ended(const TensorEntry& entry) noexcept;
 

@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// The text of a signal handler: a fixed buffer. Text that does not fit is dropped. It allocates no memory.
+/// A text for a signal handler, in a fixed buffer that drops what does not fit. Allocates no memory.
 class SignalText {
 public:
     void add(std::string_view part) {
@@ -20,7 +20,7 @@ public:
         std::memcpy(bytes_.data() + length_, part.data(), count);
         length_ += count;
     }
-    /// Adds text that comes from another process or from the program, as one line.
+    /// Adds text of another process or of the program. Control characters, such as line breaks, become question marks.
     void add_foreign(std::string_view part) {
         for (const char c : part) {
             const char shown = base::printable(c);

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::string_view kEndedBySignal = "ended by SIGTERM";
 
-/// Data for the handler, prepared in advance, because the handler must not allocate or format.
+/// What the handler needs; prepared in advance, because a handler must not allocate or format.
 struct Watch {
     struct Member {
         std::uint32_t index = 0;
@@ -43,14 +43,14 @@ struct Watch {
     std::vector<Member> others;
 };
 
-/// Null: no ranks are watched. Release: the thread that prepared the watch. Acquire: the handler.
+/// Null: no ranks are watched. Release: the thread that has prepared the watch. Acquire: the handler.
 std::atomic<const Watch*> current{nullptr};
-/// The previous handler. It is written before this file's handler is installed, which reads it.
+/// The previous handler. Written before this file's handler is installed, which reads it.
 struct sigaction before {};
-bool installed = false;  // whether the handler is installed and was not restored since
+bool installed = false;  // this file's handler is installed and was not removed since
 
-/// A pidfd becomes readable as soon as the parent can learn of the end. So it is readable before the parent sends
-/// SIGTERM.
+/// Whether the process has ended. The pidfd of a process becomes readable before its parent can learn of the end, and
+/// so before the parent sends SIGTERM.
 bool has_ended(pid_t pid) {
     const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (descriptor < 0) {
@@ -62,15 +62,15 @@ bool has_ended(pid_t pid) {
     return ended;
 }
 
-/// The same rule as in Liveness: the end of a rank that has left the job is not a death.
+/// Whether the rank has died. As in class Liveness, a rank that ends after it has left the job has not died.
 bool has_died(const Watch& watch, const Watch::Member& other) {
     const auto state =
         static_cast<base::RankState>(watch.control->ranks[other.index].state.load(std::memory_order_acquire));
     return (state == base::RankState::running || state == base::RankState::shutting_down) && has_ended(other.pid);
 }
 
-/// Does what Engine::report_death() does, after this handler has raised the abort. So no rank waits for the dead rank
-/// to leave its batch.
+/// Marks all dead ranks, so that no rank waits for a dead rank to leave its batch. Then wakes all ranks, because the
+/// job was aborted. Engine::report_death() does the same.
 void mark_the_dead_and_ring(const Watch& watch) {
     for (const Watch::Member& other : watch.others) {
         if (has_died(watch, other)) {
@@ -83,8 +83,8 @@ void mark_the_dead_and_ring(const Watch& watch) {
     }
 }
 
-/// Finds the first death that the launcher itself did not cause, raises the abort with it and prints it, unless another
-/// rank has already raised an abort.
+/// Raises the abort for the first death that the launcher did not cause, and prints the reason. Does nothing if the job
+/// was aborted before.
 void say_who_died(const Watch& watch) {
     for (const Watch::Member& other : watch.others) {
         if (!has_died(watch, other)) {
@@ -100,8 +100,7 @@ void say_who_died(const Watch& watch) {
         line.add(watch.prefix);
         line.add(other.died);
         line.add_foreign(end_reason.empty() ? kNoExitRecord : end_reason);
-        // The stores are lock-free, so they are allowed in a handler. The thread whose reason is the first one prints
-        // it.
+        // The stores are lock-free, so a handler may make them. Only the thread whose reason is the first prints it.
         const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
         if (first && watch.prints) {
             line.add("\n");
@@ -114,15 +113,15 @@ void say_who_died(const Watch& watch) {
     }
 }
 
-/// Acts as if the previous handler had got the signal.
+/// Does what would have happened without this file's handler.
 void pass_on(int number, siginfo_t* info, void* context) {
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(number, info, context);
     } else if (before.sa_handler != SIG_DFL) {
         before.sa_handler(number);
     } else {
-        // The signal is blocked while this handler runs. When the handler returns, the signal ends the process, as its
-        // parent expects.
+        // The signal is blocked while this handler runs. The default action ends the process when the handler returns,
+        // as the parent process expects.
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
@@ -135,7 +134,7 @@ bool ends_by_default() { return (before.sa_flags & SA_SIGINFO) == 0 && before.sa
 void on_termination(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const Watch* const watch = current.load(std::memory_order_acquire);
-    // A forked child is not a rank, and has no arena to read.
+    // A forked child is not a rank, and has no arena.
     if (watch != nullptr && watch->pid == getpid()) {
         say_who_died(*watch);
         if (ends_by_default()) {
@@ -154,7 +153,7 @@ bool is_ours(const struct sigaction& action) {
 
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
                        const base::Logger& logger, std::string_view host) {
-    // There is one watch per job. It is never destroyed, because a handler in another thread may be reading it.
+    // One watch per job; never destroyed, because a handler in another thread may be reading it.
     static auto* const kept = new std::vector<std::unique_ptr<Watch>>;
     Watch* const watch = kept->emplace_back(std::make_unique<Watch>()).get();
     watch->pid = getpid();
@@ -175,13 +174,13 @@ void watch_termination(base::ControlBlock& control, std::uint32_t members, std::
     sigaction(SIGTERM, nullptr, &found);
     const bool ignored = (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_IGN;
     current.store(watch, std::memory_order_release);
-    // If another handler was installed after this file's handler, it may still call that one. If this function
-    // installed the file's handler once more, the two would call each other for ever.
+    // A handler that other code has installed later may still call this file's handler. If this file's handler were
+    // installed a second time, the two would call each other for ever.
     if (installed || is_ours(found) || ignored) {
         return;
     }
     before = found;
-    // keeps the settings of the program's handler: its stack, its mask, and whether calls are restarted
+    // keeps the settings of the program's handler: its stack, its signal mask, and whether system calls are restarted
     struct sigaction ours = found;
     ours.sa_flags |= SA_SIGINFO;
     if (ends_by_default()) {

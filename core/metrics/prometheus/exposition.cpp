@@ -23,8 +23,9 @@
 namespace rueda::core {
 namespace {
 
-/// Each thread of the web server makes the process ignore SIGPIPE, some time after it was started. When all these
-/// threads have ended, this object undoes it, unless the program has installed a handler of its own meanwhile.
+/// Restores the process's action for SIGPIPE. The threads of the web server set this signal to be ignored, some time
+/// after their start. The destructor runs after these threads have ended. The destructor does nothing if the program
+/// has installed a handler in the meantime.
 class SigpipeRestored {
 public:
     SigpipeRestored() { sigaction(SIGPIPE, nullptr, &before_); }
@@ -41,7 +42,7 @@ private:
     struct sigaction before_ {};
 };
 
-/// Why nobody can listen there; "" if somebody can. The web server itself does not say it.
+/// Returns the reason why the endpoint cannot listen on the address; "" if it can. The web server gives no reason.
 std::string why_not_listening(const MetricsAddress& address) {
     sockaddr_in v4{};
     sockaddr_in6 v6{};
@@ -68,7 +69,7 @@ public:
         try {
             return to_prometheus(collect_());
         } catch (const std::exception&) {
-            return {};  // there is no memory at this moment; the next request may succeed
+            return {};  // no memory at this moment; the next request may succeed
         }
     }
 
@@ -84,7 +85,7 @@ public:
     }
 
 private:
-    // Both are declared before the server, so they outlive its threads.
+    // SIGPIPE's old action and the source are declared before the server, so they outlive the server's threads.
     SigpipeRestored sigpipe_;
     std::shared_ptr<Source> source_;
     prometheus::Exposer exposer_;
@@ -117,7 +118,7 @@ Result<std::unique_ptr<MetricsEndpoint>> open_prometheus_endpoint(const MetricsA
     const bool is_v6 = address.address.find(':') != std::string::npos;
     const std::string listening = is_v6 ? fmt::format("[{}]:{}", address.address, address.port)
                                         : fmt::format("{}:{}", address.address, address.port);
-    // This comes first, because the web server would also accept lists and names.
+    // This check comes first, because the web server would also accept lists and host names.
     if (const std::string why = why_not_listening(address); !why.empty()) {
         return failure(ErrorCode::unsupported, "cannot listen on {}: {}", listening, why);
     }

@@ -11,10 +11,10 @@
 
 namespace rueda::core {
 
-/// The same metrics in the types of prometheus-cpp. Pure.
+/// Converts metrics into the types of prometheus-cpp. Pure.
 [[nodiscard]] std::vector<prometheus::MetricFamily> to_prometheus(const std::vector<MetricFamily>& families);
 
-/// Answers GET /metrics on this address. See MetricsPlugin::open.
+/// Opens an endpoint that answers GET /metrics on the address. See MetricsPlugin::open.
 [[nodiscard]] Result<std::unique_ptr<MetricsEndpoint>> open_prometheus_endpoint(const MetricsAddress& address,
                                                                                 CollectMetrics collect);
 

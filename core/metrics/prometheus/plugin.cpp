@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The only symbol that librueda_prometheus.so exports.
+// The entry function of librueda_prometheus.so is the library's only exported symbol.
 #include "core/metrics/prometheus/exposition.hpp"
 
 namespace {

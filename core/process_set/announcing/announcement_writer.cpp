@@ -15,8 +15,8 @@ using collectives::Operation;
 
 namespace {
 
-/// Resident inputs up to this size are sent with their announcement. For a larger input, combining in place is faster:
-/// it moves fewer cache lines, and that saves more time than not having to wait for the other ranks' shares.
+/// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place:
+/// this moves fewer cache lines. The saving is larger than the cost of waiting for the other ranks' shares.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace
@@ -26,14 +26,13 @@ void AnnouncementWriter::write_wanted_site(const TensorEntry& entry) const {
         .write(site_text(entry.request.source_file, entry.request.source_line));
 }
 
-/// Returns the buffer for the input in the announcement; null if the input is too large to be sent with it.
+/// Returns the buffer for an input that is sent with the announcement; null if the input is too large.
 std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                                             std::uint64_t bytes) const {
     if (entry.slot != kNoSlot) {
         return view_.memory.payload(entry.slot, view_.rank, generation, bytes);
     }
-    // The place of a full announcement is in the mailbox. It has a buffer for a small input inside, and no buffer
-    // beside it.
+    // An announcement by name lies in a mailbox record, which has room only for a small input.
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
@@ -54,13 +53,13 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        if (with_metadata) {  // the metadata is needed only in a mailbox, where all parts of a record are checked
+        if (with_metadata) {  // needed only in a mailbox record, of which the registrar checks all parts
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;
         }
         return false;
     }
-    // Only larger tensors need this search, because the smallest inputs are sent with the announcement in any case.
+    // The search for resident memory takes time, so it runs only for inputs that may not be sent with the announcement.
     const auto is_resident = [&] {
         return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
                view_.arena.resident_offset(request.output, input_bytes).has_value();

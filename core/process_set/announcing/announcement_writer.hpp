@@ -12,8 +12,8 @@
 
 namespace rueda::core {
 
-/// Writes what this rank announces about an operation to the arena, where the other ranks of this host read it (class
-/// Announced).
+/// Writes this rank's announcement of an operation to the arena. The other ranks of the host read the announcement
+/// through class Announced.
 ///
 /// Threads: any thread, under the set's enqueue lock.
 class AnnouncementWriter {
@@ -22,25 +22,27 @@ public:
 
     explicit AnnouncementWriter(const SetView& view) : view_(view) {}
 
-    /// Writes all fields except the stamp. Returns whether inputs like this rank's are sent with their announcement.
+    /// Writes all fields of the announcement except the stamp, which publishes it. Returns whether inputs of this
+    /// operation and size are sent with their announcements.
     [[nodiscard]] bool fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                             bool with_metadata) const;
-    /// Writes the splits. Call this before the arrival is counted, like fill(). Only an alltoall or a scatter has
-    /// splits. In a set on several hosts, the ranks send their splits directly to each other instead.
+    /// Writes the splits of an alltoall or a scatter. Call this before the announcement is counted. On several hosts,
+    /// the ranks send their splits to each other instead.
     void fill_splits(std::int64_t* splits, const Request& request) const {
         if (!request.splits.empty() && view_.extent().has_splits()) [[unlikely]] {
             std::copy(request.splits.begin(), request.splits.end(), splits);
         }
     }
-    /// Writes where in the source the call stands, if call sites are recorded. Call this before the stamp is written.
-    /// Only for announcements in a slot.
+    /// Writes the source line of the call, if call sites are recorded. Call this before the stamp is written. Only for
+    /// announcements in a slot.
     void write_site(const TensorEntry& entry) const {
         if (view_.extent().call_sites != 0) [[unlikely]] {
             write_wanted_site(entry);
         }
     }
-    /// Writes the stamp, which publishes the announcement. Pairs with the stall monitor and, with seq_cst, with members
-    /// that announced directly and may be asleep.
+    /// Writes the stamp, which publishes the announcement. With release, the stall monitor sees the time before the
+    /// stamp. With seq_cst, in addition: either a member that announced directly sees the stamp, or this rank sees that
+    /// the member sleeps and wakes it.
     static void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                         std::memory_order order) {
         place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);

@@ -92,12 +92,10 @@ TensorEntry* Announcer::entry_of_slot(std::uint32_t slot) {
     return entry != nullptr && entry->slot == kNoSlot && entry->in_full ? entry : nullptr;
 }
 
-// ---- ends -----------------------------------------------------------------------------------------------------------
-
 void Announcer::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // If the group's number was called, the call has announced the held members. If held members are left, the call
-        // came from a faulty rank, and the members were not reduced.
+        // The call of the group's number of members has announced the held members. If some are still held, a faulty
+        // rank wrote the call.
         end_held(
             entry,
             !status.is_ok()
@@ -173,8 +171,6 @@ void Announcer::fail_deferred(const Status& reason) {
     unnamed_waiting_.clear();
 }
 
-// ---- reports --------------------------------------------------------------------------------------------------------
-
 std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
     const std::lock_guard lock(enqueue_mutex_);
     std::vector<PendingTensor> tensors;
@@ -186,11 +182,11 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
     return tensors;
 }
 
-/// The caller must keep the completion alive. This function only compares its address and does not read its content.
+/// Compares only the address of `completion`; its content may change at the same time.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
-        // Acquire: pairs with the release in OperationEnds::complete(). A held member of a group is skipped, because
-        // the group's number is still pending with the same completion.
+        // Acquire: pairs with the release store in OperationEnds::complete(). A held member of a group is skipped: the
+        // group's number has the same completion and is still pending.
         if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
             return;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Announces what a caller submits, in the slot of its name or without a name (docs/design/0001-negotiation.md).
+// Announces what callers submit, in the slot of a name or without a name (docs/design/0001-negotiation.md).
 #include "base/shared_memory/prefetch.hpp"
 #include "base/system/clock.hpp"
 #include "collectives/operation.hpp"
@@ -17,8 +17,7 @@ Status Announcer::submit(std::string_view name, const Request& request, Completi
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
-            // The other ranks have shut down, and this rank makes one call more than they did. The error says which
-            // call this is.
+            // If the other ranks have shut down, this rank made one call too many. The error says which call.
             return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
                        ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
                                  open.message())
@@ -54,9 +53,9 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
     return all_or_nothing([&]() -> Status {
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
-            // If an argument cannot be used, every rank that gives it must get this error, even if the job has ended.
-            // Otherwise, if several ranks make the same mistake, the first one ends, and the later ones only learn that
-            // it has ended. For all other operations, the arguments are checked before submit().
+            // An unusable argument must give its own error on every rank, even if the job has ended. Otherwise only the
+            // first rank would report the mistake, and the others only that the job has ended. All other operations
+            // check their arguments before submit().
             Request request;
             const Status made = make_allreduce(in, out, options, request);
             return made.is_ok() ? open : naming_tensor(shown, made);
@@ -73,7 +72,7 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
             }
             ask_for(entry, request);
         } else {
-            entry.of_group = false;  // an earlier step may have requested it as a member of a group
+            entry.of_group = false;  // an earlier operation with this name may have been a member of a group
         }
         if (memory_.extent().call_sites != 0) [[unlikely]] {
             entry.request.source_file = options.source_file;
@@ -96,7 +95,7 @@ bool Announcer::has_pending_members(const TensorEntry& entry) {
     return false;
 }
 
-/// Fails if the name is in use on this rank. A group's name is in use until its last member has ended.
+/// Fails if an operation with this name is pending on this rank. For a group, also if a member is pending.
 Status Announcer::check_free(const TensorEntry& entry) {
     if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
         return {};
@@ -106,7 +105,6 @@ Status Announcer::check_free(const TensorEntry& entry) {
                    entry.name, is_size_of_group(entry.request.metadata) ? "a group" : "an operation");
 }
 
-/// If the caller asks for no compression, the setting decides about it.
 void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
     entry.ask_for(request);
     Metadata& metadata = entry.request.metadata;
@@ -118,8 +116,8 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // A thread that holds the progress lock may count and record the operation afterwards, because no other thread can
-    // complete it meanwhile.
+    // Only a thread that holds the progress lock may count and record the operation after announce(): no other thread
+    // can complete the operation before.
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
@@ -151,7 +149,7 @@ void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexce
     }
 }
 
-/// Records which memory belongs to Rueda until the operation has ended.
+/// Records which memory of the caller Rueda uses until the operation has ended.
 void Announcer::note_memory(const TensorEntry& entry) const {
     const Request& request = entry.request;
     const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
@@ -164,16 +162,16 @@ void Announcer::note_memory(const TensorEntry& entry) const {
                  static_cast<std::uint64_t>(written));
 }
 
-/// Prefetches the cache lines that the announcement will write, and those of the other ranks that this rank will read.
-/// They were last in the caches of other cores. Prefetching all of them at once, before the checks, takes one wait
+/// Prefetches the cache lines that the announcement will write, and the other ranks' lines that this rank will read.
+/// All these lines were last in other cores' caches. Prefetching them together, before the checks, costs one wait
 /// instead of several.
 void Announcer::prefetch(const TensorEntry& entry) const {
     if (entry.slot == kNoSlot) {
         return;
     }
     const std::uint64_t generation = entry.generation + 1;
-    // A direct announcement does not use the arrivals, so it should not take them out of the other cores' caches. If
-    // the last announcement was direct, this one probably is, too.
+    // A direct announcement does not use the arrival counter, so it leaves that cache line with the other cores. If the
+    // last announcement was direct, the next one probably is too.
     const bool directly =
         (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
     if (!directly) {
@@ -211,7 +209,7 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     }
     record_if_driving(entry.generation);
     begin_arrival(memory_, view_.rank, entry.slot);
-    // If other members may have announced directly, they wait for this announcement.
+    // Members that announced directly may wait for this announcement.
     const bool is_awaited = direct_.others_may_use(entry);
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
@@ -232,7 +230,7 @@ DirectState Announcer::turn_direct(std::uint64_t last_position) {
     return found;
 }
 
-/// Called after begin_arrival().
+/// Counts the announcement of `entry`. The caller has called begin_arrival(); this function calls end_arrival().
 void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
     const Counted counted = count_announcement(
         memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
@@ -243,12 +241,12 @@ void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency)
 
 void Announcer::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
     if (!unnamed_waiting_.empty() || next_unnamed().pending.load(std::memory_order_acquire)) {
-        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // this may throw
+        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // may throw
         ends_.count_one();
         deferred_.store(true, std::memory_order_seq_cst);
         return;
     }
-    next_unnamed().request.splits.reserve(request.splits.size());  // this may throw
+    next_unnamed().request.splits.reserve(request.splits.size());  // may throw
     start_unnamed(request, completion, urgency);
 }
 
@@ -258,7 +256,7 @@ TensorEntry& Announcer::take_next_unnamed() {
     return entry;
 }
 
-/// The entry must have enough capacity for the request's splits.
+/// The entry must already have room for the request's splits, because this function must not throw.
 void Announcer::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
     TensorEntry& entry = next_unnamed();
     ask_for(entry, request);
@@ -275,15 +273,14 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     count_arrival(entry, /*changed=*/false, urgency);
 }
 
-/// Returns the call that completes the operation of `entry`, or nothing if the registrar must compare the
-/// announcements.
+/// Returns the call that the last arriver appends for `entry`; nothing if the registrar must compare the announcements.
 std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorEntry& entry, Urgency urgency) const {
     const bool unnamed = entry.slot < memory_.extent().unnamed_slots;
     if (caller_ == Caller::leader || joined_.any() ||
         (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
         return std::nullopt;
     }
-    // If a caller is about to drive progress, a batch that begins with this call need not stay open for other tensors.
+    // If a caller is about to drive progress, a batch that begins with this call is closed at once.
     const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
     return ReadyCall<Atomics>{
         {EntryKind::call, entry.slot, 0, 0, fusion_of(entry.request.metadata), entry.request.bytes()}, begins_batch_at};
@@ -306,12 +303,11 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                                     entry.name));
             return;
         case Counted::retired:
-            if (entry.slot < memory_.extent().unnamed_slots) {  // only a shutdown closes unnamed slots
+            if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed only at a shutdown
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // The rank that announced the name finds out the same and announces the name in full. Until then, this
-                // rank does not know the name. But if another host asked for the name, perhaps no other rank of this
-                // host will announce it.
+                // This rank only stands in, and no other host asked for the name, so this rank forgets the name. A rank
+                // that still uses the name announces it again by name, and this rank then stands in again.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

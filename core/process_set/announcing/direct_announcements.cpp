@@ -16,16 +16,16 @@ using collectives::Operation;
 void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
     place.flags |= Place<Atomics>::kDirect;
     if (auto& last = memory_.cursor(view_.rank).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
-        last.store(entry.slot + 1, std::memory_order_release);  // pairs with the stall monitor
+        last.store(entry.slot + 1, std::memory_order_release);  // release: pairs with the stall monitor's acquire load
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
-        // read by this thread, or published when another thread takes the progress lock
+        // relaxed: only this thread reads it, until another thread takes the progress lock
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
-        // This store comes before the stamp. The thread that drives progress may be asleep in a blocking call; it reads
-        // direct_ after the wake-up below. seq_cst, because that thread first marks itself as asleep and then reads
-        // direct_.
+        // This store comes before the announcement is published. seq_cst: the thread that drives progress marks itself
+        // as asleep and then reads direct_. Either it sees this store, or announced_more() below sees the mark and
+        // wakes it.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);
@@ -72,7 +72,7 @@ TensorEntry& DirectAnnouncements::withdraw() {
 }
 
 DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
-    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has checked that there is an operation
+    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // not null: the caller has checked any()
     const DirectState found =
         look_at_direct(memory_, entry.slot, view_.rank, entry.generation, std::min(last_position, closing_at_));
     if (found == DirectState::complete) {
@@ -86,8 +86,7 @@ DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
     return found;
 }
 
-/// Returns false if a member announced something different from what it had agreed to, or if there is not enough
-/// memory; then the job ends.
+/// Returns false, after ending the job, if a member's announcement is wrong or memory has run out.
 bool DirectAnnouncements::execute(TensorEntry& entry) {
     try {
         const Status executed = execution_.run(entry);
@@ -105,7 +104,8 @@ bool DirectAnnouncements::execute(TensorEntry& entry) {
     return true;
 }
 
-/// Records that the slot is in use, because the log does not show it. The search for unused slots uses this as a hint.
+/// Records the slot as recently used. No log entry shows a direct operation, and the search for idle slots reads this
+/// as a hint.
 void DirectAnnouncements::note_use(const TensorEntry& entry) const {
     auto& last_called = memory_.arrivals(entry.slot).last_called;
     if (const std::uint64_t next = cursor_.position(); last_called.load(std::memory_order_relaxed) < next) {

@@ -19,16 +19,16 @@
 
 namespace rueda::core {
 
-/// The operation that this rank has announced directly (docs/design/0001-negotiation.md, "Direct announcements"): a
-/// blocking operation whose input is sent with the announcement. There is at most one such operation at a time.
+/// The one operation that this rank has announced directly (docs/design/0001-negotiation.md, "Direct announcements").
+/// It is a blocking operation whose input is sent with the announcement. At most one such operation exists at a time.
 ///
-/// Threads: the announcing thread sets the operation under the enqueue lock. The thread that drives progress reads it,
-/// and removes it before it completes the operation.
+/// Threads: the announcing thread sets the operation under the enqueue lock. The thread that drives progress reads and
+/// removes the operation, and then completes it.
 class DirectAnnouncements {
 public:
     using Atomics = base::StdAtomics;
 
-    /// All references must outlive this object. If `is_allowed` is false, no operation is announced directly.
+    /// All references must outlive this object. If `is_allowed` is false, the rank announces nothing directly.
     DirectAnnouncements(const SetView& view, bool is_allowed, DirectExecution& execution, Recording& recording,
                         OperationEnds& ends, const JoinedMembers& joined, const Waking& waking, const LogCursor& cursor)
         : view_(view),
@@ -41,45 +41,43 @@ public:
           waking_(waking),
           cursor_(cursor) {}
 
-    // ---- announcing, under the enqueue lock -------------------------------------------------------------------------
-
-    /// Whether an announcement may be direct. Its input must be sent with it, and its metadata must be as agreed. The
-    /// caller's thread must be about to read the other members' places, because no other thread would.
+    /// Whether an operation may be announced directly. The input must be sent with the announcement, and the metadata
+    /// must be as agreed; the caller checks both. The calling thread must be about to drive progress, because no other
+    /// thread would read the members' announcements. Called under the enqueue lock.
     [[nodiscard]] bool may_begin(const TensorEntry& entry, Urgency urgency) const {
         return urgency != Urgency::background && entry.request.count > 0 &&
                direct_.load(std::memory_order_relaxed) == nullptr && !joined_.any() && is_allowed_;
     }
-    /// Publishes the announcement that was written to `place`.
+    /// Announces `entry` directly; the announcement is already written to `place`. Called under the enqueue lock.
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
     /// Whether finish_at_once() must be called for the last announcement.
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
-    /// Whether another member may have announced directly what this rank counts. Members may decide differently,
-    /// because the memory of an input and its number of rows decide whether it is sent with the announcement.
+    /// Whether another member may have announced the same operation directly, while this rank counts its announcement.
+    /// This can happen, because each member's own memory and number of rows decide whether its input is sent along.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
-    /// Removes the operation. The caller must then count it, or end it in another way.
+    /// Removes and returns the operation. The caller must count its announcement, or end the operation.
     TensorEntry& withdraw();
     void forget() { direct_.store(nullptr, std::memory_order_relaxed); }
-    /// Whether `entry` is the operation that was announced directly, and whether `slot` is its slot.
+    /// Whether `entry` is the directly announced operation.
     [[nodiscard]] bool is(const TensorEntry& entry) const { return direct_.load(std::memory_order_acquire) == &entry; }
+    /// Whether the directly announced operation uses `slot`.
     [[nodiscard]] bool uses(std::uint32_t slot) const {
         const TensorEntry* entry = direct_.load(std::memory_order_acquire);
         return entry != nullptr && entry->slot == slot;
     }
 
-    // ---- progress ---------------------------------------------------------------------------------------------------
-
-    /// Whether there is an operation. seq_cst: pairs with announce(), after which the announcing thread wakes the
-    /// thread that drives progress.
+    /// Whether an operation is announced directly. seq_cst: a thread that is about to sleep first marks this rank as
+    /// asleep and then reads this. Either it sees the operation, or the announcing thread sees the mark and wakes it.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
-    /// Checks whether the operation can be completed. There must be an operation. If all members have announced it,
-    /// this function executes and ends it. If the result is `withdrawn`, the caller must call withdraw() and count the
-    /// operation. For `last_position` see look_at_direct().
+    /// Checks whether the operation can be completed. There must be such an operation. If all members have announced it
+    /// directly, this function executes and ends the operation. If the result is `withdrawn`, the caller must call
+    /// withdraw() and count the announcement. `last_position`: see look_at_direct().
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
-    /// Records the log position of the first shutdown. Members that have read this entry announce nothing more.
+    /// Records the log position of the *closing* entry. A member that has read this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
-    /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. If it
-    /// returns true, the operation has ended, and its completion is done if it was needed. If it returns false, the
-    /// operation is pending like any other.
+    /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. True: the
+    /// operation has ended; its completion is marked as done if it has a result. False: the operation is pending like
+    /// any other.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:
@@ -87,7 +85,7 @@ private:
     void note_use(const TensorEntry& entry) const;
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy, because the fast path of small operations reads it
+    NegotiationMemory<Atomics> memory_;  // a copy: this saves the fast path of small operations an indirection
     bool is_allowed_;
     DirectExecution& execution_;
     Recording& recording_;
@@ -96,7 +94,8 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
     std::atomic<TensorEntry*> direct_{nullptr};
-    // Announced by the thread that drives progress, and not yet counted among the pending operations.
+    // The operation that the thread that drives progress has just announced, before it counts among the pending
+    // operations.
     TensorEntry* at_once_ = nullptr;
     std::uint64_t closing_at_ = kNoLastPosition;
 };

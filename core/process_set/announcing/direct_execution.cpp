@@ -41,7 +41,7 @@ Status DirectExecution::run(TensorEntry& entry) {
             return exchange(entry);
         case Operation::barrier:
         case Operation::join:
-        case Operation::group:  // a group's number has no elements
+        case Operation::group:  // a group's number of members has no elements, so it is never announced directly
             break;
     }
     return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);
@@ -57,8 +57,8 @@ Status DirectExecution::reduce_or_copy(const TensorEntry& entry) {
         return {};
     }
     Payloads payloads;
-    // The announced copy has the same content. Reading the input instead leaves the copy's cache lines with the ranks
-    // that read them.
+    // The input and the copy in this rank's announcement are equal. Reading the input leaves the copy's cache lines in
+    // the other cores' caches.
     payloads[view_.rank] = request.input;
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (member == view_.rank || (!reduces && member != root)) {
@@ -80,8 +80,8 @@ Status DirectExecution::reduce_or_copy(const TensorEntry& entry) {
     return {};
 }
 
-/// For an operation of variable size. For this rank, the payload and the number of rows are taken from the caller's
-/// request, because other ranks can write to its place.
+/// Finds the inputs and first dimensions of all members, for an operation of variable size. This rank's own values come
+/// from the caller's request, because other ranks can overwrite the announcement.
 Status DirectExecution::locate(const TensorEntry& entry, Locations& of) const {
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (member == view_.rank) {

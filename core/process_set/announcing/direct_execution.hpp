@@ -16,8 +16,8 @@
 
 namespace rueda::core {
 
-/// Executes an operation that all members have announced directly: computes this rank's result from the inputs that
-/// were sent with the announcements. This needs no action of the other ranks.
+/// Executes an operation that all members have announced directly. This rank computes its result from the inputs in the
+/// announcements, without any action of the other ranks.
 ///
 /// Threads: the thread that drives progress.
 class DirectExecution {
@@ -27,11 +27,11 @@ public:
                     const RowOutputs& outputs)
         : view_(view), memory_(view.memory), reduction_(reduction), announced_(announced), outputs_(outputs) {}
 
-    /// Fails if a member announced something different from what it had agreed to. Throws std::bad_alloc.
+    /// Fails if a member announced data that differ from the agreed metadata. Throws std::bad_alloc.
     [[nodiscard]] Status run(TensorEntry& entry);
 
 private:
-    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< index: the member
+    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< for each member: its input
 
     Status reduce_or_copy(const TensorEntry& entry);
     Status locate(const TensorEntry& entry, Locations& of) const;

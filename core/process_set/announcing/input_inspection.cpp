@@ -12,7 +12,6 @@ namespace {
 
 Operation inspected_operation(const Request& request) { return static_cast<Operation>(request.metadata.operation); }
 
-/// The number of elements of this rank's input.
 std::uint64_t input_count(const Request& request) {
     const bool variable_rows = collectives::has_variable_rows(inspected_operation(request));
     return request.count * (variable_rows ? static_cast<std::uint64_t>(request.first_dimension) : 1);
@@ -26,7 +25,7 @@ bool InputInspection::looks_for_nan(Operation operation) const {
     return check_nan_ && collectives::is_reduction(operation);
 }
 
-/// Whether this rank contributes an input to an operation whose result is compared.
+/// Whether this rank contributes an input to an operation whose result will be compared.
 bool InputInspection::is_compared(const Request& request) const {
     const Operation operation = inspected_operation(request);
     return verify_ == 1 &&
@@ -54,7 +53,7 @@ void InputInspection::inspect_again(TensorEntry& entry) const {
     if (!is_compared(entry.request) || entry.stands_in || is_found(entry.finding)) {
         return;
     }
-    // If the tensor is resident and in place, other ranks may already be writing the result.
+    // Other ranks may already be writing the result into a resident tensor that is reduced in place.
     if (entry.request.input == entry.request.output && view_.arena.resident_offset(entry.request.input, 0)) {
         return;
     }

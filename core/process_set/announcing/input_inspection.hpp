@@ -11,30 +11,31 @@
 
 namespace rueda::core {
 
-/// Inspects the inputs of operations that are checked (docs/design/0009-verify.md). It stores its findings in the
-/// entry, until Verification compares them.
+/// Inspects the inputs of operations that the user wants checked (docs/design/0009-verify.md). Stores the finding in
+/// the operation's entry, for class Verification.
 ///
-/// Threads: any. inspect() runs under the enqueue lock, the other functions in the thread that drives progress.
+/// Threads: inspect() runs in any thread, under the enqueue lock; inspect_again() in the thread that drives progress.
+/// The other functions run in any thread.
 class InputInspection {
 public:
     InputInspection(const base::Config& config, const SetView& view)
         : view_(view), verify_(config.verify), check_nan_(config.check_nan) {}
 
-    /// Whether anything is checked.
+    /// Whether any check is switched on.
     [[nodiscard]] bool is_on() const { return verify_ != 0 || check_nan_; }
     /// The n of RUEDA_VERIFY=n: every n-th allreduce is compared; 0 means that no allreduce is compared.
     [[nodiscard]] std::uint32_t every() const { return verify_; }
-    /// Whether the operation is checked for elements that are not finite.
+    /// Whether the inputs of this operation are checked for elements that are not finite.
     [[nodiscard]] bool looks_for_nan(collectives::Operation operation) const;
 
-    /// Inspects the input as the caller gave it, before the announcement. If only some results are compared, this
-    /// function cannot know yet whether this one will be; then inputs are not compared.
+    /// Inspects the input before the announcement. Inputs are compared only if every result is compared
+    /// (RUEDA_VERIFY=1): with a larger n, this function cannot know whether this result will be.
     void inspect(TensorEntry& entry) const noexcept;
-    /// Inspects the input again before the operation is executed. If the output is in other memory, it does so after
-    /// the execution too.
+    /// Checks again, before the execution, whether the input has changed since the announcement. Called again after the
+    /// execution, if the output is in other memory.
     void inspect_again(TensorEntry& entry) const;
 
-    /// Whether `finding`, which an entry holds, says that something is wrong with the input.
+    /// Whether `finding` says that something is wrong with the input.
     [[nodiscard]] static bool is_found(std::uint64_t finding);
     [[nodiscard]] static std::uint64_t as_finding(const Verdict& verdict) {
         return static_cast<std::uint64_t>(encode(verdict));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Requests to the registrar, through this rank's mailbox. Requests that find the mailbox full are queued in order.
+// Requests to the registrar (the role that assigns slots), through this rank's mailbox. Requests that find the mailbox
+// full wait in queues.
 #include "base/assert.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/negotiation/call_sites.hpp"
@@ -24,14 +25,14 @@ void Announcer::announce_in_full(TensorEntry& entry) {
     }
 }
 
-/// Publishes how many announcements found the mailbox full. Pairs with the stall monitor: it does not list this rank as
-/// missing for an operation that may be one of them. Called under the enqueue lock.
+/// Publishes the number of announcements that wait for room in the mailbox. Release: pairs with the stall monitor,
+/// which does not report this rank as missing for operations that may be among them. Called under the enqueue lock.
 void Announcer::tell_deferred_count() {
     memory_.mailbox(view_.rank).deferred_count.store(unposted_.size(), std::memory_order_release);
 }
 
-/// Publishes the name of the first announcement that found the mailbox full, because the other ranks cannot see the
-/// queue. Pairs with the stall monitor. Called under the enqueue lock.
+/// Publishes the name of the first announcement that waits for room in the mailbox, because other ranks cannot see the
+/// queue. The stall monitor reads the name. Called under the enqueue lock.
 void Announcer::tell_deferred() {
     tell_deferred_count();
     auto& mailbox = memory_.mailbox(view_.rank);
@@ -64,8 +65,8 @@ bool Announcer::try_post_full(TensorEntry& entry) {
     return true;
 }
 
-/// Requests the registrar to call the operation. All ranks of this host have announced it, and the rank that announces
-/// last makes the request. The entry stays pending in this generation until the registrar has answered.
+/// Requests the call of an operation that all ranks of this host have announced. The rank that announced last makes
+/// this request. The operation stays pending until the registrar answers.
 void Announcer::resolve(TensorEntry& entry) {
     if (!unposted_resolves_.empty() || !try_post_resolve(entry)) {
         unposted_resolves_.push_back(entry);
@@ -93,7 +94,7 @@ void Announcer::announce_shutdown() {
     }
     shut_down_posted_ = true;
     fail_deferred(reasons_.shut_down_here());
-    // Operations that were complete before the shutdown must be called before it.
+    // Operations that were complete before the shutdown are requested before the shutdown.
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
@@ -102,20 +103,21 @@ void Announcer::announce_shutdown() {
     }
 }
 
-/// Posts the shutdown, after all other requests that wait because the mailbox was full.
+/// Posts the shutdown, unless other requests must be posted first or the mailbox is full.
 bool Announcer::try_post_shutdown() {
     MailboxRecord<Atomics>* const record = unposted_resolves_.empty() ? next_record() : nullptr;
     if (record == nullptr) {
         return false;
     }
     record->set_kind(RequestKind::shut_down);
-    // The step and the note come before post(), which may do all of the registrar's work: if this rank is stopped in
-    // that work, it has announced its end. If it is stopped between these lines, the stall monitor names it because of
-    // its step.
+    // The step and the note come before post(), because post() may take long: it may do all of the registrar's work. If
+    // this process is stopped in post(), the note says that it has announced its shutdown. If it is stopped before the
+    // note, the stall monitor sees the step.
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
-    shut_down_announced_.store(true, std::memory_order_seq_cst);  // pairs with has_announced_shutdown()
+    // seq_cst: Engine::announce_shutdown() reads it after it has announced its sleep
+    shut_down_announced_.store(true, std::memory_order_seq_cst);
     finish_post(appended);
     return true;
 }
@@ -170,8 +172,8 @@ bool Announcer::retry_deferred() {
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
-    // After a shutdown, the registrar would refuse each of these announcements with a log entry of its own, but the log
-    // is large enough for only one mailbox of such entries.
+    // After a shutdown, the registrar would append one refusal for each of these announcements. The log has room for
+    // only one mailbox of refusals, so this rank ends the operations itself.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
     bool ended = false;
     const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();
@@ -184,12 +186,11 @@ bool Announcer::retry_deferred() {
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
-        // Entries leave the queue only at its front, so the front changes whenever an entry leaves. So this also
-        // publishes the new number of entries.
+        // Entries leave the queue only at its front. A new front therefore means that the number has changed too.
         tell_deferred();
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {
-        next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // this may throw
+        next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // may throw
         const Waiting next = std::move(unnamed_waiting_.front());
         unnamed_waiting_.pop_front();
         ends_.uncount_one();

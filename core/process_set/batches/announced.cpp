@@ -18,7 +18,7 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
     const Place<base::StdAtomics>& place = view_.memory.place(slot, member, entry.generation);
     const Metadata& metadata = entry.request.metadata;
     const auto operation = static_cast<Operation>(metadata.operation);
-    // Each value is read only once, so that the value that was checked is the value that is used.
+    // Each value is read exactly once, because another process may change it after the check.
     const std::uint32_t flags = copy_once(place.flags);
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
     location.absent = member == view_.rank ? entry.stands_in : (flags & PlaceFlags::kJoined) != 0;
@@ -26,8 +26,7 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
         location.counted = member == view_.rank ? entry.is_counted : (flags & PlaceFlags::kUncounted) == 0;
         return {};
     }
-    // This rank's number of rows is taken from the caller's request and not from the arena, because other ranks can
-    // change the arena.
+    // This rank's own number of rows comes from the caller's request, because other ranks can overwrite the arena.
     location.first_dimension = member == view_.rank ? entry.request.first_dimension : copy_once(place.first_dimension);
     std::uint64_t bytes = entry.request.bytes();
     if (has_variable_rows(operation)) {
@@ -65,8 +64,8 @@ Result<std::int64_t> Announced::read_splits(TensorEntry& entry, std::uint32_t sl
     received.clear();
     std::int64_t rows = 0;
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
-        // For this rank, the request is read instead of the arena, so that the arena's cache lines stay with the ranks
-        // that read them.
+        // This rank's own splits come from the request. Reading the copy in the arena would take its cache lines from
+        // the other cores.
         const std::int64_t* announced =
             member == view_.rank ? entry.request.splits.data() : view_.memory.splits(slot, member, entry.generation);
         std::int64_t left = of[member].first_dimension;

@@ -23,8 +23,8 @@ void CalledBatch::begin(std::uint64_t begin, std::uint64_t end) {
 
 Status CalledBatch::add(TensorEntry& entry, const Call& called, std::uint64_t position) {
     entries_.push_back(&entry);
-    // Only operations of one kind may share a batch (core/negotiation/batch_end.hpp). No slot may occur twice in a
-    // batch, because a slot is called again only after its operation was completed.
+    // Only operations of one kind may share a batch (core/negotiation/batch_end.hpp). No slot can occur twice in a
+    // batch, because a slot is called again only after its operation has ended.
     const Fusion fusion = fusion_of(entry.request.metadata);
     const bool may_share = fusion != Fusion::alone && fusion == fusion_of(first().request.metadata);
     if (entry.called_at == begin_ || (end_ > begin_ + 1 && !may_share)) {
@@ -59,7 +59,8 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
             segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
         }
     }
-    // The root's number includes the ranks of this host. On one host there is no root, and the number in the call is 0.
+    // On several hosts, the number in the call comes from the root and includes the ranks of this host. On one host,
+    // the number in the call is 0.
     segments_.back().uncounted = std::max(segments_.back().uncounted, called.uncounted);
     if (const std::uint32_t absent = segments_.back().absent;
         absent >= view_.set_size || segments_.back().uncounted >= view_.set_size ||
@@ -71,7 +72,8 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
     return has_variable_rows(static_cast<Operation>(metadata.operation)) ? prepare_output(entry, slot) : Status();
 }
 
-/// Reads the first dimensions of all ranks, if the call has them. In a set on several hosts, the root sends them.
+/// Reads the first dimensions of all ranks of the set from the attachment. On several hosts, the root of the tree sends
+/// them; on one host, there is no attachment.
 Status CalledBatch::read_rows(std::uint32_t attachment) {
     rows_.clear();
     if (attachment == 0) {
@@ -87,8 +89,8 @@ Status CalledBatch::read_rows(std::uint32_t attachment) {
     return {};
 }
 
-/// Completes `rows_`, the first dimensions of all members. If the call does not have them, all members of the set are
-/// on this host, and have announced them here.
+/// Completes `rows_`, the first dimensions of all members. If the call has no attachment, all members are on this host,
+/// and their announcements hold the numbers.
 Status CalledBatch::complete_rows(const TensorEntry& entry) {
     if (rows_.empty()) {
         for (const Location& location : locations_) {
@@ -100,13 +102,13 @@ Status CalledBatch::complete_rows(const TensorEntry& entry) {
                        entry.name);
     }
     if (!entry.stands_in) {
-        // taken from the caller's request, because other ranks can change the memory with the announcements
+        // from the caller's request, because other ranks can overwrite the announcement
         rows_[view_.set_rank] = entry.request.first_dimension;
     }
     return {};
 }
 
-/// For operations of variable size: finds where the result goes. Such an operation is alone in its batch.
+/// Prepares the output of an operation of variable size. Such an operation is alone in its batch.
 Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
     RUEDA_RETURN_IF_FAILED(complete_rows(entry));
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
@@ -114,7 +116,7 @@ Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
             return prepare_gather(entry);
         case Operation::alltoall:
         case Operation::scatter:
-            // If there is no table of splits, the ranks first exchange them: begin_splits().
+            // Without a table of splits in the arena, the ranks exchange the splits first (begin_splits()).
             return view_.extent().has_splits() ? prepare_alltoall(entry, slot) : Status();
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
@@ -137,7 +139,7 @@ Status CalledBatch::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
     return set_output(outputs_.of_all(entry, rows.value(), 0));
 }
 
-/// Every rank computes the splits itself, because all rows go to the root.
+/// Every rank computes the splits of a gather itself: all rows go to the root.
 Status CalledBatch::prepare_gather(TensorEntry& entry) {
     const auto root = static_cast<std::size_t>(entry.request.metadata.root);
     if (view_.extent().has_splits()) {
@@ -157,7 +159,6 @@ Status CalledBatch::prepare_gather(TensorEntry& entry) {
 
 Status CalledBatch::prepare_allgather(TensorEntry& entry) { return set_output(outputs_.of_gathered(entry, rows_)); }
 
-/// Sets the output of the variable-size operation for which a prepare_ function was called.
 Status CalledBatch::set_output(Result<std::byte*> output) {
     RUEDA_RETURN_IF_FAILED(output.status());
     segments_.back().output = output.value();

@@ -18,11 +18,10 @@
 
 namespace rueda::core {
 
-/// A batch that the log calls, in the form that a communicator executes. It is built entry by entry from what each rank
-/// announced. It stays valid until the next batch begins, and the batch's task uses its memory.
+/// A batch of operations that the log has called, in the form that a communicator executes. Operations are added one by
+/// one, with what each rank announced. The batch's task uses the memory of this object until the next begin().
 ///
-/// Threads: the thread that drives progress. A failure here means that a rank is faulty or that there is too little
-/// memory. It ends the job.
+/// Threads: the thread that drives progress. Every failure ends the job: a rank is faulty, or memory has run out.
 class CalledBatch {
 public:
     using Call = Log<base::StdAtomics>::Entry;
@@ -31,18 +30,18 @@ public:
     CalledBatch(const SetView& view, const Announced& announced, const RowOutputs& outputs)
         : view_(view), announced_(announced), outputs_(outputs) {}
 
-    /// Begins an empty batch for these log positions.
+    /// Begins an empty batch for the log positions from `begin` to before `end`.
     void begin(std::uint64_t begin, std::uint64_t end);
-    /// Adds the pending operation `entry`. `called` is the log entry at `position`, which calls it.
+    /// Adds the pending operation `entry`. `called` is the log entry at `position` that calls the operation.
     [[nodiscard]] Status add(TensorEntry& entry, const Call& called, std::uint64_t position);
 
-    // These functions may be called only if the batch is not empty.
+    // The functions from entries() to operation() require a batch that is not empty.
     [[nodiscard]] std::span<TensorEntry* const> entries() const { return entries_; }
     [[nodiscard]] TensorEntry& first() const { return *entries_.front(); }
     [[nodiscard]] collectives::Operation operation() const {
         return static_cast<collectives::Operation>(first().request.metadata.operation);
     }
-    /// The batch as the communicator gets it. Valid until the next begin().
+    /// The batch in the communicator's form. Valid until the next begin().
     [[nodiscard]] collectives::Batch for_communicator() const {
         return {operation(), segments_, locations_, splits_, rows_};
     }
@@ -54,17 +53,17 @@ public:
         return rows_[member] == kJoinedRows ? std::nullopt : std::optional(rows_[member]);
     }
 
-    /// For an alltoall or a scatter on several hosts: before the data is sent, every rank tells every other rank how
-    /// many rows it will get.
+    /// For an alltoall or a scatter on several hosts. Before the data, every rank sends every rank the number of rows
+    /// that will come.
     struct Splits {
         std::span<const std::int64_t> to;  ///< the number of rows that this rank sends to each member
-        std::span<std::int64_t> from;      ///< the communicator fills this
+        std::span<std::int64_t> from;  ///< the numbers of rows that come from each member; the communicator fills this
     };
     [[nodiscard]] Splits begin_splits();
-    /// Call this when the splits are filled. Afterwards the batch can be executed.
+    /// Call this after `from` was filled. Afterwards the batch can be executed.
     [[nodiscard]] Status take_splits();
 
-    /// Frees the memory. Called when no more batches will begin.
+    /// Frees the memory. Called when no further batch will begin.
     void release();
 
 private:
@@ -86,8 +85,8 @@ private:
     std::vector<TensorEntry*> entries_;
     std::vector<collectives::Segment> segments_;    // one for each entry
     std::vector<collectives::Location> locations_;  // for each segment: one for each member of this host
-    std::vector<std::int64_t> rows_;                // by member: the first dimensions in an operation of variable size
-    std::vector<std::int64_t> splits_;              // the splits of an alltoall, a gather or a scatter
+    std::vector<std::int64_t> rows_;    // for each member: its first dimension, in an operation of variable size
+    std::vector<std::int64_t> splits_;  // the splits of an alltoall, a gather or a scatter
 };
 
 }  // namespace rueda::core

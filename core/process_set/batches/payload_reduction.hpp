@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// The inputs of the members of a small set; index: the member.
+/// For each member of a small process set: its input.
 using Payloads = std::array<const std::byte*, kInlineMembers>;
 
 /// Combines inputs that were sent with the announcements, in the order of the members.

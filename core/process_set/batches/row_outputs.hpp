@@ -12,26 +12,26 @@
 
 namespace rueda::core {
 
-/// Decides where the result of an operation of variable size goes: to the caller's output if there is one, otherwise to
-/// memory that the operation's completion owns. The number of rows is known only when all members have announced.
+/// Chooses the memory for the result of an operation of variable size: the caller's output if there is one, otherwise
+/// memory that the operation's completion owns. The number of rows is known only after all members have announced.
 ///
 /// Threads: the thread that drives progress.
 class RowOutputs {
 public:
-    /// `rank` is this member's rank in the set.
+    /// `rank` is this rank's number in the process set.
     RowOutputs(const SetIdentity& identity, std::uint32_t rank) : ranks_(identity.ranks), rank_(rank) {}
 
     /// The output of a reducescatter.
     [[nodiscard]] Result<std::byte*> of_share(TensorEntry& entry) const;
-    /// The output of an allgather, or of a gather on its root: it holds the rows of all members. `rows_of` is indexed
-    /// by member.
+    /// The output of an allgather, or of a gather on its root. The output holds the rows of all members. `rows_of[m]`
+    /// is the number of rows of member m.
     [[nodiscard]] Result<std::byte*> of_gathered(TensorEntry& entry, std::span<const std::int64_t> rows_of) const;
-    /// The output of a gather. On the root it is as of_gathered(), and the root also learns how many rows each member
-    /// gave. On other ranks it is null.
+    /// The output of a gather; null on ranks other than the root. On the root, also stores in the completion how many
+    /// rows each member gave.
     [[nodiscard]] Result<std::byte*> on_root(TensorEntry& entry, std::span<const std::int64_t> rows_of) const;
-    /// Returns the output for `rows` rows. `rows_before` of them come before this rank's own rows. If the caller's
-    /// output does not fit, the operation fails on this rank only, and the function returns null: the other ranks have
-    /// announced the operation and need this rank, so it takes part but stores no result.
+    /// Returns the output for `rows` rows, of which `rows_before` come before this rank's own rows. If the caller's
+    /// output has the wrong size, the operation fails on this rank, and the result is null. This rank still takes part
+    /// without storing a result, because the other ranks need it.
     [[nodiscard]] Result<std::byte*> of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before) const;
 
 private:

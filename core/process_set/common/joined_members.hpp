@@ -12,8 +12,8 @@
 
 namespace rueda::core {
 
-/// Notifies the members that have joined (docs/design/0005-join.md) that something was announced, so that they stand
-/// in for it.
+/// Notifies members that have joined (docs/design/0005-join.md) of new announcements. A joined member stands in for the
+/// operations of the other members.
 ///
 /// Threads: any thread, under the enqueue lock; tell_of_posts() also without the lock.
 class JoinedMembers {
@@ -22,18 +22,18 @@ public:
         : memory_(view.memory), waking_(waking), members_(view.extent().members), rank_(view.rank) {}
 
     [[nodiscard]] bool any() const {
-        // Acquire: the last rank to announce an operation sees the members that joined and announced before it.
+        // Acquire: the last rank to announce an operation sees a member that joined before it announced the operation.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
-    /// Called when this rank has announced something. If this rank only stands in, the announcement is not new, and no
-    /// member is told.
+    /// Called after this rank has announced `entry`. An announcement that only stands in for another rank's operation
+    /// is not new, so joined members are not notified.
     void tell(const TensorEntry& entry) const {
         const std::uint64_t joined = joined_to_tell(memory_);
         if (joined != 0 && !entry.stands_in) [[unlikely]] {
             wake(joined);
         }
     }
-    /// Called when the registrar has handled a post of this rank or of others.
+    /// Called after the requests in the mailboxes were handled, which can publish new names.
     void tell_of_posts() const {
         if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
             wake(joined);
@@ -42,7 +42,8 @@ public:
     /// Wakes the members in the mask `joined`, except this rank.
     void wake(std::uint64_t joined) const {
         memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-        // Pairs with Join::turn(), which a sleeping thread calls after it has said that it sleeps.
+        // seq_cst: a thread that goes to sleep first marks itself as asleep and then reads `announced` in Join::turn().
+        // Either it sees this count, or wake() below sees the mark.
         memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_ && (joined >> member & 1) != 0) {

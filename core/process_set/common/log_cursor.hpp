@@ -10,9 +10,9 @@
 
 namespace rueda::core {
 
-/// How far this rank has read the log.
+/// The position up to which this rank has read the log.
 ///
-/// Threads: the thread that drives progress advances the cursor. Any thread may read it, as a hint.
+/// Threads: the thread that drives progress advances the cursor. Any thread may read it, but may get an older value.
 class LogCursor {
 public:
     explicit LogCursor(const SetView& view) : memory_(view.memory), rank_(view.rank) {}
@@ -23,7 +23,7 @@ public:
         next_.store(position, std::memory_order_relaxed);
         advance_cursor(memory_, rank_, position);
     }
-    /// Moves behind an entry after which this rank announces nothing more; see end_announcements().
+    /// Advances past an entry after which this rank announces nothing more; see end_announcements().
     void advance_behind_end(std::uint64_t position) {
         next_.store(position, std::memory_order_relaxed);
         end_announcements(memory_, rank_, position);

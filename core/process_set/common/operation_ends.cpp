@@ -27,17 +27,18 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
         note_finished(entry);
     }
     recording_.ended(entry, status.code(), ticks);
-    // After this, the caller may submit the name again.
+    // Release: pairs with the next submit of this name, which may come from now on.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();
-    if (completion != nullptr) [[likely]] {  // if this rank stands in for an operation, no caller waits for it
+    if (completion != nullptr) [[likely]] {  // no caller waits for an operation in which this rank only stands in
         completion->complete_one(status);
     }
 }
 
 void OperationEnds::forget_finished(std::uint32_t slot) {
     if (static_cast<std::uint32_t>(finished_.load(std::memory_order_relaxed)) == slot + 1) {
-        finished_.store(0, std::memory_order_relaxed);  // published by the cursor, for which the registrar waits
+        // relaxed: the next store of this rank's cursor publishes it; the registrar waits for that store
+        finished_.store(0, std::memory_order_relaxed);
     }
 }
 

@@ -16,25 +16,27 @@
 
 namespace rueda::core {
 
-/// Ends operations of a set, and counts the pending ones. Ends the job if a rank cannot continue.
+/// Ends the operations of a process set, and counts the pending operations. Can also end the job.
 ///
-/// Threads: complete() under the enqueue lock, or in the thread that drives progress; the other functions in any
-/// thread.
+/// Threads: complete() runs under the enqueue lock, or in the thread that drives progress; the other functions run in
+/// any thread.
 class OperationEnds {
 public:
-    /// `pending`: see ProcessSet.
+    /// `pending`: see the constructor of ProcessSet.
     OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
                   std::atomic<std::uint32_t>& pending);
 
-    /// Adds one to the number of pending operations, or subtracts one.
+    /// Add or subtract one pending operation. seq_cst: a thread adds one and then tries to take the progress lock. The
+    /// holder releases the lock and then reads the count (ProgressLock::leave()). Either the thread gets the lock, or
+    /// the holder sees the operation.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 
-    /// Ends a pending operation and uncounts it. Afterwards the caller may submit the name again.
+    /// Ends a pending operation and subtracts it from the count. The caller may then submit the name again.
     void complete(TensorEntry& entry, const Status& status) { complete(entry, status, base::ticks_now()); }
-    /// The same for an operation that ended at `ticks`, a time of base::ticks_now().
+    /// Like complete() above, for an operation that ended at `ticks` (base::ticks_now()).
     void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
-    /// Ends a pending operation that is not counted, with success, in the thread that has announced it. Its completion
+    /// Ends an operation, with success, that was announced by this thread and is not counted as pending. The completion
     /// is marked as done only if it has a result.
     void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t started, std::uint64_t ended) {
         Completion& completion = *entry.completion;
@@ -43,27 +45,27 @@ public:
         if (notes_memory()) [[unlikely]] {
             note_ended(entry);
         }
-        entry.pending.store(false, std::memory_order_release);  // pairs with the next submit of this name
+        // release: pairs with the acquire load in the next submit of this name
+        entry.pending.store(false, std::memory_order_release);
         if (has_result) {
             completion.complete_one({});
         }
     }
-    /// Removes the record of the operation that was finished last, if it was in `slot`. Called before the slot is given
-    /// to another name, because then the operation's name cannot be found any more. The next store of this rank's log
-    /// position publishes this.
+    /// Removes the note about the last finished operation, if it was in `slot`. Called before the slot loses its name,
+    /// because the note finds the name through the slot. The next store of this rank's cursor publishes the change.
     void forget_finished(std::uint32_t slot);
 
-    /// Ends the job. If there is no memory to add the name of the set, the reason is the text alone.
+    /// Ends the job with an error. The text begins with the name of the set, if there is memory to add it.
     void raise(ErrorCode code, std::string_view text) noexcept;
     void raise(const Status& reason) noexcept { raise(reason.code(), reason.message()); }
-    /// Ends the job because this rank has not enough memory for its part of an operation.
+    /// Ends the job because memory has run out during this rank's part of an operation.
     void raise_no_memory() noexcept { raise(ErrorCode::resource_exhausted, no_memory_to_go_on_); }
     /// Whether the job has ended.
     [[nodiscard]] bool has_aborted() const { return view_.arena.blocks().abort().raised(); }
 
 private:
-    /// For stall reports. An operation without a slot is stored as 0 (kNoSlot + 1), because it has no name to report.
-    /// Relaxed, because it is read seconds later.
+    /// Notes the last finished operation, for stall reports. An operation without a slot is stored as 0 (kNoSlot + 1),
+    /// because it has no name to report. Relaxed: the stall monitor reads the value seconds later.
     void note_finished(const TensorEntry& entry) {
         finished_.store(entry.generation << kFinishedSlotBits | (entry.slot + 1), std::memory_order_relaxed);
     }
@@ -72,8 +74,8 @@ private:
     const Waking& waking_;
     const Recording& recording_;
     std::atomic<std::uint32_t>& pending_;
-    base::StdAtomics::Atomic<std::uint64_t>& finished_;  // in this rank's cursor
-    // allocated in advance, because there may be no memory for it later
+    base::StdAtomics::Atomic<std::uint64_t>& finished_;  // Cursor::finished of this rank
+    // allocated before memory can run out
     std::string no_memory_to_go_on_;
 };
 

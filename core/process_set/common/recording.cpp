@@ -9,7 +9,7 @@ namespace rueda::core {
 
 using collectives::Operation;
 
-// The recorder is in `base`, which does not know operations, and uses their numbers.
+// The recorder is in `base`, which does not know the operations. Its numbers must equal the numbers of the operations.
 static_assert(static_cast<std::uint8_t>(Operation::allreduce) == base::RecordKind::kAllreduce &&
               static_cast<std::uint8_t>(Operation::broadcast) == base::RecordKind::kBroadcast &&
               static_cast<std::uint8_t>(Operation::allgather) == base::RecordKind::kAllgather &&
@@ -38,7 +38,8 @@ void Recording::submitted(TensorEntry& entry, std::uint64_t generation, bool is_
     if (collectives::has_variable_rows(static_cast<Operation>(metadata.operation))) [[unlikely]] {
         bytes *= static_cast<std::uint64_t>(request.first_dimension);
     }
-    const bool has_name = entry.slot >= view_.extent().unnamed_slots;  // also without a slot, which is kNoSlot
+    // also true for kNoSlot: a named operation that has no slot yet
+    const bool has_name = entry.slot >= view_.extent().unnamed_slots;
     entry.recorded = writer_.announce({.kind = metadata.operation,
                                        .dtype = metadata.dtype,
                                        .reduce_op = metadata.reduce_op,

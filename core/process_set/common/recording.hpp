@@ -12,22 +12,24 @@
 
 namespace rueda::core {
 
-/// Records the operations of a set in the flight recorder of this rank (docs/design/0016-recorder.md).
+/// Records the operations of a process set in this rank's flight recorder, a ring of its last operations
+/// (docs/design/0016-recorder.md).
 ///
-/// Threads: submitted() under the enqueue lock; the rest in the thread that drives progress, or where a failed
-/// operation ends.
+/// Threads: submitted() runs under the enqueue lock. The other functions run in the thread that drives progress, or in
+/// the thread that ends a failed operation.
 class Recording {
 public:
     explicit Recording(const SetView& view);
 
-    /// The operation of `entry` is pending from now on, as the `generation`-th announcement of its slot.
+    /// Records that the operation of `entry` is pending, as the `generation`-th announcement of its slot.
     void submitted(TensorEntry& entry, std::uint64_t generation, bool is_blocking);
-    /// A batch that begins at `position` of the log is executed from now on. Returns the time stamp.
+    /// Records that the operations of a batch start. `position` is the batch's first log position. Returns the time
+    /// stamp.
     std::uint64_t started_batch(std::span<TensorEntry* const> entries, std::uint64_t position) const;
-    /// An operation that was announced directly is executed from `ticks` on.
+    /// Records that a directly announced operation started at `ticks`.
     void started_directly(const TensorEntry& entry, std::uint64_t ticks) const { writer_.start(entry.recorded, ticks); }
-    /// The time stamp for the end of an operation that started at `started` and has just ended. A short one takes less
-    /// time than a look at the clock is worth, and ends when it started.
+    /// The time stamp for the end of an operation that started at `started` and has just ended. Reading the clock would
+    /// cost too much for a short operation, so it gets its start time.
     [[nodiscard]] static std::uint64_t end_of(const TensorEntry& entry, std::uint64_t started) {
         return entry.request.bytes() <= kShortBytes ? started : base::ticks_now();
     }
@@ -40,13 +42,13 @@ public:
     }
 
 private:
-    /// It takes less than a microsecond to combine the inputs of two ranks.
+    /// Combining this many bytes of two ranks takes less than a microsecond.
     static constexpr std::uint64_t kShortBytes = 4096;
 
     const SetView& view_;
     base::RecorderWriter writer_;
     std::int32_t set_id_;
-    std::uint64_t submitted_ = 0;  // operations of this set so far
+    std::uint64_t submitted_ = 0;  // the number of operations of this set so far
 };
 
 }  // namespace rueda::core

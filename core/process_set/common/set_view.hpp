@@ -11,9 +11,9 @@
 
 namespace rueda::core {
 
-/// What all parts of a process set know about it: which of its members this rank is, and where in memory the members of
-/// this host announce. A part has a copy of this object, or a reference to the one of the set. The objects that it
-/// refers to must outlive it, and they do not change.
+/// What all parts of a process set need to know about it: this rank's position, and the memory of this host's
+/// announcements. Each part copies this object or refers to the set's copy. The referenced objects do not change, and
+/// outlive all parts.
 struct SetView {
     const SetIdentity& identity;
     const collectives::Arena& arena;
@@ -25,7 +25,7 @@ struct SetView {
     [[nodiscard]] const NegotiationExtent& extent() const { return memory.extent(); }
     /// This rank's number in the job.
     [[nodiscard]] std::int32_t own_job_rank() const { return identity.ranks[set_rank]; }
-    /// The rank in the job of a member on this host, for texts.
+    /// The job's number of a member on this host, for texts.
     [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const {
         return arena.blocks().of(member).global_rank.load(std::memory_order_relaxed);
     }

@@ -4,7 +4,7 @@
 
 namespace rueda::core {
 
-/// Which thread will execute the operations that an announcement completes.
+/// Tells which thread will execute the operations that an announcement completes.
 enum class Urgency {
     background,  ///< no thread waits yet; whichever thread drives progress executes them
     blocking,    ///< the calling thread is about to drive progress itself

@@ -10,10 +10,10 @@
 
 namespace rueda::core {
 
-/// Wakes the members of a set on this host. The attention word of each member says whether the member sleeps, and
-/// whether it sleeps as a blocked caller or as a background thread.
+/// Wakes the members of a process set on this host. Each member's attention word says whether the member sleeps, and
+/// whether a blocked caller or a background thread sleeps.
 ///
-/// Threads: any, except ring_readers().
+/// Threads: any. ring_readers() only under the enqueue lock.
 class Waking {
 public:
     explicit Waking(const SetView& view)
@@ -21,8 +21,8 @@ public:
 
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
-    /// Members that are awake take part when they next look at the log. Sleeping members are woken here, once per
-    /// batch, because the rank that appended the calls did not wake them.
+    /// Wakes all other sleeping members, because a batch starts or an operation ends for all members. The rank that
+    /// appended the log entries woke only blocked callers. Members that are awake read the log anyway.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_) {
@@ -31,7 +31,7 @@ public:
         }
     }
 
-    /// Wakes the threads that must read the log now, because this rank has appended to it.
+    /// Wakes the threads that must read the log now. Called after this rank has appended to the log.
     void announced_more(Urgency urgency) const {
         ring_readers_of_log(
             members_, rank_, /*own_background=*/urgency == Urgency::background, [this](std::uint32_t member) -> auto& {
@@ -39,7 +39,8 @@ public:
             });
     }
 
-    /// Wakes the members that announced the same generation directly, because this rank counts its announcement.
+    /// Wakes the members that announced the same operation directly. Called after this rank has counted its own
+    /// announcement.
     void ring_direct_waiters(std::uint32_t slot, std::uint64_t generation) const {
         core::ring_direct_waiters(
             memory_, rank_, slot, generation, [this](std::uint32_t member) -> auto& { return attention_of(member); });
@@ -54,10 +55,10 @@ public:
         }
     }
 
-    /// Like ring_behind(), for a position for which the registrar waits: a rank without pending operations reads the
-    /// log only a few times per second. Wakes the members only once per position, because a thread that drives progress
-    /// then checks for unread entries before it releases the lock (ProgressLock::leave()). Called under the enqueue
-    /// lock.
+    /// Like ring_behind(), for a log position that all members must read before this rank can continue. A rank without
+    /// pending operations reads the log only a few times per second, so it is woken. Each position is rung only once.
+    /// That is enough: a woken thread checks for unread entries before it releases the progress lock
+    /// (ProgressLock::leave()). Called under the enqueue lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;
@@ -65,7 +66,7 @@ public:
         }
     }
 
-    /// Wakes every member, however it sleeps. Called when the job ends.
+    /// Wakes every sleeping member. Called when the job ends.
     void ring_all() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             attention_of(member).ring_all();
@@ -81,7 +82,7 @@ private:
     const NegotiationMemory<base::StdAtomics>& memory_;
     std::uint32_t members_;
     std::uint32_t rank_;
-    std::uint64_t rung_for_ = 0;  // a log position
+    std::uint64_t rung_for_ = 0;  // the log position for which ring_readers() last woke the members
 };
 
 }  // namespace rueda::core

@@ -14,9 +14,9 @@
 
 namespace rueda::core {
 
-/// All members of a group are pending at the same time. If the set has other ranks, the group's own number is pending
-/// too, because the ranks must compare their numbers. If a group does not fit into the slots, every rank announces only
-/// its number. All ranks then learn that it does not fit, or that they disagree.
+/// Whether all members of the group can have a slot at the same time. With several ranks, the group's number of members
+/// needs a slot too, because the ranks compare their numbers. If the group is too large, every rank announces only the
+/// number. All ranks then learn that the group is too large, or that they disagree.
 bool Groups::fits_in_slots(std::size_t members) const {
     return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
 }
@@ -29,8 +29,8 @@ Status Groups::too_many_members(std::string_view group, std::size_t members) con
                    view_.extent().for_names(view_.extent().slots));
 }
 
-/// Checks the group's name and the names of its members, before anything is pending. `names` holds the names of the
-/// members to be started: all of the `members`, or none.
+/// Checks the names of the group and of its members before any operation is pending. `names` holds the names of all
+/// `members` that will be started; it is empty if the group is too large.
 Status Groups::check(std::string_view group, std::size_t members, std::span<const std::string> names) {
     RUEDA_RETURN_IF_FAILED(announcer_.check_open(names.empty() ? group : std::string_view(names.front())));
     for (const std::string& name : names) {
@@ -72,7 +72,8 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
         std::for_each(members.begin(), members.end(), [this](const std::string& name) { forget_unused(name); });
         return status;
     }
-    // The number is announced first, so that its batch is settled before the batches of the group's members begin.
+    // The number of members is announced first, so that the ranks compare their numbers before the members' batches
+    // begin.
     TensorEntry* const number =
         view_.set_size > 1 ? &start_number(group, names.size(), fits, completion, urgency) : nullptr;
     TensorEntry** held = number != nullptr && holds_members_of(*number) ? &number->held : nullptr;
@@ -91,12 +92,14 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
     return {};
 }
 
-/// Announces the number of members. If the group does not fit into the slots, only this is announced.
+/// Announces the group's number of members. If the group has no room in the slots (`fits` is false), nothing else will
+/// be announced.
 TensorEntry& Groups::start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
                                   Urgency urgency) {
     completion.add_members(1);
     if (!fits) {
-        completion.add_members(~static_cast<std::uint32_t>(members) + 1);  // this subtracts them
+        // subtracts `members`, which will not be started
+        completion.add_members(~static_cast<std::uint32_t>(members) + 1);
     }
     Request count;
     make_count(members, view_.identity.id, count);
@@ -113,17 +116,16 @@ void Groups::forget_unused(std::string_view name) {
     }
 }
 
-/// Whether the members must wait for the group's number. If the number has no slot yet, it may find all slots taken,
-/// and then no rank learns the numbers of the others. So the members are announced only after the number was called.
-/// All ranks decide the same, because on one host either all ranks announce the number in full, or all announce it in
-/// its slot. (On several hosts the job ends if no slot is free.)
+/// Whether the members must wait until the group's number of members was called. They must if the number has no slot
+/// yet: if no slot is free, no rank learns the other ranks' numbers. All ranks decide alike, because on one host either
+/// all ranks have a slot for the number or none has. On several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
 
 Status Groups::settle(TensorEntry& entry, const CalledBatch& batch, bool in_full) {
     if (entry.stands_in) {
-        return {};  // this rank will also stand in for all members of the group that others announce
+        return {};  // this rank also stands in for the members, when other ranks announce them
     }
     RanksOfCount ranks_of;
     for (std::size_t member = 0; member < batch.members(); ++member) {
@@ -160,16 +162,17 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     }
     const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     RUEDA_RETURN_IF_FAILED(check_counts(entry, ranks_of, own));
-    // The members may have failed earlier, if the ranks together use more names for them than there are slots.
+    // A member may have failed earlier: the ranks together may use more names than there are slots. The mismatch
+    // replaces that failure.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
         announcer_.end_held(entry, mismatch);  // in this case no rank has announced a member
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
-        // After a failure or a shutdown, everything pending fails. If this rank is in join(), it stands in for
-        // everything that others have pending. The members of those groups then end without this rank, some of them
-        // with success, but the groups' handles fail nevertheless.
+        // After a failure or a shutdown, everything pending fails. In join(), this rank stands in for everything that
+        // other ranks announce. In both cases the members end without a further announcement, some with success. The
+        // group's handle fails nevertheless.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {
@@ -180,8 +183,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     return {};
 }
 
-/// Checks that every number is possible. Each rank has checked the names of its own group's members, but the number of
-/// another rank may lead to longer names.
+/// Checks that every number of members is possible. A larger number than this rank's own leads to longer member names,
+/// which this rank has not checked.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
@@ -199,8 +202,8 @@ Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_
     return {};
 }
 
-/// Announces something under the name of each member of a group of `count` members, while `entry` is pending. So no
-/// caller of this rank can use these names. The announcement is a group without members, which no caller can start.
+/// Announces a group of 0 members under each member name of a group of `count` members. No caller can start such a
+/// group, so the announcement cannot match. `entry` is still pending, so callers of this rank cannot use these names.
 void Groups::announce_for_others(std::int64_t count, const TensorEntry& entry) {
     Request nothing;
     make_count(0, view_.identity.id, nothing);

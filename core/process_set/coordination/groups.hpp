@@ -19,35 +19,35 @@
 
 namespace rueda::core {
 
-/// Groups (docs/design/0006-groups-and-roots.md) are operations that are started together. If the ranks disagree about
-/// the number of the group's members, the operations also end together.
+/// Handles groups: operations that are started together and have one handle (docs/design/0006-groups-and-roots.md). The
+/// ranks compare the numbers of members of their groups. If the numbers differ, all members end with an error.
 ///
-/// Threads: any thread may call submit(), which takes the enqueue lock. The thread that drives progress calls settle().
+/// Threads: submit() runs in any thread and takes the enqueue lock. settle() runs in the thread that drives progress.
 /// end() runs under the lock.
 class Groups {
 public:
-    /// For each number of members: the ranks of the job whose group has this many members. Ranks on other hosts are not
-    /// listed.
+    /// For each number of members: the job's ranks whose group has this number. Ranks on other hosts may be missing
+    /// from the lists.
     using RanksOfCount = std::map<std::int64_t, std::vector<std::int32_t>>;
 
     Groups(const SetView& view, Announcer& announcer) : view_(view), announcer_(announcer) {}
 
-    /// As ProcessSet::submit_group().
+    /// See ProcessSet::submit_group().
     Status submit(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
                   Completion& completion, Urgency urgency);
-    /// Called when all ranks have announced how many members their groups have; `batch` has the numbers. If the numbers
-    /// differ, the members cannot complete by themselves. `in_full`: the name had no slot.
+    /// Called when all ranks have announced the number of members of their group; `batch` holds the numbers. If the
+    /// numbers differ, this function ends the group with an error. `in_full`: the name had no slot.
     Status settle(TensorEntry& entry, const CalledBatch& batch, bool in_full);
-    /// Ends groups whose ranks disagree about the number of members. Some ranks have members that this rank does not
-    /// have: this rank announces them with metadata that cannot match. So all members fail on all ranks, as in every
-    /// mismatch. `in_full`: the name had no slot. `entry` is still pending.
+    /// Ends a group about whose number of members the ranks disagree. For members that only other ranks have, this rank
+    /// announces metadata that cannot match. All members therefore fail on all ranks with a mismatch. `in_full`: the
+    /// name had no slot. `entry` is still pending.
     Status end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
 
 private:
     [[nodiscard]] bool fits_in_slots(std::size_t members) const;
     [[nodiscard]] Status too_many_members(std::string_view group, std::size_t members) const;
     [[nodiscard]] Status check(std::string_view group, std::size_t members, std::span<const std::string> names);
-    /// Whether members of a group may have to wait for the group's number; see holds_members_of().
+    /// Whether members of a group may have to wait for the group's number of members; see holds_members_of().
     [[nodiscard]] bool holds_members() const { return announcer_.caller() == Announcer::Caller::last_rank; }
     TensorEntry& start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
                               Urgency urgency);

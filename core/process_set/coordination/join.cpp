@@ -23,8 +23,7 @@ using collectives::Operation;
 
 namespace {
 
-/// The result of a join, with the name of the call. If there is no memory for this text, the failure is reported
-/// without the name.
+/// Returns `status` with "join: " before its message. If there is no memory for the text, returns `status` unchanged.
 Status about_join(const Status& status) noexcept {
     try {
         return status.is_ok() ? status : failure(status.code(), "join: {}", status.message());
@@ -34,8 +33,6 @@ Status about_join(const Status& status) noexcept {
 }
 
 }  // namespace
-
-// ---- joining --------------------------------------------------------------------------------------------------------
 
 Status Join::announce(Completion& completion, bool counted) {
     const std::lock_guard lock(announcer_.enqueue_mutex());
@@ -48,12 +45,12 @@ Status Join::announce(Completion& completion, bool counted) {
     looked_at_ = kNeverLooked;
     ends_.count_one();
     joins_soon_.store(true, std::memory_order_seq_cst);
-    joins_.store(true, std::memory_order_release);  // pairs with is_on()
+    joins_.store(true, std::memory_order_release);  // release: a thread that sees it in is_on() sees the fields above
     if (may_join()) {
         become_joined();
     }
-    // The thread that drives this rank's progress may be asleep, so it is woken. The caller must call Engine::attend()
-    // afterwards.
+    // The thread that drives this rank's progress may be asleep. The caller must call Engine::attend() after this
+    // function.
     waking_.wake(view_.rank);
     return {};
 }
@@ -75,14 +72,14 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // If operations have ended since the last look, this rank may now be able to stand in for others that were
-    // announced before.
+    // Operations that have ended since the last look may have made room to stand in for operations that were announced
+    // before.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // The first look also checks the places, to find direct announcements of members that did not see this rank
-        // join.
+        // Members that did not see this rank join may have announced directly without notifying it. The first look
+        // therefore also reads the stamp of each announcement, which publishes the announcement.
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -91,29 +88,28 @@ bool Join::turn() {
     return settle() || moved;
 }
 
-/// Whether this rank may join now. Everything that it has submitted must be announced. If another thread announced an
-/// operation directly, that operation must end first, because the other members may have seen it as direct.
+/// Whether this rank may join now. All operations that it has submitted must be announced. A directly announced
+/// operation must have ended, because other members may have seen it as direct.
 bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
 void Join::become_joined() {
     view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
     const std::uint64_t joined = set_joined(view_.memory, view_.rank);
     has_joined_ = true;
-    joined_members_.wake(joined);  // the other ranks wait for the last rank to join
+    joined_members_.wake(joined);  // the other joined ranks may wait for the last rank to join
 }
 
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
-/// If all members have joined and nothing is pending on this rank, reports this to the registrar. A rank whose own
-/// operation is pending does not report. While it is pending, the operations of the ranks that stand in for it are
-/// pending, too.
+/// Posts a *settle* request if all members have joined and nothing is pending on this rank. A rank whose own operation
+/// is pending does not post. All other ranks stand in for that operation, so they have it pending too.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
         !has_nothing_pending()) {
         return false;
     }
-    // If the mailbox is full, another turn tries again. The mailbox becomes free when the members read the log.
+    // If the mailbox is full, a later turn tries again; the mailbox becomes free when members read the log.
     has_settled_ = announcer_.try_post_settle();
     return has_settled_;
 }
@@ -125,9 +121,7 @@ bool Join::has_nothing_pending() {
     return nothing && announcer_.has_announced_all();
 }
 
-// ---- standing in ----------------------------------------------------------------------------------------------------
-
-/// Announces the operations that others have announced and this rank has not. Returns true if there were any.
+/// Announces the operations that other ranks have announced and this rank has not. Returns true if there were any.
 bool Join::stand_in_for_new(bool look_at_places) {
     bool any = stand_in_for_unnamed();
     const std::uint32_t high =
@@ -138,7 +132,7 @@ bool Join::stand_in_for_new(bool look_at_places) {
     return stand_in_for_direct() || any;
 }
 
-/// Operations without names match by the order of the calls, so this rank makes the same calls.
+/// Operations without a name match by the order of the calls, so this rank makes the same calls as the other ranks.
 bool Join::stand_in_for_unnamed() {
     bool any = false;
     while (!announcer_.next_unnamed().pending.load(std::memory_order_acquire) &&
@@ -162,8 +156,8 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// Handles a name for which this rank has no slot. If this rank has another slot for the name, or has announced the
-/// name itself, there are unread log entries about the name. They must be handled first.
+/// Stands in for a name that this rank does not know in `slot`. If this rank knows the name in another slot, or has
+/// announced it by name, it must first read the log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -172,14 +166,14 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
     }
     const std::string name = label.name(state);
     if (name.empty()) {
-        return false;  // the slot has a newer use, and the rank that started this use notifies the joined members
+        return false;  // the slot was given another name; the rank that announced this name notifies the joined members
     }
     const TensorEntry* known = announcer_.table().find(name);
     if (known != nullptr &&
         (known->slot != kNoSlot || known->in_full || known->pending.load(std::memory_order_acquire))) {
         return false;
     }
-    // The slot stays in this state until this rank has announced the name, or until a shutdown fails it.
+    // The slot keeps this state until this rank has announced the name, or until a shutdown ends the operation.
     if (!is_away() || (inspects_ && will_announce(name))) {
         return false;
     }
@@ -187,7 +181,7 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
     return true;
 }
 
-/// Each member has at most one direct announcement at a time. The cursor of the member names its slot.
+/// Each member has at most one direct announcement at a time; the member's `Cursor::direct` gives its slot.
 bool Join::stand_in_for_direct() {
     bool any = false;
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
@@ -202,8 +196,7 @@ bool Join::stand_in_for_direct() {
     return any;
 }
 
-/// Whether others announced the generation after the last one that this rank announced. The slot must be bound on this
-/// rank.
+/// Whether another rank has announced the next operation in the entry's slot. The slot must be bound on this rank.
 bool Join::was_announced(const TensorEntry& entry, bool look_at_places) const {
     if (has_new_arrivals(view_.memory, entry.slot, entry.counted)) {
         return true;
@@ -220,8 +213,8 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether `name` is the name of a comparison that this rank will announce after one of its own operations, which was
-/// pending when it joined. This rank has a finding to announce, so it must not stand in for that comparison.
+/// Whether this rank will itself announce the check `name`. It will do so after one of its own operations, which was
+/// pending when the rank joined. It then announces its own finding, so it must not stand in for the check.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {
@@ -231,11 +224,10 @@ bool Join::will_announce(std::string_view name) {
     return found;
 }
 
-/// Announces an operation without knowing its metadata. This rank learns the metadata when the operation is called:
-/// take_called().
+/// Announces an operation without knowing its metadata. take_called() sets the metadata when the operation is called.
 void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
-    entry.known_to_agree = true;  // otherwise this would be announced as changed metadata
+    entry.known_to_agree = true;  // otherwise announce() would send the empty metadata as a change
     entry.completion = nullptr;
     entry.stands_in = true;
     entry.recorded = base::RecorderWriter::kNone;
@@ -247,10 +239,8 @@ void Join::stand_in(TensorEntry& entry, bool asked_for) {
     announcer_.announce(entry, Urgency::background);
 }
 
-// ---- what is called -------------------------------------------------------------------------------------------------
-
-/// Takes the metadata of an operation that this rank stands in for. All other members mean the same operation, because
-/// otherwise it would not have been called. If no rank of this host takes part, the leader has stored the metadata.
+/// Copies the metadata of a member that has not joined; all such members agree, because the operation was called. If
+/// all members of this host have joined, the leader has stored the metadata in the slot's record.
 Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
     std::uint32_t member = 0;
     while (member < view_.extent().members && announced_.stood_in(slot, member, generation)) {
@@ -260,10 +250,10 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
                                                                     view_.memory, slot, member, generation)
                                                               : copy_once(view_.memory.record(slot).metadata);
     const auto operation = static_cast<Operation>(metadata.operation);
-    // the count as a Request has it
+    // the number of elements, as in Request::count
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
-    // A group's first dimension is its number of members, which may differ between ranks.
+    // The first dimension of a group's number of members is that number, which may differ between ranks.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
     if (usable && count > 0) {
         const std::span extents(metadata.shape, metadata.ndim);
@@ -281,8 +271,6 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
     entry.request.count = count;
     return {};
 }
-
-// ---- entries of the log ---------------------------------------------------------------------------------------------
 
 void Join::stand_in_for_name(std::string_view name) {
     view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);

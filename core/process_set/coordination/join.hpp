@@ -19,14 +19,14 @@
 
 namespace rueda::core {
 
-/// This rank's join of a set (docs/design/0005-join.md). While the join lasts, the rank stands in for operations: it
-/// announces what the other ranks announce, but contributes nothing.
+/// This rank's join of a process set (docs/design/0005-join.md). From its join until all members have joined, the rank
+/// stands in: it announces the operations that other ranks announce, but contributes no data.
 ///
-/// Threads: announce(): any thread. turn(): the thread that drives progress. Both take the enqueue lock. The other
-/// functions run under the lock, unless a comment says otherwise.
+/// Threads: announce() runs in any thread, turn() in the thread that drives progress; both take the enqueue lock. The
+/// other functions run under the lock, unless a comment says otherwise.
 class Join {
 public:
-    /// All references must outlive this object. `inspects`: operations are compared; see Verification.
+    /// All references must outlive this object. `inspects`: inputs or results are checked; see Verification.
     Join(const SetView& view, bool inspects, Announcer& announcer, const DirectAnnouncements& direct,
          const JoinedMembers& joined, const Announced& announced, OperationEnds& ends, const Waking& waking,
          const LogCursor& cursor)
@@ -46,29 +46,29 @@ public:
 
     /// Whether this rank is in a join. Any thread.
     [[nodiscard]] bool is_on() const { return joins_.load(std::memory_order_acquire); }
-    /// Whether this rank has joined but has not yet looked for announcements of others. Any thread.
+    /// Whether this rank has called join() but has not yet looked for announcements of other ranks. Any thread.
     [[nodiscard]] bool has_to_look() const { return joins_soon_.load(std::memory_order_seq_cst); }
-    /// Announces what the others have announced since the last turn. Returns true if an operation made progress.
+    /// Announces what other ranks have announced since the last turn. Returns true if an operation made progress.
     bool turn();
     /// Whether `completion` is the completion of the join in progress.
     [[nodiscard]] bool is_awaited_by(const Completion& completion) const { return completion_ == &completion; }
 
-    // Each of the next functions handles an entry of the log. If no correct rank can have written the entry, the job
-    // ends. stand_in_for_name(): other hosts have announced a name, while all ranks of this host have joined. Every
-    // rank of the host reads the entry at the same position of the log. If the operation is already pending on this
-    // rank, this rank has announced it: either before it joined, or because another rank of its host did.
+    // stand_in_for_name(), stand_in_for_calls() and end_of_all() handle log entries. If no correct rank can have
+    // written the entry, they end the job.
+    //
+    // Announces `name`, which other hosts have announced, while all ranks of this host have joined. Does nothing if the
+    // operation is already pending on this rank. Every rank of the host reads this entry at the same log position.
     void stand_in_for_name(std::string_view name);
-    /// Like stand_in_for_name(), for all operations without a name up to number `last`: the rank that made call number
-    /// `last` has also made all earlier calls.
+    /// Like stand_in_for_name(), for all operations without a name up to number `last`. All of them are needed, because
+    /// a rank that made call `last` has made all earlier calls.
     void stand_in_for_calls(std::uint64_t last);
     [[nodiscard]] bool has_joined() const { return has_joined_; }
-    /// Called when all members have joined; `last` was the last one.
+    /// Called when all members have joined, `last` last.
     void end_of_all(std::uint32_t last);
     /// Ends the join in progress. Does nothing if no join is in progress.
     void end(const Status& status);
 
-    /// Takes the metadata of an operation that this rank stands in for, when the operation is called. May run without
-    /// the lock.
+    /// Takes over the metadata of a called operation in which this rank stands in. May run without the lock.
     [[nodiscard]] Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
 
 private:
@@ -99,17 +99,17 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
 
-    // The following members are used under the enqueue lock.
-    Completion* completion_ = nullptr;  // of the join in progress
-    bool is_counted_ = true;            // averages count this rank
-    bool has_joined_ = false;           // the other members know it
+    // The following members are used under the enqueue lock, except the atomic ones.
+    Completion* completion_ = nullptr;  // the completion of the join in progress
+    bool is_counted_ = true;            // whether averages count this rank
+    bool has_joined_ = false;           // this rank's bit in SetHeader::joined is set
     bool has_settled_ = false;
-    // the value of SetHeader::announced at the last look for new announcements
+    // the value of SetHeader::announced when this rank last looked for announcements
     std::uint64_t announced_seen_ = 0;
-    std::uint64_t looked_at_ = kNeverLooked;  // the log position at that look
+    std::uint64_t looked_at_ = kNeverLooked;  // the log position when this rank last looked for announcements
 
-    std::atomic<bool> joins_{false};  // whether a join is in progress; read by the thread that drives progress
-    // whether a join is in progress and this rank has not yet looked for new announcements
+    std::atomic<bool> joins_{false};  // a join is in progress; the thread that drives progress reads it
+    // a join is in progress, and this rank has not yet looked for announcements
     std::atomic<bool> joins_soon_{false};
 };
 

@@ -15,7 +15,7 @@ namespace rueda::core {
 
 namespace {
 
-/// Whether the entry ends an operation on all ranks of the host.
+/// Whether all ranks of the host must act on the entry, so that sleeping ranks must be woken.
 bool ends_for_all(EntryKind kind) {
     return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::failed ||
            kind == EntryKind::lacks_joined || kind == EntryKind::all_joined || kind == EntryKind::wanted;
@@ -32,7 +32,7 @@ bool LogAnswers::take(const Entry& entry) {
         return false;
     }
     if (entry.kind == EntryKind::closed && direct_.any()) {
-        announcer_.turn_direct();  // the rank that shut down may have announced directly before its shutdown
+        announcer_.turn_direct();  // the rank that shut down may have announced directly before
     }
     const std::lock_guard lock(announcer_.enqueue_mutex());
     if (!follow(entry)) {
@@ -46,7 +46,7 @@ bool LogAnswers::take(const Entry& entry) {
     return true;
 }
 
-/// This function and all functions below run under the enqueue lock, except must_await_retirement().
+/// The functions from follow() on run under the enqueue lock, except must_await_retirement().
 bool LogAnswers::follow(const Entry& entry) {
     switch (entry.kind) {
         case EntryKind::mismatch:
@@ -78,7 +78,7 @@ bool LogAnswers::follow(const Entry& entry) {
             follow_refusal(entry);
             return true;
         case EntryKind::closed:
-            // Ends the operations that could not be posted yet. All other operations have ended.
+            // Ends the operations that are not posted yet. All other operations have ended already.
             join_.end(reasons_.shut_down(""));
             announcer_.fail_pending(reasons_.shut_down(""));
             closed_.store(true, std::memory_order_release);
@@ -90,28 +90,24 @@ bool LogAnswers::follow(const Entry& entry) {
     }
 }
 
-// ---- slots and their retirement
-// ---------------------------------------------------------------------------------------
-
-/// Handles the entry at `position`, which retires the slot of the direct announcement. Members that have already
-/// announced the operation directly complete it. But other members may read this entry before they announce, and then
-/// announce the operation in full. Until this rank knows which case it is, the slot must not be used again, so this
-/// rank does not read on. It knows at the latest when all other members have reached `position`. Returns true if this
-/// rank must still wait.
+/// Whether this rank must wait before it passes the entry at `position`, which retires the slot of its direct
+/// announcement. Members that announced the operation directly complete it. Members that read this entry first announce
+/// the operation by its name instead. Until this rank knows which is the case, it does not read on, because the slot
+/// must not be reused. This rank knows when all members have announced or have read the entry.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
     }
     if (rung_for_retirement_ != position) {
         rung_for_retirement_ = position;
-        waking_.ring_behind(position + 1);  // the other members may be asleep with no pending operation
+        waking_.ring_behind(position + 1);  // the other members may be asleep, without a pending operation
     }
     return true;
 }
 
 bool LogAnswers::follow_retirement(std::uint32_t slot) {
     if (direct_.uses(slot)) {
-        return false;  // another thread announced it after the check in must_await_retirement()
+        return false;  // another thread has announced directly since the check in must_await_retirement()
     }
     ends_.forget_finished(slot);
     if (TensorEntry* entry = announcer_.table().at_slot(slot); entry != nullptr) {
@@ -120,9 +116,9 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
     return true;
 }
 
-/// Moves behind `position`. After this, this rank announces nothing more in one slot, or in any slot. It wakes members
-/// that wait for such an announcement in vain. If this rank has a direct announcement itself, it may also need the
-/// other members to read this entry.
+/// Moves the cursor past `position`, after which this rank announces nothing more in one slot or in any slot. Wakes
+/// members that wait for such an announcement. A direct announcement of this rank may depend on members that have not
+/// read this entry, so these are woken too.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
@@ -131,11 +127,8 @@ void LogAnswers::pass_and_tell(std::uint64_t position) {
     }
 }
 
-// ---- operations that end without a call
-// -------------------------------------------------------------------------------
-
-/// Returns the entry of the operation that is pending in `slot`. If there is none, the log is wrong: this function ends
-/// the job and returns null. `what` is what the log reports.
+/// Returns the entry of the operation that is pending in `slot`. If nothing is pending, ends the job and returns null.
+/// `what` names the reported event in the error.
 TensorEntry* LogAnswers::pending_in(std::uint32_t slot, std::string_view what) {
     TensorEntry* const entry = announcer_.entry_of_slot(slot);
     if (entry != nullptr && entry->pending.load(std::memory_order_relaxed)) {
@@ -159,15 +152,15 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     const std::uint64_t call = entry->name.empty() ? view_.call_of_unnamed(slot, generation) : 0;
     const Groups::RanksOfCount groups = groups_among(slot, generation, by_rank);
     Status status = refusal_or_mismatch(entry->name, call, std::move(by_rank));
-    if (status.code() == ErrorCode::mismatch) {  // a refusal has no call sites, because its text must be the same on
-                                                 // all ranks
+    // A refusal gets no call sites, because its text must be the same on all ranks.
+    if (status.code() == ErrorCode::mismatch) {
         status = {status.code(), status.message() + announced_.called_from(slot, generation)};
     }
     end_disagreed(*entry, slot, status, groups);
 }
 
-/// Reads what the members that have not joined announced. If a correct rank cannot have announced this, the job ends,
-/// and the function returns false.
+/// Reads what the members that have not joined announced. If a correct rank cannot have announced it, ends the job and
+/// returns false.
 bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
         if (announced_.stood_in(slot, member, generation)) {
@@ -188,8 +181,8 @@ bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, st
     return !by_rank.empty();
 }
 
-/// Returns the sizes of the groups if some ranks mean a group by the name and others do not. Without Groups::end(), the
-/// members of these groups would never end.
+/// Returns the sizes of the groups that some ranks announced under a name that other ranks use otherwise. Groups::end()
+/// needs them; without it, the members of these groups would never end.
 Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t generation,
                                               std::span<const MetadataOfRanks> by_rank) const {
     Groups::RanksOfCount groups;
@@ -203,8 +196,8 @@ Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t 
     return groups;
 }
 
-/// Returns the error for members that do not agree, or that agree on an operation that no rank can do. `by_rank` must
-/// not be empty.
+/// Returns the error for an operation that was not called: a mismatch if the members' metadata differ, otherwise the
+/// refusal of an impossible operation. `by_rank` must not be empty.
 Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
                                        std::vector<MetadataOfRanks> by_rank) const {
     const std::span<const int> ranks = view_.identity.ranks;
@@ -218,7 +211,7 @@ Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call
                      : mismatch_of(name, std::move(by_rank), ranks);
 }
 
-/// On several hosts, the root has compared what the ranks mean, and has written the text.
+/// Ends an operation that the root of the tree refused. The attachment holds the root's text.
 void LogAnswers::follow_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed) || attachment == 0 ||
@@ -241,7 +234,7 @@ std::string LogAnswers::text_of(std::uint32_t attachment) const {
     return {text, strnlen(text, view_.extent().attachment_bytes)};
 }
 
-/// Returns the sizes of groups that Leader::apply_refusal() writes after the text.
+/// Reads the sizes of groups, which Leader::apply_refusal() writes after the text of the attachment.
 Groups::RanksOfCount LogAnswers::groups_of(std::uint32_t attachment) const {
     const std::size_t bytes = view_.extent().attachment_bytes;
     const std::byte* const room = view_.memory.attachment(attachment - 1);
@@ -274,15 +267,15 @@ void LogAnswers::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Sta
     announcer_.complete_and_forget(entry, status);
 }
 
-/// Called when a shutdown has failed the slot.
+/// Ends the operation in `slot` because of a shutdown.
 void LogAnswers::follow_failure(std::uint32_t slot) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr) {
-        return;  // this rank announced nothing in the slot
+        return;  // this rank announced nothing in this slot
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
-        direct_.forget();  // other ranks counted their announcements, so no rank can complete the operation directly
+        direct_.forget();  // no rank can complete it directly, because another rank counted its announcement
     }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);
@@ -295,8 +288,8 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
     }
 }
 
-/// Handles an operation that needs something of ranks that have joined. The text of the error is the same on every
-/// rank. On several hosts, the root has written it.
+/// Ends an operation that needs data of ranks that have joined. All ranks give the same text. On several hosts, the
+/// attachment holds the text of the root.
 void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment != 0) {
         follow_disagreement(slot, attachment, ErrorCode::invalid_argument);
@@ -321,8 +314,8 @@ void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachm
                   lacks_joined(entry->name, static_cast<collectives::Operation>(metadata.operation), joined, call));
 }
 
-/// Handles an operation that other hosts wait for, while all ranks of this host have joined. The attachment has the
-/// name of the operation, or the number of the call without a name.
+/// Stands in for an operation that other hosts have announced. All ranks of this host have joined. The attachment holds
+/// the operation's name, or the number of an operation without a name.
 void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
         ends_.raise(ErrorCode::internal,
@@ -338,8 +331,8 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Handles the refusal of a name that one member has announced in full. That member ends its operation. Every other
-/// member only wakes that member.
+/// Handles the refusal of one member's announcement by name. That member ends its operation. All other members only
+/// wake that member.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {

@@ -26,16 +26,16 @@
 
 namespace rueda::core {
 
-/// Handles the log entries that call nothing: an operation ends without a call, a slot is retired, all members have
-/// joined, or the set is closed.
+/// Handles the log entries that call no operation. In such an entry, an operation ends without a call, a slot is
+/// retired, the join ends, or the set is closed.
 ///
-/// Threads: take(): the thread that drives progress; it takes the enqueue lock. is_closed(): any thread.
+/// Threads: take() runs in the thread that drives progress and takes the enqueue lock. is_closed(): any thread.
 class LogAnswers {
 public:
     using Atomics = base::StdAtomics;
     using Entry = Log<Atomics>::Entry;
 
-    /// The parts of the set that this object uses. They must outlive it.
+    /// The parts of the set that this class uses. They must outlive the object.
     struct Parts {
         Announcer& announcer;
         DirectAnnouncements& direct;
@@ -59,8 +59,8 @@ public:
           waking_(parts.waking),
           cursor_(parts.cursor) {}
 
-    /// Handles `entry`, which is the next one of the log, and moves the cursor behind it. Returns false if this rank
-    /// must wait before it can do so. If no correct rank can have written the entry, the job ends.
+    /// Handles `entry`, the next entry of the log, and moves the cursor past it. Returns false if this rank must wait
+    /// before it can handle the entry. If no correct rank can have written the entry, ends the job.
     [[nodiscard]] bool take(const Entry& entry);
     /// Whether all members have shut down.
     [[nodiscard]] bool is_closed() const { return closed_.load(std::memory_order_acquire); }
@@ -101,7 +101,7 @@ private:
     LogCursor& cursor_;
     std::atomic<bool> closed_{false};
     std::uint64_t rung_for_retirement_ =
-        ~std::uint64_t{0};  // log position of the last retirement for which members were woken
+        ~std::uint64_t{0};  // log position of the last retirement for which this rank woke the members
 };
 
 }  // namespace rueda::core

@@ -18,7 +18,7 @@ Operation operation_of(const TensorEntry& entry) { return static_cast<Operation>
 
 }  // namespace
 
-/// The completion of a comparing operation. When it ends, the operation that was compared ends too.
+/// The completion of the operation that compares findings. When that operation ends, the checked operation ends too.
 struct Verification::Check final : Completion {
     Check(Verification& v, TensorEntry& b, TensorEntry& o) : Completion(1, &on_done), verification(v), by(b), of(o) {}
     static void on_done(Completion& completion) {
@@ -29,11 +29,11 @@ struct Verification::Check final : Completion {
     Verification& verification;
     TensorEntry& by;
     TensorEntry& of;
-    // stays false if the comparison failed; then this rank does not know the findings of the others
+    // false if the comparison failed: then this rank does not know the findings of the other ranks
     bool compared = false;
 };
 
-/// Called once for each operation that the log calls, in the order of the log. So all ranks get the same results.
+/// Called for each called operation, in the order of the log. All ranks therefore get the same answers.
 bool Verification::is_compared(Operation operation) {
     const std::uint32_t every = inspection_.every();
     if (every == 0) {
@@ -70,16 +70,16 @@ bool Verification::begin(TensorEntry& entry) {
     return announce(entry, verdict);
 }
 
-/// In an unnamed slot only one operation is pending, so the number of the slot is enough.
+/// The slot identifies an operation without a name, because only one operation is pending in such a slot.
 std::string Verification::name_of_check_of(const TensorEntry& entry) {
     return name_of_check(entry.name.empty() ? fmt::format("unnamed {}", entry.slot) : entry.name);
 }
 
-/// Announces the comparison. Every rank that has executed the operation does so, whatever its callers do, so no rank
-/// waits forever. Called under the enqueue lock.
+/// Announces the operation that compares findings. Every rank that executed the checked operation announces it,
+/// whatever its callers do, so no rank waits for ever. Called under the enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
-        return false;  // the other members have left, so this rank does not wait for their findings
+        return false;  // other members have left, so their findings would never come
     }
     TensorEntry& check = announcer_.table().entry(name_of_check_of(entry));
     if (check.pending.load(std::memory_order_acquire)) {
@@ -89,7 +89,7 @@ bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    request.metadata.ndim = 2;  // two dimensions, so that it is not mistaken for a group's size (is_size_of_group())
+    request.metadata.ndim = 2;  // two dimensions, to differ from a group's number of members (is_size_of_group())
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);
     return true;
@@ -125,9 +125,10 @@ Status Verification::settle(TensorEntry& entry, const CalledBatch& batch) {
     return {};
 }
 
-/// Ends the compared operation. If the ranks have compared their findings, settle() has already ended it. Otherwise the
-/// operation is complete on this rank, but the other ranks left or the job ended before they could announce their
-/// findings. All other failures are the same on all ranks. Called under the enqueue lock.
+/// Ends the checked operation, unless settle() has ended it. If the comparison failed with a mismatch or without
+/// memory, all ranks fail alike, and the checked operation fails too. Otherwise the other ranks left or the job ended
+/// before the comparison; the result on this rank is complete, and the operation succeeds. Called under the enqueue
+/// lock.
 void Verification::end(Check& check) {
     check.by.checks = nullptr;
     if (check.compared || !check.of.pending.load(std::memory_order_relaxed)) {
@@ -138,7 +139,6 @@ void Verification::end(Check& check) {
                    code == ErrorCode::mismatch || code == ErrorCode::resource_exhausted ? check.status() : Status());
 }
 
-/// Returns the operation's name for errors.
 std::string Verification::name_for_people(const TensorEntry& entry) const {
     return entry.name.empty() ? describe_unnamed(view_.call_of_unnamed(entry.slot, entry.generation))
                               : fmt::format("tensor '{}'", entry.name);

@@ -15,24 +15,24 @@
 
 namespace rueda::core {
 
-/// Compares the findings of the ranks (docs/design/0009-verify.md). After an operation that is checked, the ranks
-/// exchange their findings with a second operation. It runs before the caller learns that the checked operation has
-/// ended.
+/// Compares the findings of the ranks (docs/design/0009-verify.md). A finding is what a rank found when it checked an
+/// operation. After a checked operation, the ranks exchange their findings in a second operation. Only then does the
+/// checked operation end for its caller.
 ///
-/// Threads: the thread that drives progress calls begin() and settle(); they take the enqueue lock.
+/// Threads: begin() and settle() run in the thread that drives progress and take the enqueue lock.
 class Verification {
 public:
     /// All references must outlive this object.
     Verification(const SetView& view, const InputInspection& inspection, Announcer& announcer, OperationEnds& ends)
         : view_(view), inspection_(inspection), announcer_(announcer), ends_(ends) {}
 
-    /// Called after an operation was executed. Returns true if the operation ends only after the ranks have compared
+    /// Called after an operation was executed. Returns true if the operation ends later, after the ranks have compared
     /// their findings.
     [[nodiscard]] bool begin(TensorEntry& entry);
-    /// Called when all ranks have announced their findings. The findings are the first dimensions in `batch`, like the
-    /// numbers of a group's members. `entry` is the comparing operation.
+    /// Called when all ranks have announced their findings; the first dimensions in `batch` are the findings. `entry`
+    /// is the second operation, which compares them.
     [[nodiscard]] Status settle(TensorEntry& entry, const CalledBatch& batch);
-    /// The name of the operation that compares `entry`.
+    /// The name of the operation that compares the findings about `entry`.
     [[nodiscard]] static std::string name_of_check_of(const TensorEntry& entry);
 
 private:
