@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// Checks for defects in Rueda itself. Mistakes of a caller, of a peer or in a file are errors instead, not assertions.
-/// Releases contain the checks too, because a broken invariant in shared memory would reach every rank.
+/// Checks for defects in Rueda itself. A mistake of a caller, of another process or in a file is reported as an error
+/// instead. Release builds contain the checks too, because a wrong state in shared memory would affect every rank.
 #define RUEDA_ASSERT(condition)                                                                              \
     do {                                                                                                     \
         if (!(condition)) [[unlikely]] {                                                                     \

@@ -11,8 +11,8 @@
 namespace rueda::base {
 
 /// Sets the default floating-point environment (round to nearest, denormals kept, no traps) for the lifetime of the
-/// object. The destructor restores the caller's environment. This matters because the engine may run on a thread of the
-/// training program that flushes denormals, and the bits of results must not depend on that.
+/// object. The destructor restores the previous environment. Rueda's arithmetic may run on a thread of the training
+/// program that flushes denormals to zero. The bits of Rueda's results must not depend on this.
 class DefaultFloatingPoint {
 public:
 #if defined(__x86_64__)
@@ -38,9 +38,8 @@ public:
 
 private:
 #if defined(__x86_64__)
-    static constexpr unsigned kDefault = 0x1F80;  // all exceptions are masked, and nothing else is set (Intel SDM vol.
-                                                  // 1, 10.2.3)
-    static constexpr unsigned kFlags = 0x3F;      // the sticky flags, which do not influence results
+    static constexpr unsigned kDefault = 0x1F80;  // all exceptions masked, no other bit set (Intel SDM vol. 1, 10.2.3)
+    static constexpr unsigned kFlags = 0x3F;      // the sticky exception flags, which do not influence results
     unsigned saved_;
 #else
     std::fenv_t saved_{};

@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-/// Functions that read the fields of a JSON file that another process wrote. They throw Damage if a field is missing or
-/// has another type than expected. Only the files that read such a file include this header.
+/// Functions that read fields of a JSON file that another process wrote. They throw Damage if a field is missing or has
+/// an unexpected type. Only .cpp files should include this header, because it includes the whole JSON library.
 namespace rueda::base::json_fields {
 
 using Json = nlohmann::json;
@@ -54,7 +54,8 @@ T number_of(const Json& value, const char* key) {
     throw Damage{fmt::format("'{}' is not a number between {} and {}", key, kLeast, kMost)};
 }
 
-/// A time in nanoseconds. Sums and differences of two times that were read do not overflow.
+/// Returns the value as a time in nanoseconds. Values above kMostNs are refused, so that sums and differences of two
+/// times do not overflow.
 inline std::int64_t time_of(const Json& value, const char* key) {
     constexpr std::int64_t kMostNs = std::int64_t{1} << 61;  // 73 years
     const auto time = number_of<std::int64_t>(value, key);
@@ -81,7 +82,7 @@ void read(const Json& object, const char* key, T& into) {
         into = number_of<T>(value, key);
     }
 }
-/// A field that may be missing.
+/// Reads a field that may be missing. `into` stays empty if the field is missing.
 template <class T>
 void read(const Json& object, const char* key, std::optional<T>& into) {
     if (find(object, key) != nullptr) {
@@ -91,7 +92,7 @@ void read(const Json& object, const char* key, std::optional<T>& into) {
 inline void read_ns(const Json& object, const char* key, std::int64_t& into) {
     into = time_of(member_of(object, key), key);
 }
-/// A time that may be missing.
+/// Reads a time field that may be missing. `into` stays empty if the field is missing.
 inline void read_ns(const Json& object, const char* key, std::optional<std::int64_t>& into) {
     if (find(object, key) != nullptr) {
         read_ns(object, key, into.emplace());

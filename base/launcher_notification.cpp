@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x31574452;  // "RDW1"
 
-/// The message passes between processes of one host, so it uses this machine's byte order.
+/// The message passes between processes of one host, so its numbers are in this machine's byte order.
 struct Header {
     std::uint32_t magic = kMagic;
     std::uint32_t kind = 0;

@@ -11,15 +11,15 @@
 
 namespace rueda::base {
 
-/// A message between ruedarun and a rank that it started. Each message carries one notification. Both directions use
-/// one socket, which the rank inherits (docs/design/failure.md, "Notifications from the launcher").
+/// A message between ruedarun and a rank that it started. Each message contains one notification. Messages in both
+/// directions go over one socket, which the rank inherits (docs/design/failure.md, "Notifications from the launcher").
 struct LauncherNotification {
     enum class Kind : std::uint32_t {
-        ended_well = 1,  ///< to a rank: another rank has ended with exit status 0
-        failed = 2,      ///< to a rank: another rank has ended in any other way
-        aborted = 3,     ///< from a rank: why the job ended; if the rank ends after this, the launcher reports this
-                         ///< reason
-        steps = 4,       ///< to a rank: carries the file in which the rank counts its steps
+        ended_well = 1,  ///< to a rank: another rank ended with exit status 0
+        failed = 2,      ///< to a rank: another rank ended in any other way
+        aborted = 3,     ///< from a rank: the reason why the job was aborted; if the rank ends later, ruedarun reports
+                         ///< this reason
+        steps = 4,       ///< to a rank: comes with a file, in which the rank counts its training steps
                          ///< (base/shared_memory/step_page.hpp)
     };
 
@@ -28,32 +28,31 @@ struct LauncherNotification {
     std::string text;       ///< for example "rank 3 on b (pid 4711) was killed by signal 9 (Killed)"
 };
 
-/// The longest text of a notification. The text is one line for people to read; the text of an error has at most 704
-/// bytes.
+/// The maximum length in bytes of a notification's text, which is one line for people to read. It is also the maximum
+/// length of an error's text (AbortBlock).
 inline constexpr std::size_t kMostLauncherText = 704;
 inline constexpr std::size_t kLauncherHeaderBytes = 16;
 inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + kMostLauncherText;
 
-/// Encodes a notification. A text that is too long is cut, and control characters become '?'.
+/// Encodes a notification. Shortens a text that is too long, and replaces control characters by '?'.
 [[nodiscard]] std::string encode(const LauncherNotification& notification);
 /// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
-/// Every reason of an abort that a stall caused contains this text. ruedarun finds it in the reasons that the ranks
-/// give, because a reason passes through other hosts as text.
+/// A text that is part of every reason of an abort that a stall caused. ruedarun searches for it in the reasons that
+/// ranks report. A separate flag is not possible, because a reason passes through other hosts as text.
 inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (";
-/// Whether a stall ended the job that was aborted for this reason.
+/// Whether `reason` says that a stall ended the job.
 [[nodiscard]] inline bool is_reason_of_stall(std::string_view reason) {
     return reason.find(kReasonOfStall) != std::string_view::npos;
 }
 
-/// The name of the environment variable that tells a rank about the socket.
+/// The environment variable that contains the rank's end of the socket, as a LauncherAddress.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 
-/// The value of that variable. The number of a descriptor alone proves nothing: a program that was started in between
-/// may have closed the descriptor, and the number may now belong to another file. So the value contains the inode,
-/// which identifies the socket. It also contains the rank and the number of ranks, which identify the process that the
-/// socket is for.
+/// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough. A program between ruedarun and the
+/// rank may have closed it, and the number may now belong to another file. The inode therefore identifies the socket.
+/// The rank and the number of ranks identify the process that the socket is for.
 struct LauncherAddress {
     int fd = -1;
     std::uint64_t inode = 0;
@@ -61,7 +60,7 @@ struct LauncherAddress {
     std::int32_t ranks = 0;
 };
 
-/// The format is "7:123456:3:8".
+/// Returns descriptor, inode, rank and size, for example "7:123456:3:8".
 [[nodiscard]] std::string format_launcher_address(const LauncherAddress& address);
 [[nodiscard]] Result<LauncherAddress> parse_launcher_address(std::string_view text);
 

@@ -11,8 +11,8 @@
 
 namespace rueda::base {
 
-/// Reads numbers from outside the program (environment, files, command line). All functions are strict: the whole text
-/// must be the number, without spaces, and it must fit the type. The functions do not depend on the locale.
+/// Functions that read numbers from outside the program (environment, files, command line). They are strict: the whole
+/// text must be the number, without spaces, and the number must fit the type. They do not depend on the locale.
 
 template <std::integral T>
 [[nodiscard]] std::optional<T> parse_integer(std::string_view text) noexcept {
@@ -31,8 +31,8 @@ template <std::integral T>
 /// Reads one of 0, 1, true, false, yes, no, on, off, in upper or lower case.
 [[nodiscard]] std::optional<bool> parse_switch(std::string_view text) noexcept;
 
-/// Reads a number of bytes with an optional binary suffix in upper or lower case: 65536, 64K, 64M, 2G, 1T, 64KiB. "KB"
-/// is refused, because some readers take it as 1000 and some as 1024.
+/// Reads a number of bytes, for example 65536, 64K, 64M, 2G, 1T, 64KiB. The suffix is binary, and may be in upper or
+/// lower case. "KB" is refused, because it could mean 1000 or 1024 bytes.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept;
 
 }  // namespace rueda::base

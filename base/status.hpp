@@ -19,8 +19,8 @@
 
 namespace rueda {
 
-/// Success, or an error code with one line of text. A success is one null pointer, so it is cheap to pass. Threads: a
-/// value; copies are independent.
+/// Success, or an error code with one line of text. A success is only a null pointer, so it is cheap to pass. Threads:
+/// copies are independent; one object may be used by one thread at a time.
 class [[nodiscard]] Status {
 public:
     Status() = default;
@@ -29,13 +29,13 @@ public:
 
     [[nodiscard]] bool is_ok() const noexcept { return failure_ == nullptr; }
     [[nodiscard]] ErrorCode code() const noexcept { return failure_ ? failure_->code : ErrorCode::ok; }
-    /// Empty for a success.
+    /// The error's text; empty for a success.
     [[nodiscard]] const std::string& message() const noexcept {
         static const std::string empty;
         return failure_ ? failure_->message : empty;
     }
-    /// Throws the exception that corresponds to this status. Called at the public interfaces of the library, where
-    /// errors become exceptions.
+    /// Throws the exception that corresponds to this status. Only the public interfaces of the library call it, because
+    /// errors are exceptions there.
     void throw_if_failed() const {
         if (!is_ok()) {
             throw_error(code(), message());
@@ -52,8 +52,8 @@ private:
     std::shared_ptr<const Failure> failure_;
 };
 
-/// A failure whose memory is allocated in advance, so that it can be reported when no memory is left. Threads: one at a
-/// time; the Status that it returns is an ordinary value.
+/// A failure whose memory was allocated in advance. It can therefore be reported when no memory is left. Threads: any
+/// thread, but only one at a time; the returned Status is an ordinary value.
 class PreparedFailure {
 public:
     /// `most_bytes` is the maximum length of the text. Throws std::bad_alloc.
@@ -61,16 +61,16 @@ public:
         : failure_(std::make_shared<Status::Failure>(ErrorCode::internal, std::string(most_bytes, '\0'))) {
         failure_->message.clear();
     }
-    /// Returns the failure. Its text consists of the parts, cut at `most_bytes`. Only the first call does this; later
-    /// calls return a success.
+    /// Returns the failure. Its text consists of `parts`, cut at `most_bytes` bytes. Only the first call returns the
+    /// failure; later calls return a success.
     [[nodiscard]] Status make(ErrorCode code, std::initializer_list<std::string_view> parts) noexcept {
         Status made;
         if (failure_ != nullptr) {
             failure_->code = code;
             for (const std::string_view part : parts) {
                 const std::size_t room = failure_->message.capacity() - failure_->message.size();
-                failure_->message.append(part.substr(0, room));  // the text fits the capacity, so no memory is
-                                                                 // allocated
+                failure_->message.append(part.substr(0, room));  // the text fits the capacity, so this allocates no
+                                                                 // memory
             }
             made.failure_ = std::move(failure_);
         }
@@ -87,8 +87,8 @@ template <class... Args>
     return {code, fmt::format(text, std::forward<Args>(args)...)};
 }
 
-/// Makes a failure for a system call that failed, with its name and its errno: "memfd_create failed: Operation not
-/// permitted (errno 1)". errno must be read before another call changes it; the default argument does this.
+/// Makes a failure for a failed system call, with the call's name and errno: "memfd_create failed: Operation not
+/// permitted (errno 1)". The default argument reads errno before another call changes it.
 [[nodiscard]] inline Status system_failure(ErrorCode code, const std::string& what, int error = errno) {
     return failure(code, "{} failed: {} (errno {})", what, std::generic_category().message(error), error);
 }

@@ -16,12 +16,12 @@ namespace {
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-/// Whether this byte is a continuation byte of UTF-8, which is not the first byte of a character.
+/// Whether `c` is a continuation byte of UTF-8, that is, not the first byte of a character.
 bool is_continuation(char c) noexcept { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
 
-/// The number of bytes of the UTF-8 character that begins the text. Returns 0 if the text does not begin with a valid
-/// character (RFC 3629, section 4). Also returns 0 for the control characters U+0080 to U+009F, because some terminals
-/// execute them.
+/// Returns the length in bytes of the first UTF-8 character of the text. Returns 0 if the text does not begin with a
+/// valid character (RFC 3629, section 4). Also returns 0 for the control characters U+0080 to U+009F, because some
+/// terminals execute them.
 std::size_t character_bytes(std::string_view text) noexcept {
     const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
     const unsigned first = byte(0);
@@ -69,8 +69,8 @@ bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept
 }
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {
-    // Row i holds the distances between the first i characters of `left` and every prefix of `right`. A swap needs the
-    // row two above.
+    // Row i holds the distances between the first i characters of `left` and every prefix of `right`. A swap of two
+    // characters needs row i − 2.
     std::vector<std::size_t> before_last(right.size() + 1);
     std::vector<std::size_t> last(right.size() + 1);
     std::vector<std::size_t> row(right.size() + 1);
@@ -109,7 +109,7 @@ std::string format_bytes(std::uint64_t bytes) {
     constexpr std::array<const char*, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     auto value = static_cast<double>(bytes);
     std::size_t unit = 0;
-    // 1023.95 would print as 1024.0.
+    // From 1023.95 on, a number is shown in the next unit, because it would be rounded to 1024.0.
     while (value >= (unit == 0 ? 1024.0 : 1023.95) && unit + 1 < kUnits.size()) {
         value /= 1024.0;
         ++unit;
@@ -201,7 +201,7 @@ std::string printable_lines(std::string_view text) {
 
 std::string quote(std::string_view text, std::size_t limit) {
     std::size_t length = std::min(text.size(), limit);
-    // The cut must not be inside a UTF-8 character. Such a character has at most three bytes after its first byte.
+    // The text must not be cut inside a UTF-8 character, which has at most three bytes after its first byte.
     for (int i = 0; i < 3 && length < text.size() && length > 0 && is_continuation(text[length]); ++i) {
         --length;
     }

@@ -9,7 +9,7 @@
 
 namespace rueda::base {
 
-/// Owns a file descriptor; −1 means that there is none. Threads: a value that is moved from one owner to the next.
+/// Owns a file descriptor, or none (−1). Threads: one at a time; ownership may move to another thread.
 class UniqueFd {
 public:
     UniqueFd() = default;
@@ -28,7 +28,8 @@ public:
     [[nodiscard]] int value() const noexcept { return fd_; }
     [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
     [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-    /// close() is not repeated after EINTR: Linux has already freed the number, and another thread may already use it.
+    /// If close() fails with EINTR, it must not be called again: Linux has already freed the number, and another thread
+    /// may be using it.
     void reset(int fd = -1) noexcept {
         if (const int old = std::exchange(fd_, fd); old >= 0) {
             ::close(old);
@@ -39,8 +40,8 @@ private:
     int fd_ = -1;
 };
 
-/// Returns a duplicate of the descriptor, with close-on-exec set. The result is not open if the system refuses the
-/// duplicate (see errno).
+/// Returns a duplicate of the descriptor, with close-on-exec set. If the system refuses, the result is not open, and
+/// errno gives the reason.
 [[nodiscard]] inline UniqueFd duplicate(int fd) noexcept { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace rueda::base

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# The target `docs` builds the reference of the public headers, <build>/docs/html/index.html. The target fails if
-# doxygen prints a warning.
+# The target `docs` builds the reference of the public headers: <build>/docs/html/index.html. A warning of doxygen is an
+# error.
 find_program(RUEDA_DOXYGEN doxygen)
 if(RUEDA_DOXYGEN)
   configure_file("${PROJECT_SOURCE_DIR}/docs/Doxyfile.in" "${PROJECT_BINARY_DIR}/docs/Doxyfile" @ONLY)

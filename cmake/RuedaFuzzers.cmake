@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# rueda_fuzzer(name SOURCES … USES …) adds a libFuzzer program <build>/fuzzers/<name>, if RUEDA_BUILD_FUZZERS is on. It
-# also adds the test fuzz.<name>, which runs the program on its seeds: the files of tests/fuzz/seeds/<name>/, if there
-# are any, and the files that fuzz_seeds writes. `scripts/test --long --stage fuzz` uses all these programs to search
-# for more inputs.
+# rueda_fuzzer(name SOURCES … USES …) adds a libFuzzer program <build>/fuzzers/<name>, if RUEDA_BUILD_FUZZERS is on. The
+# test fuzz.<name> runs the program on its seeds: the files in tests/fuzz/seeds/<name>/ and those that fuzz_seeds
+# writes. `scripts/test --long --stage fuzz` searches for more inputs.
 if(RUEDA_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "RUEDA_BUILD_FUZZERS needs clang's libFuzzer; the compiler is ${CMAKE_CXX_COMPILER_ID}. "
@@ -12,7 +11,7 @@ if(RUEDA_BUILD_FUZZERS)
   add_custom_target(fuzzers)
 endif()
 if(RUEDA_FUZZ_COUNTERS)
-  # The rooms are compiled with coverage counters too. Only the fuzz programs get libFuzzer's main().
+  # Rueda's code is also compiled with coverage counters. Only the fuzz programs have libFuzzer's main().
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# `cmake --install` has two components: rueda_runtime (the files that a running job needs) and rueda_development (the
-# files that a build needs).
+# `cmake --install` has two components. A running job needs rueda_runtime; a build needs rueda_development.
 if(NOT RUEDA_INSTALL)
   return()
 endif()
@@ -21,7 +20,7 @@ install(
   PATTERN "*.h"
   PATTERN "*.hpp")
 
-# The plugins are in the folder of librueda.so, because librueda.so loads them from its own folder.
+# The plugins are installed beside librueda.so, which looks for them in its own folder.
 foreach(plugin IN ITEMS rueda_mpi rueda_mpich rueda_prometheus)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
@@ -44,7 +43,7 @@ install(
   DESTINATION ${RUEDA_PACKAGE_DIR}
   COMPONENT rueda_development)
 
-# The prefix is computed from the path of rueda.pc, so that a moved installation still works.
+# rueda.pc computes the prefix from its own path, so that a moved installation still works.
 file(RELATIVE_PATH RUEDA_PREFIX_FROM_PC "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" RUEDA_PREFIX_FROM_PC "${RUEDA_PREFIX_FROM_PC}")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/rueda.pc.in" "${PROJECT_BINARY_DIR}/rueda.pc" @ONLY)
@@ -53,7 +52,7 @@ install(
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
   COMPONENT rueda_development)
 
-# In a wheel these files are part of the metadata, so they are not installed a second time.
+# A wheel has these files in its metadata.
 if(SKBUILD)
   return()
 endif()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# librueda.so contains all rooms below the C interface. It exports a symbol only if RUEDA_API marks the symbol and the
-# version script lists it. The version script lists rueda_* and namespace rueda, so no template of fmt or of the
-# standard library is exported. All code comes from the rooms, but CMake requires a source file for every library.
+# librueda.so contains all rooms below the C interface. It exports a symbol only if RUEDA_API marks it and the version
+# script lists it. The version script lists rueda_* and namespace rueda, so that templates of fmt and of the standard
+# library are not exported. CMake requires a source file for every library, although all code comes from the rooms.
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/librueda.cpp" CONTENT "// All of librueda.so comes from the rooms.\n")
 add_library(rueda SHARED "${PROJECT_BINARY_DIR}/librueda.cpp")
 add_library(Rueda::rueda ALIAS rueda)
@@ -13,13 +13,13 @@ set_target_properties(
              VERSION ${PROJECT_VERSION}
              SOVERSION ${PROJECT_VERSION_MAJOR}
              LINK_DEPENDS "${RUEDA_SYMBOLS}")
-# A wheel cannot contain symbolic links, so there the file itself has the name that programs look for.
+# A wheel cannot contain symbolic links, so in a wheel the file itself has the name that programs look for.
 if(SKBUILD)
   set_target_properties(rueda PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 endif()
-# Links whole archives, because no code inside the library calls the public functions. A room is also linked because
-# other rooms use it; the override makes the feature apply to these uses too. CMake's own definition of WHOLE_ARCHIVE
-# also saves the state of the linker, and the linker of scripts/wheel does not support this.
+# The archives are linked whole, because no code inside the library calls the public functions. The override applies
+# this also to rooms that are linked because other rooms use them. CMake's own WHOLE_ARCHIVE also saves the linker's
+# state, which the linker of scripts/wheel does not support.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training")
@@ -29,6 +29,6 @@ target_include_directories(rueda PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/
 target_compile_features(rueda INTERFACE cxx_std_20)
 target_link_options(rueda PRIVATE "-Wl,--version-script=${RUEDA_SYMBOLS}")
 if(NOT RUEDA_SANITIZE)
-  # With sanitizers, some symbols come from the program. So only builds without sanitizers can forbid undefined symbols.
+  # With sanitizers, some symbols come from the program, so only other builds can forbid undefined symbols.
   target_link_options(rueda PRIVATE -Wl,--no-undefined)
 endif()

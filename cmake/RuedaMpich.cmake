@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Finds a second MPI, one with the ABI of MPICH, in addition to the MPI that find_package(MPI) finds. MPICH itself,
-# Intel MPI and MVAPICH have this ABI.
+# Finds a second MPI with MPICH's ABI, beside the MPI of find_package(MPI). MPICH, Intel MPI and MVAPICH have this ABI.
 include_guard(GLOBAL)
 set(RUEDA_MPICH_COMPILER "" CACHE FILEPATH "C compiler wrapper of an MPI with MPICH's ABI; empty: mpicc.mpich where there is one")
 
-# Sets RUEDA_MPI_IS_OPEN_MPI, based on the headers that find_package(MPI) found.
+# Sets RUEDA_MPI_IS_OPEN_MPI from the headers that find_package(MPI) found.
 function(rueda_look_at_mpi)
   include(CheckSymbolExists)
   set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
@@ -13,8 +12,8 @@ function(rueda_look_at_mpi)
   check_symbol_exists(OPEN_MPI mpi.h RUEDA_MPI_IS_OPEN_MPI)
 endfunction()
 
-# Creates the target RuedaMpich from the flags that the compiler wrapper adds. Finds the launcher in the folder of the
-# wrapper (RUEDA_MPICH_LAUNCHER). Creates no target if there is no such MPI.
+# Creates the target RuedaMpich from the compiler wrapper's flags, and finds the launcher in the wrapper's folder
+# (RUEDA_MPICH_LAUNCHER). Without such an MPI, creates no target.
 function(rueda_find_mpich)
   set(wrapper "${RUEDA_MPICH_COMPILER}")
   if(NOT wrapper)
@@ -42,6 +41,6 @@ function(rueda_find_mpich)
     endif()
   endforeach()
   get_filename_component(folder "${wrapper}" DIRECTORY)
-  # Debian adds a suffix to the programs of each MPI.
+  # Debian adds a suffix to the names of each MPI's programs.
   find_program(RUEDA_MPICH_LAUNCHER NAMES mpiexec.mpich mpiexec.hydra mpiexec PATHS "${folder}" NO_DEFAULT_PATH)
 endfunction()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Sets options, language level and warnings, all in one place.
+# All options, the language level, and the warnings.
 option(RUEDA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(RUEDA_BUILD_EXAMPLES "Build the example trainers (need oneDNN and Eigen)" ${PROJECT_IS_TOP_LEVEL})
 option(RUEDA_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
@@ -32,7 +32,7 @@ if(RUEDA_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${RUEDA_CCACHE}")
 endif()
 
-# Installed programs find librueda.so relative to themselves, so the prefix can be moved.
+# Installed programs find librueda.so relative to their own path, so that the prefix can be moved.
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_INSTALL_RPATH)
   file(RELATIVE_PATH RUEDA_LIB_FROM_BIN "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
   set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/${RUEDA_LIB_FROM_BIN}")

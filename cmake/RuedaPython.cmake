@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Sets RUEDA_TEST_PYTHON, the interpreter with which the Python package is tested. It prefers an interpreter with NumPy.
-# The interpreter of the tests' own tools (scripts/python-tools.txt) has all modules. Debian's interpreter has at least
-# NumPy, if the package of NumPy is installed. If there is no interpreter, the variable stays unset.
+# Sets RUEDA_TEST_PYTHON, the interpreter for tests of the Python package, preferably one with NumPy. The interpreter of
+# the tests' tools (scripts/python-tools.txt) has all modules. Debian's interpreter has NumPy if its package is
+# installed. Without any interpreter, the variable is not set.
 include_guard(DIRECTORY)
 
-# rueda_python_has(python modules result): sets result to whether the interpreter is new enough and has all of the
-# modules.
+# rueda_python_has(python modules result) sets `result` to whether the interpreter is new enough and has all modules.
 function(rueda_python_has python modules result)
   string(REPLACE ";" "," names "${modules}")
   execute_process(COMMAND ${python} -c "import sys, ${names}; sys.exit(sys.version_info < (3, 10))"

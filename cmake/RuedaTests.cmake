@@ -8,10 +8,10 @@
 include_guard(GLOBAL)
 set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as hanging")
 
-# Builds all programs that the tests of `scripts/test` need.
+# Builds all programs for the tests of `scripts/test`.
 add_custom_target(default_tests)
 
-# Makes default_tests depend on the targets in the command or environment of a test. A target is given by its name or as
+# Makes default_tests depend on the targets in a test's command or environment, given by name or as
 # $<TARGET_FILE:target>.
 function(rueda_default_test_needs)
   foreach(word IN LISTS ARGN)
@@ -25,7 +25,7 @@ function(rueda_default_test_needs)
   endforeach()
 endfunction()
 
-# This is called at the end of each folder, because a test's environment is set after rueda_test() has added the test.
+# Runs at the end of each folder, because a test's environment is set after rueda_test() has added the test.
 function(rueda_environments_of_default_tests)
   get_property(tests DIRECTORY PROPERTY RUEDA_DEFAULT_TESTS)
   foreach(test IN LISTS tests)
@@ -36,11 +36,10 @@ endfunction()
 
 # rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [SECONDS seconds] [TIMEOUT seconds]
 #            [NEEDS targets…] [FULL|DEFAULT])
-# SECONDS: the time that the test takes on two free cores, if it is more than two seconds. CTest starts the longest
-#          tests first.
+# SECONDS: the test's duration on two free cores, if it is more than two seconds. CTest starts the longest tests first.
 # NEEDS: targets that the command uses without naming them.
-# FULL: only `scripts/test --full` runs it. If a folder sets RUEDA_TESTS_ARE_FULL, all its tests are FULL except those
-#       with DEFAULT.
+# FULL: only `scripts/test --full` runs the test. In folders with RUEDA_TESTS_ARE_FULL, all tests except those with
+# DEFAULT are FULL.
 function(rueda_test name)
   cmake_parse_arguments(TEST "FULL;DEFAULT" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
   if(NOT TEST_TIMEOUT)
@@ -56,7 +55,7 @@ function(rueda_test name)
     set(duration medium)
   endif()
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
-  string(REGEX MATCH "^[a-z_]+" room "${folder}")  # none for a test that lies elsewhere
+  string(REGEX MATCH "^[a-z_]+" room "${folder}")  # empty for a test outside of tests/
   set(labels ${room} ${TEST_LABELS} ${duration})
   if(room)
     list(APPEND labels ${folder})
@@ -77,8 +76,8 @@ function(rueda_test name)
 endfunction()
 
 # rueda_tests_by_file(name TARGET program TAG tag FILES files… [OPTIONS options of rueda_test…])
-# Adds one test name.<file> for each source file of a Catch2 program that has cases with this tag, so that CTest can run
-# them at the same time. The tag is also the label, if OPTIONS has no LABELS.
+# Adds a test name.<file> for each source file of a Catch2 program, with the cases that have the tag, so that CTest can
+# run the files at the same time. Without LABELS in OPTIONS, the tag is the label.
 function(rueda_tests_by_file name)
   cmake_parse_arguments(BY_FILE "" "TARGET;TAG" "FILES;OPTIONS" ${ARGN})
   set(options ${BY_FILE_OPTIONS})
@@ -95,8 +94,8 @@ function(rueda_tests_by_file name)
   endforeach()
 endfunction()
 
-# The flags that allow Open MPI's mpirun to start more ranks than there are cores, and to run as root in a container.
-# Other launchers need no flags for this.
+# Returns the flags that let Open MPI's mpirun start more ranks than cores, and run as root in a container. Other
+# launchers need no flags.
 function(rueda_mpiexec_flags result)
   if(NOT DEFINED RUEDA_MPIEXEC_FLAGS)
     execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version ERROR_QUIET)
@@ -109,8 +108,8 @@ function(rueda_mpiexec_flags result)
   set(${result} ${RUEDA_MPIEXEC_FLAGS} PARENT_SCOPE)
 endfunction()
 
-# The environment of a test that initialises MPI with the given plugin. It turns the search for leaks off. Open MPI
-# keeps memory until the process ends, and its components are already unloaded by then, so a suppression cannot name
+# Returns the environment of a test that initialises MPI with the given plugin. It turns the search for leaks off: Open
+# MPI keeps memory until the process ends, and by then it has unloaded its components, so that a suppression cannot name
 # them.
 function(rueda_mpi_environment result)
   set(plugin rueda_mpi)
@@ -124,9 +123,9 @@ function(rueda_mpi_environment result)
   set(${result} "${variables}" PARENT_SCOPE)
 endfunction()
 
-# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [SECONDS seconds] [TIMEOUT seconds] [DEFAULT 2]): adds one
-# test name.np<N> for each number of ranks. The launcher of the plugin's MPI starts it. Without the plugin, no test is
-# added. All tests are FULL except those for the numbers in DEFAULT.
+# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [SECONDS seconds] [TIMEOUT seconds] [DEFAULT 2]) adds a test
+# name.np<N> for each number of ranks, with the launcher of the plugin's MPI. Without the plugin it adds no test. All
+# tests are FULL except those for the numbers in DEFAULT.
 function(rueda_mpi_test name)
   if(NOT TARGET rueda_mpi OR NOT MPIEXEC_EXECUTABLE)
     return()
@@ -135,7 +134,7 @@ function(rueda_mpi_test name)
   rueda_tests_under(${name} rueda_mpi "${MPIEXEC_EXECUTABLE};${flags};${MPIEXEC_NUMPROC_FLAG}" ${ARGN})
 endfunction()
 
-# Like rueda_mpi_test, but with the plugin for MPICH and MPICH's launcher.
+# Does the same as rueda_mpi_test with the plugin for MPICH and MPICH's launcher.
 function(rueda_mpich_test name)
   if(TARGET rueda_mpich AND RUEDA_MPICH_LAUNCHER)
     rueda_tests_under(${name} rueda_mpich "${RUEDA_MPICH_LAUNCHER};-n" ${ARGN})
@@ -144,7 +143,7 @@ endfunction()
 
 function(rueda_tests_under name plugin launcher)
   cmake_parse_arguments(TEST "" "SECONDS;TIMEOUT" "NP;COMMAND;DEFAULT" ${ARGN})
-  # A launcher does not know CMake's targets, so the name of the target is replaced by the path of its program.
+  # The launcher does not know CMake's targets, so the target's name is replaced by its program's path.
   list(POP_FRONT TEST_COMMAND program)
   if(TARGET ${program})
     set(program $<TARGET_FILE:${program}>)

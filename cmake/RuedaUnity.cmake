@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room as one source, so it reads the headers only once.
-# Releases (CMakePresets.json) and the wheel (pyproject.toml) are built this way. So helpers in anonymous namespaces
-# need unique names within a room. The test python.wheel checks this, because it builds the wheel.
+# A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room as one source, to read the headers only once.
+# Releases (CMakePresets.json) and the wheel (pyproject.toml) are unity builds, so names in anonymous namespaces must be
+# unique within a room. The test python.wheel finds violations.
 if(NOT CMAKE_UNITY_BUILD)
   return()
 endif()
 
-# These files include themselves, once for each SIMD target.
+# These files include themselves once for each SIMD instruction set.
 set_source_files_properties(
   ops/adasum_simd.cpp ops/compression.cpp ops/copy.cpp ops/reduce_floats.cpp ops/reduce_half_floats.cpp
   ops/reduce_integers.cpp DIRECTORY ops PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# All units of a room have about the same number of sources, at most 24. With more sources, g++ would need more than 1
-# GB of memory.
+# Each room is divided into units of equal size, with at most 24 sources. With more sources, g++ needs more than 1 GB of
+# memory.
 foreach(room IN ITEMS base collectives core launcher training)
   get_target_property(sources rueda_${room} SOURCES)
   list(LENGTH sources count)

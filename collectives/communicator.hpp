@@ -13,15 +13,16 @@
 
 namespace rueda::collectives {
 
-/// The location of one member's tensor for one segment. The member announced it; the pointers are addresses in this
-/// rank's mapping.
+/// Where one member's tensor for one segment is. That member announced it. The pointers are addresses in this rank's
+/// mapping of the host's shared memory.
 struct Location {
     std::byte* input = nullptr;          ///< null if the input is in that member's private memory
     std::byte* output = nullptr;         ///< null if the output is in that member's private memory
-    const std::byte* payload = nullptr;  ///< the whole input, if the announcement contained it
-    std::int64_t first_dimension = 0;    ///< in operations of variable size: the number of rows of that member's input
-    bool absent = false;                 ///< in an allreduce: that member has joined, and has no tensor
-    bool counted = true;                 ///< if absent: whether an average still divides by that member as well
+    const std::byte* payload = nullptr;  ///< the whole input, if that member's announcement contained the data itself
+    std::int64_t first_dimension = 0;    ///< for operations of variable size: the number of rows of that member's input
+    bool absent = false;                 ///< for allreduce: that member has called join(), and has no tensor
+    bool counted = true;                 ///< for an absent member (it called join()): whether the divisor of an average
+                                         ///< still counts this member
 };
 
 /// One tensor's part of a batch: this rank's own memory, and the operation to perform.
@@ -30,19 +31,20 @@ struct Segment {
     ReduceOp reduce_op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    std::uint32_t root = 0;            ///< for broadcast, gather and reduce: the root's index in the set, counted over
-                                       ///< all hosts
-    std::uint64_t count = 0;           ///< number of elements; in an operation of variable size: elements of one row
-    const std::byte* input = nullptr;  ///< in a broadcast: read on the root only
+    std::uint32_t root = 0;            ///< for broadcast, gather and reduce: the root's index in the process set,
+                                       ///< counted over all hosts
+    std::uint64_t count = 0;           ///< number of elements; for operations of variable size, the elements of one row
+    const std::byte* input = nullptr;  ///< a broadcast reads the input only on the root
     /// For an allgather: memory for the rows of all members. For an alltoall: memory for all rows that this rank
-    /// receives. It may be null in these two operations, and if this rank receives nothing. With null, the rank only
-    /// does its part for the other ranks, and stores no result.
+    /// receives. In these two operations the output may be null. This rank then takes part so that the other ranks can
+    /// finish, but it stores no result. The output may also be null if this rank receives nothing.
     std::byte* output = nullptr;
-    /// For an allreduce: `absent` is the number of absent members on this host (see Location). `uncounted` is the
-    /// number of members on all hosts that an average does not count.
+    /// For an allreduce: `absent` is the number of members on this host that have joined (see Location). `uncounted` is
+    /// the number of members, over all hosts, that the divisor of an average leaves out.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
-    Compression compression = Compression::none;  ///< for an allreduce on several hosts, for float32 and float64
+    Compression compression = Compression::none;  ///< used only by an allreduce on several hosts, for float32 and
+                                                  ///< float64
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
     [[nodiscard]] ops::Reduction reduction(std::uint32_t members) const {
@@ -54,16 +56,17 @@ struct Segment {
     }
 };
 
-/// Operations that are executed together. A batch is the same on every member, except for addresses.
+/// Operations that are executed together. All members have the same batch, except for the addresses in it.
 struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
-    std::span<const Location> locations;  ///< for each segment in turn, the locations of all members of this host
-    /// For alltoall, gather and scatter: the number of rows from each member to each member, ordered by the sending
-    /// member. The numbers of one sender add up to its first dimension. In a set on several hosts, the list has only
-    /// the numbers from this rank to each member, then the numbers from each member to this rank.
+    std::span<const Location> locations;  ///< for each segment in turn, the tensors' places on all members of this host
+    /// For alltoall, gather and scatter: the number of rows that each member sends to each member, ordered by the
+    /// sending member. The numbers of one sender add up to its first dimension. In a set on several hosts, the list has
+    /// two parts: the numbers from this rank to each member, and then the numbers from each member to this rank.
     std::span<const std::int64_t> splits;
-    /// For operations of variable size in sets on several hosts: the members' first dimensions, over all hosts.
+    /// For operations of variable size in sets on several hosts: the first dimensions of all members' inputs, over all
+    /// hosts.
     std::span<const std::int64_t> rows = {};
 
     [[nodiscard]] std::span<const Location> locations_of(std::size_t segment, std::size_t members) const {
@@ -72,11 +75,11 @@ struct Batch {
 };
 
 enum class StepResult : std::uint8_t {
-    done,      ///< the task is done: every output is complete, and no rank reads or writes this rank's tensors any more
-    advanced,  ///< some work was done, at most about one chunk
+    done,      ///< every output is complete, and no rank reads or writes this rank's tensors any more
+    advanced,  ///< some work was done, at most about one chunk; call step() again
     waiting,   ///< the task waits for another rank of this host, which will wake this rank if it sleeps
-    polling,   ///< the task waits for a message from another host; its arrival wakes no thread, so call step() again
-               ///< soon
+    polling,   ///< the task waits for a message from another host, which wakes no thread when it arrives; call step()
+               ///< again soon
 };
 
 /// A batch in progress. One thread at a time calls step() until the task is done. After an abort the task is abandoned.
@@ -92,20 +95,21 @@ public:
 class Communicator {
 public:
     virtual ~Communicator() = default;
-    /// Starts `batch`. The spans in it must stay valid until the task is done. A communicator runs one task at a time
-    /// and owns it.
+    /// Starts `batch`. The spans in `batch` must stay valid until the task is done. A communicator runs one task at a
+    /// time and owns the task.
     [[nodiscard]] virtual Task& start(const Batch& batch) = 0;
 
-    /// Whether start_splits() must be called before an alltoall or a scatter. Otherwise the announcements contain the
-    /// splits.
+    /// Whether start_splits() must be called before an alltoall or a scatter. If not, the ranks' announcements contain
+    /// the row counts ("splits").
     [[nodiscard]] virtual bool exchanges_splits() const = 0;
     /// Tells every member how many rows it gets from this rank (`to`, by member), and learns how many rows this rank
     /// gets from each member (`from`). The caller must check `from`, because the numbers come from other ranks. Both
     /// spans must stay valid until the task is done. Call this only if exchanges_splits() is true.
     [[nodiscard]] virtual Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from) = 0;
-    /// The reason why no task can continue; a success if nothing has failed.
+    /// Returns the reason why no task can continue, or success if nothing has failed.
     [[nodiscard]] virtual const Status& failed() const = 0;
-    /// Call this after an abort. It keeps the memory of unfinished messages allocated until the process ends.
+    /// Call this function after an abort. The memory of unfinished messages then stays allocated until the process
+    /// ends.
     virtual void abandon() = 0;
 };
 

@@ -10,21 +10,20 @@
 
 namespace rueda::collectives {
 
-/// A function that says whether waiting for other ranks still makes sense. A control plane calls it in the waiting
-/// thread. The arguments are this rank's number and the number of ranks, both counted among the launched processes. If
-/// the function returns a failure, the wait ends with this failure. If the function is empty, only the plane itself
-/// decides when to stop waiting.
+/// A function that can end a wait for other ranks. A control plane calls it in the thread that waits. Its arguments are
+/// this rank's number and the number of ranks, both counted among the launched processes. If it returns a failure, the
+/// wait ends with this failure. If it is empty, the wait ends only for the control plane's own reasons.
 using Interruption = std::function<Status(int rank, int size)>;
 
-/// The interval between two calls of the function. A call costs a few system calls. With this interval, a start that
-/// cannot succeed ends soon enough.
+/// The interval between two calls of an Interruption, which costs a few system calls. A start that cannot succeed then
+/// still ends soon.
 inline constexpr std::chrono::milliseconds kInterruptionInterval{20};
 
 [[nodiscard]] inline Status ask(const Interruption& interruption, int rank, int size) {
     return interruption ? interruption(rank, size) : Status();
 }
 
-/// The longest time to sleep before the function must be called again, as an argument of poll(2); −1 means no limit.
+/// Limits `milliseconds`, an argument of poll(2), so that the Interruption is called again in time. −1 means no limit.
 [[nodiscard]] inline int sliced(const Interruption& interruption, int milliseconds) {
     const int slice = static_cast<int>(kInterruptionInterval.count());
     return !interruption ? milliseconds : milliseconds < 0 ? slice : std::min(milliseconds, slice);

@@ -35,7 +35,7 @@ auto host_key(const RankFacts& facts) {
     return std::tie(facts.hostname, facts.boot_id, facts.uid, facts.pid_namespace, facts.ipc_namespace);
 }
 
-/// The host's name for messages: the hostname alone, unless another host of the job has the same hostname.
+/// Returns the host's name for messages: the hostname alone, or more if another host of the job has the same hostname.
 std::string host_name(const RankFacts& facts, std::span<const RankFacts* const> hosts) {
     const auto same_name = [&](const RankFacts* other) { return other->hostname == facts.hostname; };
     if (std::count_if(hosts.begin(), hosts.end(), same_name) == 1) {
@@ -45,7 +45,7 @@ std::string host_name(const RankFacts& facts, std::span<const RankFacts* const> 
                        facts.pid_namespace, facts.ipc_namespace, facts.boot_id);
 }
 
-/// Fills host_of and host_names.
+/// Sets group.host_of and group.host_names.
 void find_hosts(LocalGroup& group) {
     std::vector<const RankFacts*> hosts;
     for (const RankFacts& facts : group.facts) {

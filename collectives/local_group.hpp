@@ -11,10 +11,10 @@
 
 namespace rueda::collectives {
 
-/// What a rank tells the others about the place where it runs. Two ranks share a host if all members except `pid` are
-/// equal. The boot id distinguishes machines with the same name. The namespaces distinguish containers on one machine:
-/// Rueda needs pids to check whether a rank is alive, and a pid has no meaning in another container. The user matters
-/// because the memory of another user is private.
+/// What a rank tells the other ranks about the place where it runs. Two ranks share a host if all members except `pid`
+/// are equal. The boot id distinguishes machines with the same name. The namespaces distinguish containers on one
+/// machine: Rueda checks by pid whether a rank is alive, and a pid has no meaning in another container. The user id
+/// must be equal because a process cannot use another user's memory.
 struct RankFacts {
     std::string hostname;
     std::string boot_id;
@@ -24,7 +24,7 @@ struct RankFacts {
     std::int32_t pid = 0;
 };
 
-/// Says which ranks share this rank's host, and contains the numbers that follow from this.
+/// Says which ranks share this rank's host, and the numbers that result from this.
 struct LocalGroup {
     int rank = 0;
     int size = 1;
@@ -33,13 +33,13 @@ struct LocalGroup {
     int local_size = 1;
     int cross_rank = 0;  ///< this rank's position among the ranks with the same local rank
     int cross_size = 1;  ///< the number of ranks with the same local rank
-    int host_index = 0;  ///< hosts are in the order of their lowest ranks
+    int host_index = 0;  ///< this rank's host; hosts are numbered in the order of their lowest ranks
     int host_count = 1;
-    std::vector<int> host_of;             ///< by rank
-    std::vector<RankFacts> facts;         ///< by rank
-    std::vector<std::string> host_names;  ///< by host index; changed if two hostnames are equal, so that all names
-                                          ///< differ
-    std::vector<int> job_ranks;           ///< by rank: its number in the job, if the group belongs to a process set
+    std::vector<int> host_of;             ///< indexed by rank
+    std::vector<RankFacts> facts;         ///< indexed by rank
+    std::vector<std::string> host_names;  ///< indexed by host index; extended if two hostnames are equal, so that all
+                                          ///< names differ
+    std::vector<int> job_ranks;           ///< for a process set, indexed by rank: the rank's number in the job
 
     [[nodiscard]] int leader() const { return members.front(); }
     [[nodiscard]] int job_rank(int of) const { return job_ranks[static_cast<std::size_t>(of)]; }
@@ -48,18 +48,18 @@ struct LocalGroup {
     [[nodiscard]] bool is_homogeneous() const;
 };
 
-/// The facts about the calling process. `hostname` is the setting RUEDA_HOSTNAME; if it is empty, the machine's own
-/// name is used.
+/// Returns the facts about the calling process. `hostname` is the setting RUEDA_HOSTNAME. If it is empty, the machine's
+/// own name is used.
 [[nodiscard]] RankFacts own_facts(const std::string& hostname = "");
 [[nodiscard]] Bytes encode_facts(const RankFacts& facts);
 /// Parses and checks the bytes that another process sent.
 [[nodiscard]] Result<RankFacts> parse_facts(std::span<const std::byte> bytes);
 
-/// Computes the group of rank `rank` from the facts of all ranks. A pure function.
+/// Computes the group of rank `rank` from the facts of all ranks. This is a pure function.
 [[nodiscard]] LocalGroup group_by_host(int rank, std::vector<RankFacts> facts);
 
-/// Exchanges the facts of all ranks and computes this rank's group. Collective over the control plane. For `hostname`
-/// see own_facts().
+/// Exchanges the facts of all ranks and computes this rank's group. All ranks of the control plane must call this
+/// function. `hostname` has the same meaning as in own_facts().
 [[nodiscard]] Result<LocalGroup> find_local_group(ControlPlane& control_plane, const std::string& hostname = "");
 
 }  // namespace rueda::collectives

@@ -13,8 +13,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Parses a list that another process sent in the form of check_members(). The list must have as many ranks as have
-/// found each other. Returns an empty list if the bytes are not such a list.
+/// Parses another process's list of ranks, which must be sorted and without duplicates (see check_members()). The list
+/// must have exactly `count` ranks. Returns an empty list if the bytes are not such a list.
 std::vector<int> parse_members(std::span<const std::byte> bytes, std::size_t count) {
     std::vector<int> list(count);
     if (bytes.size() != count * sizeof(int)) {

@@ -13,31 +13,30 @@
 
 namespace rueda::collectives {
 
-/// Says which processes the job is to have: all launched processes, some ranks of the launch, or the processes of an
-/// MPI communicator (docs/design/0011-jobs-of-some-ranks.md).
+/// Says which processes form the job: all launched processes, some of the launched ranks, or the processes of an MPI
+/// communicator (docs/design/0011-jobs-of-some-ranks.md).
 struct Membership {
     bool has_list = false;
-    std::vector<int> ranks;               ///< ranks of the launch, in the caller's order
+    std::vector<int> ranks;               ///< numbers of launched ranks, in the caller's order
     std::vector<std::byte> communicator;  ///< the bytes of an MPI_Comm; empty if the caller passed none
 
     [[nodiscard]] bool is_everybody() const { return !has_list && communicator.empty(); }
 };
 
-/// Checks a list of ranks, and returns it in ascending order. It is called on rank `own` of the `size` launched ranks.
-/// Fails with InvalidArgument if the list is invalid.
+/// Checks a list of ranks that rank `own` was given, and returns it in ascending order. `size` is the number of
+/// launched ranks. Fails with InvalidArgument if the list is invalid.
 [[nodiscard]] Result<std::vector<int>> check_members(std::vector<int> given, int own, int size);
 
 /// The position of `own` among the members. `own` must be a member.
 [[nodiscard]] int position_of(std::span<const int> members, int own);
 
-/// Checks that all ranks that have found each other were called with the same list as this rank. Collective among these
-/// ranks.
+/// Checks that all ranks of `plane` were given the same list of members. All ranks of `plane` must call this function.
 [[nodiscard]] Status agree_on_members(ControlPlane& plane, std::span<const int> members);
 
-/// Returns the error Mismatch for two ranks with different lists. describe_ranks() makes the texts of the two lists.
+/// Returns the error Mismatch for two ranks with different lists. The texts of the lists come from describe_ranks().
 [[nodiscard]] Status lists_differ(int rank, std::string_view list, int other, std::string_view others_list);
 
-/// Describes a list of ranks, for example "0, 2, 5". A long list is cut.
+/// Describes a list of ranks, for example "0, 2, 5". Shortens a long list.
 [[nodiscard]] std::string describe_ranks(std::span<const int> ranks);
 
 }  // namespace rueda::collectives

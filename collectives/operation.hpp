@@ -6,24 +6,25 @@
 
 namespace rueda::collectives {
 
-/// The operations that the ranks of a set execute together on one tensor. The numbers of the enumerators are stored in
-/// the arena.
+/// The operations that the ranks of a process set execute together on one tensor. Other processes read these numbers in
+/// shared memory.
 enum class Operation : std::uint8_t {
     allreduce = 0,
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,  ///< not announced like the others (docs/design/0005-join.md); the enumerator keeps its number
+    join = 4,  ///< has no announcement (docs/design/0005-join.md), but keeps its number
     alltoall = 5,
     reducescatter = 6,
-    group = 7,  ///< says how many tensors a group has; it moves no data and is announced together with these tensors
+    group = 7,  ///< says how many tensors a group has; it moves no data, and is announced together with the group's
+                ///< tensors
     gather = 8,
     scatter = 9,
     reduce = 10,
 };
 inline constexpr Operation kLastOperation = Operation::reduce;
 
-/// Whether the input's first dimension may differ between ranks and steps.
+/// Whether the first dimension of the input may differ between ranks and between steps.
 [[nodiscard]] constexpr bool may_differ_in_rows(Operation operation) noexcept {
     return operation == Operation::allgather || operation == Operation::alltoall || operation == Operation::group ||
            operation == Operation::gather || operation == Operation::scatter;
@@ -43,8 +44,7 @@ inline constexpr Operation kLastOperation = Operation::reduce;
     return operation == Operation::allreduce || operation == Operation::reducescatter || operation == Operation::reduce;
 }
 
-/// Whether the operation can run after some ranks have joined. This requires that a rank that has joined contributes
-/// nothing and needs no result.
+/// Whether the operation can run after some ranks have called join(). Such ranks contribute nothing and get no result.
 [[nodiscard]] constexpr bool goes_on_without_joined(Operation operation) noexcept {
     return operation == Operation::allreduce || operation == Operation::barrier || operation == Operation::group;
 }

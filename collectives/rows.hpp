@@ -15,8 +15,8 @@ struct Rows {
     std::int64_t count = 0;
 };
 
-/// The rows of a reducescatter that belong to `member`. The rows are divided as equally as possible. If they cannot be
-/// divided equally, the first members get one row more.
+/// Returns the rows of a reducescatter's result that belong to `member`. The rows are divided as equally as possible.
+/// If they cannot be divided equally, the first members get one row more.
 [[nodiscard]] constexpr Rows rows_of_member(std::int64_t rows, std::uint32_t member, std::uint32_t members) {
     RUEDA_ASSERT(members > 0);
     const std::int64_t least = rows / members;

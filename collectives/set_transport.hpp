@@ -8,15 +8,16 @@
 
 namespace rueda::collectives {
 
-/// The transport of a process set. It uses the job's transport, with separate ports. Ranks are numbered within the set.
+/// The transport of a process set. It sends over the job's transport, with separate ports. Ranks are numbered within
+/// the set.
 ///
-/// Before the set is removed, the owner of each receive that is still posted must cancel it (cancel()).
+/// Before the set is removed, every receive in progress must be cancelled by its owner (cancel()).
 ///
-/// Threads: as the job's transport.
+/// Threads: one at a time, like the job's transport.
 class SetTransport final : public Transport {
 public:
-    /// `ranks` holds the job's rank for each rank of the set. `job` must outlive this object. `set` must be less than
-    /// kMostSets, and no earlier set may have had this number.
+    /// `ranks` holds, for each rank of the set, its rank in the job. `job` must outlive this object. `set` must be less
+    /// than kMostSets, and must differ from the numbers of all earlier sets.
     SetTransport(Transport& job, std::vector<int> ranks, std::uint32_t set)
         : job_(job), ranks_(std::move(ranks)), set_(set) {}
 

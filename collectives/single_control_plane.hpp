@@ -6,7 +6,7 @@
 
 namespace rueda::collectives {
 
-/// The control plane of a job with one process. Threads: any; it has no state.
+/// The control plane of a job with one process. Threads: any thread, because there is no state.
 class SingleControlPlane final : public ControlPlane {
 public:
     [[nodiscard]] int rank() const override { return 0; }

@@ -11,7 +11,7 @@ namespace rueda::collectives {
 
 void keep_for_good(std::shared_ptr<void> memory) noexcept {
     try {
-        // This is never destroyed, because MPI may write to the memory until the process ends.
+        // The list is never destroyed, because MPI may write to the memory in it until the process ends.
         static auto* const mutex = new std::mutex();
         static auto* const kept = new std::vector<std::shared_ptr<void>>();
         const std::lock_guard lock(*mutex);

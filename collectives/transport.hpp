@@ -15,25 +15,25 @@
 
 namespace rueda::collectives {
 
-/// Sends messages between two ranks of different hosts. Messages with the same sender, receiver and channel arrive in
-/// the order in which they were sent. They are matched with receives in the order in which the receives were started.
+/// Sends messages between two ranks of different hosts. Messages with the same sender, receiver and port arrive in the
+/// order in which they were sent. The first message goes to the receive that was started first, and so on.
 ///
-/// No function blocks, and no message wakes a sleeping thread, so a waiting thread must call test() repeatedly
-/// (docs/design/0002-several-hosts.md, "Polling"). A failure is `Aborted` and ends the job. After a failure, and after
-/// abandon(), the transport does not call MPI any more.
+/// No function blocks. A message wakes no thread when it arrives, so a thread that waits must call test() repeatedly
+/// (docs/design/0002-several-hosts.md, "Polling"). Every failure is `Aborted` and ends the job. After a failure, and
+/// after abandon(), the transport does not call MPI any more.
 ///
 /// Threads: one at a time, namely the thread that holds the rank's progress lock.
 class Transport {
 public:
-    /// A receive gets only messages of its own channel.
+    /// The kinds of messages. A receive gets only messages of its own channel.
     enum class Channel : std::uint8_t {
         control,
         data,
         diagnostics,
         end_reason,
-        messages,  ///< messages between any two ranks of the job, for probe(); used only with set 0
+        messages,  ///< user messages between any two ranks, found by probe(); only in set 0, the whole job
     };
-    /// A receive gets only messages of its own process set and channel.
+    /// A channel of one process set. A receive gets only messages of its own port.
     struct Port {
         Port(Channel of) : channel(of) {}  // NOLINT(google-explicit-constructor): for set 0
         Port(Channel of, std::uint32_t number) : channel(of), set(number) {}
@@ -43,47 +43,48 @@ public:
         Channel channel;
         std::uint32_t set = 0;
     };
-    /// The numbers of process sets must be below this number, so that every port has its own tag in every MPI.
+    /// Process sets must have numbers below this limit, so that every port has its own tag in every MPI.
     static constexpr std::uint32_t kMostSets = 8000;
-    /// A send or a receive in progress.
+    /// Identifies a send or a receive in progress.
     using Ticket = std::uint64_t;
     /// The maximum number of bytes in one message.
     static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
     virtual ~Transport() = default;
 
-    /// Starts a send. The caller must keep `bytes` unchanged until test() reports that the message was sent. `rank`
-    /// must be another rank.
+    /// Starts a send to another rank. The caller must keep `bytes` unchanged until test() reports that the message was
+    /// sent.
     [[nodiscard]] virtual Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) = 0;
     /// Starts a receive. The transport may write to `room` until test() reports that the message has arrived. A message
     /// that is longer than `room` is a failure.
     [[nodiscard]] virtual Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) = 0;
-    /// Returns the length of the message once it was sent or received; afterwards the ticket is invalid. Returns
-    /// nothing if the message is still in progress.
+    /// Returns the length of the message if it was sent or received; the ticket is then invalid. Returns nothing if the
+    /// message is still in progress.
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
-    /// Cancels a receive at the end of a process set, when no later receive is started for its port. Returns true if
-    /// the receive's memory is free again. Returns false if a message is being written into this memory, which must
-    /// then stay valid until the job ends. Later messages for this port are dropped. The ticket becomes invalid.
+    /// Cancels a receive at the end of a process set. No later receive may be started for its port, and later messages
+    /// for this port are dropped. The ticket becomes invalid. Returns true if the receive's memory is free again.
+    /// Returns false if a message is just being written into this memory. The memory must then stay valid until the job
+    /// ends.
     [[nodiscard]] virtual Result<bool> cancel(Ticket ticket) = 0;
     /// A message on Channel::messages for which no receive was started.
     struct Arrival {
         int rank = 0;
         std::size_t bytes = 0;
     };
-    /// Returns the first such message from any rank, if there is one. The caller must then call receive() with memory
-    /// for this number of bytes. The transport of a process set never returns such a message.
+    /// Returns the first message on Channel::messages without a receive, if there is one. The caller must then call
+    /// receive() with memory for this number of bytes. The transport of a process set never returns such a message.
     [[nodiscard]] virtual Result<std::optional<Arrival>> probe() { return std::optional<Arrival>(); }
-    /// A message that test() reported as sent may still wait inside MPI, for example for a connection or because a
-    /// socket is full. MPI sends it only during calls of MPI. So a rank that has sent messages and calls test() for no
-    /// others must call this function from time to time.
+    /// Lets MPI continue to send. A message that test() reported as sent may still wait inside MPI, for example because
+    /// a socket is full, and MPI sends it only during MPI calls. A rank with such messages must call this function from
+    /// time to time, unless it calls test() anyway.
     [[nodiscard]] virtual Status progress() { return {}; }
-    /// Call this after an abort. The object does not call MPI any more, and every later call of the object fails. MPI
-    /// may read or write the memory of messages in progress until the process ends, so this memory must stay valid.
+    /// Call this function after an abort. Afterwards the object does not call MPI, and all its functions fail. MPI may
+    /// still use the memory of messages in progress until the process ends, so this memory must stay valid.
     virtual void abandon() = 0;
 };
 
-/// Keeps the memory of messages that may still be read or written until the process ends. If there is no memory for the
-/// list of such memory, it is leaked. Threads: any.
+/// Keeps memory until the process ends, because messages in progress may still read or write it. If the list of such
+/// memory cannot grow, the memory is leaked. Threads: any thread may call this function.
 void keep_for_good(std::shared_ptr<void> memory) noexcept;
 
 namespace detail {
@@ -101,7 +102,7 @@ union Unending {
 
 }  // namespace detail
 
-/// Does the same as keep_for_good(), for a value that owns such memory. Moving the value must not allocate memory.
+/// Like keep_for_good(), for a value that owns such memory. Moving the value must not allocate memory.
 template <class T>
 void keep_value_for_good(T value) noexcept {
     try {

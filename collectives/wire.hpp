@@ -15,11 +15,11 @@
 
 namespace rueda::collectives {
 
-/// The maximum length of a message of a control plane, including the result of an allgather.
+/// The maximum length in bytes of a control plane's message, including the result of an allgather.
 inline constexpr std::size_t kMaxControlMessage = std::size_t{64} << 20;
 
-/// Writes numbers and texts one after the other, in this machine's byte order; all ranks of a control plane have the
-/// same architecture. Threads: one at a time.
+/// Writes numbers and texts one after the other, in this machine's byte order. All ranks of a job have the same
+/// architecture, so they can read them. Threads: any thread, but only one at a time.
 class WireWriter {
 public:
     template <class T>
@@ -37,8 +37,9 @@ private:
     Bytes bytes_;
 };
 
-/// Reads what WireWriter wrote. If a field is missing or too long, this field and all later fields are read as zero or
-/// empty, and `complete()` returns false. So callers can read all fields and then check once. Threads: one at a time.
+/// Reads what a WireWriter wrote. If a field is missing or too long, this field and all later fields are read as zero
+/// or empty, and complete() returns false. Callers can therefore read all fields and check once at the end. Threads:
+/// any thread, but only one at a time.
 class WireReader {
 public:
     explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -51,7 +52,7 @@ public:
         }
         return value;
     }
-    /// Refuses a length above `limit` before it allocates memory.
+    /// Reads a text. Refuses a length above `limit` before it allocates memory.
     [[nodiscard]] std::string text(std::size_t limit) {
         const std::size_t length = number<std::uint32_t>();
         if (length > limit) {
@@ -85,7 +86,7 @@ private:
 
 /// Encodes a failure as a message to another rank.
 [[nodiscard]] Bytes encode_failure(const Status& status);
-/// Parses a failure that another process sent. If the bytes are damaged, the result is a failure that says so.
+/// Parses a failure that another process sent. If the bytes are damaged, the returned failure says so.
 [[nodiscard]] Status parse_failure(std::span<const std::byte> bytes);
 
 }  // namespace rueda::collectives

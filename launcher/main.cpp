@@ -36,8 +36,8 @@ int refuse(const Status& status) {
     return kWrongUse;
 }
 
-/// Ensures that the descriptors 0, 1 and 2 are open. Otherwise a descriptor that is opened later could get one of these
-/// numbers, and child processes would use it as their standard output, for example.
+/// Ensures that the descriptors 0, 1 and 2 are open. Otherwise a file that is opened later could get one of these
+/// numbers, and child processes would use it, for example, as their standard output.
 void open_standard_descriptors() {
     int fd = 0;
     do {
@@ -63,7 +63,8 @@ std::string path_of(const rueda::launcher::Environment& environment) {
     return path == environment.end() ? "/usr/bin:/bin" : path->second;
 }
 
-/// Replaces this process by the program. Returns only if the program cannot be run, or with --dry-run or --explain.
+/// Replaces this process by the rank's program. Returns only if the program cannot be run, or with --dry-run or
+/// --explain.
 int become_program(const rueda::launcher::Options& options, const rueda::launcher::SrunTask& task) {
     using namespace rueda::launcher;
     const Environment environment = changed(task);
@@ -76,7 +77,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         LaunchPlan plan;
         plan.reasons = task.reasons;
         plan.environment = task.environment;
-        plan.way = LaunchWay::mpirun;  // so that the printed command line is the program itself
+        plan.way = LaunchWay::mpirun;  // the printed command line is then the program itself
         plan.mpirun_to_paste = options.program;
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;
@@ -153,8 +154,8 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
     open_standard_descriptors();
-    // With this signal ignored, write() fails if an output file reaches the maximum file size (ulimit -f), as on a full
-    // disk. For the programs that ruedarun starts, the default is restored (child_process.cpp).
+    // SIGXFSZ is ignored. If an output file reaches the maximum file size (ulimit -f), write() then fails like on a
+    // full disk. For the programs that ruedarun starts, the default is restored (child_process.cpp).
     ::signal(SIGXFSZ, SIG_IGN);
     try {
         return run({argv + (argc > 0 ? 1 : 0), argv + argc});

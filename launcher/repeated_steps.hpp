@@ -10,15 +10,16 @@
 
 namespace rueda::launcher {
 
-/// Counts the training steps that later attempts of a job have repeated.
+/// Counts the training steps that a job repeated because it was restarted.
 class RepeatedSteps {
 public:
-    /// Call this for each attempt, in their order.
+    /// Adds the steps of one attempt. Call this for all attempts, in their order.
     void add(const base::StepSpan& attempt) {
         if (!attempt.is_known()) {
             return;
         }
-        // A program may have written any numbers. So the count stops at the maximum of its type instead of overflowing.
+        // The numbers come from the program and may be arbitrary. The count stops at the maximum of its type instead of
+        // overflowing.
         const std::int64_t again = std::max<std::int64_t>(-1, std::min(attempt.last, reached_) - attempt.first);
         if (__builtin_add_overflow(repeated_, again, &repeated_) || __builtin_add_overflow(repeated_, 1, &repeated_)) {
             repeated_ = std::numeric_limits<std::int64_t>::max();
@@ -29,7 +30,7 @@ public:
     /// Whether the program has reported any steps.
     [[nodiscard]] bool are_known() const { return known_; }
     [[nodiscard]] std::int64_t count() const { return repeated_; }
-    /// The highest step that was begun.
+    /// The highest step that any attempt has begun.
     [[nodiscard]] std::int64_t reached() const { return reached_; }
 
 private:
@@ -38,7 +39,8 @@ private:
     bool known_ = false;
 };
 
-/// The steps from the lowest first step to the highest last step of all ranks. All ranks of a job run the same steps.
+/// Returns the steps from the lowest first step to the highest last step of two ranks. All ranks of a job run the same
+/// steps.
 [[nodiscard]] inline base::StepSpan joined(const base::StepSpan& a, const base::StepSpan& b) {
     if (!a.is_known() || !b.is_known()) {
         return a.is_known() ? a : b;

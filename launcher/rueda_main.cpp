@@ -121,7 +121,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    // mpirun starts this program on other hosts with this option.
+    // mpirun starts this program on other hosts with this option (see doctor.hpp).
     if (argc == 2 && std::string(argv[1]) == rueda::launcher::kDoctorEchoOption) {
         fmt::print("{}", rueda::launcher::doctor_echo());
         return 0;

@@ -17,8 +17,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// After an attempt that was shorter than kShortAttempt, ruedarun pauses before it restarts the job. Otherwise a job
-/// that always fails at once would keep the machine busy with restarts.
+/// If an attempt was shorter than kShortAttempt, ruedarun pauses before it restarts the job. Otherwise a job that
+/// always fails at once would keep the machine busy.
 constexpr std::chrono::seconds kShortAttempt{10};
 constexpr std::chrono::seconds kPause{1};
 
@@ -31,7 +31,7 @@ void sum_up(int attempts, std::chrono::milliseconds lost, const RepeatedSteps& s
                attempts, exit_status == 0 ? "ended well" : "failed", seconds_of(lost), again);
 }
 
-/// "12.0 s are lost, in step 17"
+/// Returns, for example, "12.0 s are lost, in step 17".
 std::string lost_text(const JobReport& report) {
     return fmt::format("{:.1f} s are lost{}", seconds_of(report.duration),
                        report.steps.is_known() ? fmt::format(", in step {}", report.steps.last) : "");

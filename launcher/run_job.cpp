@@ -27,12 +27,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The time for which ruedarun still reads the output of descendants after all ranks have ended.
+/// How long ruedarun still reads output after all ranks have ended. Descendants of ranks may still write.
 constexpr std::chrono::milliseconds kDrainTime{500};
 
-/// The end of a rank may be only a consequence of another failure. This is the time to wait for a report of the cause.
-/// If mpirun ended the rank, the cause is the end of mpirun itself, or another rank, whose end made mpirun kill the
-/// ranks. If the rank ended because of an abort, the cause is the rank that failed.
+/// How long to wait for a better explanation of a rank's end, which may be only the consequence of another failure. If
+/// mpirun ended the rank, the cause is the end of mpirun, or another rank, whose end made mpirun kill the ranks. If the
+/// rank ended because of an abort, the cause is the rank that failed first.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;
@@ -143,13 +143,15 @@ private:
         }
     }
 
-    /// The terminal sends its signals to the whole foreground group, which may contain a rank.
+    /// Whether the signal came from the terminal and not from a process. The terminal signals the whole foreground
+    /// group, which may contain a rank, so this rank already has the signal.
     [[nodiscard]] bool came_from_keyboard(const signalfd_siginfo& info) const {
         return !plan_.own_groups && info.ssi_code == SI_KERNEL;
     }
 
     void end_on(int number, bool ranks_have_it) {
-        // No rank is left, but ruedarun may still be waiting for the reader of its output. So the signal ends ruedarun.
+        // All ranks have ended, but ruedarun may be waiting for the reader of its output. The signal then ends
+        // ruedarun.
         if (released_) {
             leaving_ = true;
             return;
@@ -166,7 +168,7 @@ private:
         impatient_ = true;
     }
 
-    /// A stopped rank does not receive other signals, so SIGCONT follows every signal that should end it.
+    /// Sends a signal to all ranks. SIGCONT follows, because a stopped rank does not react to other signals.
     void send(int signal_number) {
         group_->signal_ranks(signal_number);
         if (signal_number != SIGKILL) {
@@ -174,7 +176,7 @@ private:
         }
     }
 
-    /// Ctrl-Z stops the ranks, and `fg` continues them.
+    /// Stops the ranks and ruedarun after Ctrl-Z. When `fg` continues ruedarun, it continues the ranks.
     void suspend() {
         group_->signal_ranks(SIGSTOP);
         ::raise(SIGSTOP);
@@ -217,7 +219,7 @@ private:
         if (!outcome_.cause() || std::exchange(cause_told_, true)) {
             return;
         }
-        if (!impatient_) {  // otherwise the line about the user's signal was already printed
+        if (!impatient_) {  // after the user's signal, a line was already printed
             output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
             errors_before_cause_ = output_.foreign_errors();
         }
@@ -228,8 +230,8 @@ private:
         }
     }
 
-    /// Prints the cause again if other ranks, mpirun or ruedarun itself have printed lines since then. So the last line
-    /// is the cause and not one of its consequences.
+    /// Prints the cause again if ranks, mpirun or ruedarun have printed lines since the cause was printed. The last
+    /// line is then the cause and not one of its consequences.
     void repeat_cause() {
         if (errors_before_cause_ && (output_.foreign_errors() > *errors_before_cause_ || said_more_since_cause_)) {
             output_.say("the job failed because " + describe(*outcome_.cause()));
@@ -248,7 +250,7 @@ private:
         }
     }
 
-    /// Prints the output that the ranks wrote before their end, as far as the reader of ruedarun's output accepts it.
+    /// Prints the output that ranks wrote before their end, unless the reader of ruedarun's output is too slow.
     void drain() {
         write_while([this] { return !output_.all_closed(); });
         output_.close_all();
@@ -271,7 +273,8 @@ private:
         }
     }
 
-    /// A user may keep a pager open for hours. After a second signal ruedarun no longer waits for the reader.
+    /// Whether ruedarun still waits for the reader of its output. A user may keep a pager open for hours, so a second
+    /// signal ends the wait.
     [[nodiscard]] bool may_wait_for_reader() const { return !output_.all_written() && !in_a_hurry_; }
 
     [[nodiscard]] bool asked_to_leave() {
@@ -291,14 +294,14 @@ private:
     base::StepSpan steps_;
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;
-    bool impatient_ = false;   ///< whether the user has sent a signal
-    bool in_a_hurry_ = false;  ///< whether the user has sent a second signal
+    bool impatient_ = false;   ///< the user has sent a signal
+    bool in_a_hurry_ = false;  ///< the user has sent a second signal
     bool start_failed_ = false;
     bool leaving_ = false;
     bool cause_told_ = false;
-    bool said_more_since_cause_ = false;  ///< about ranks that still run
+    bool said_more_since_cause_ = false;  ///< ruedarun has printed lines about running ranks since it printed the cause
     std::optional<Clock::time_point> settle_at_;
-    std::optional<std::size_t> errors_before_cause_;  ///< the value of foreign_errors() when the cause was printed
+    std::optional<std::size_t> errors_before_cause_;  ///< value of foreign_errors() when the cause was printed
 };
 
 }  // namespace

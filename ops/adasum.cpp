@@ -15,13 +15,13 @@
 namespace rueda::ops {
 namespace {
 
-/// A vector of the tree counts as zero if its squared norm is below this fraction of the largest squared norm that the
-/// sum of its inputs could have. The computed squared norm of a difference has a rounding error of about 1e-15 of the
+/// A node of the tree counts as zero if its squared norm is below this fraction of the largest squared norm that a sum
+/// of its inputs could have. The computed squared norm of a difference has a rounding error of about 1e-15 of the
 /// inputs' squared norms.
 constexpr double kVanishes = 0x1p-44;
 
-/// Computes the tree of pairs with numbers only: it reads the matrix of dot products and updates the current weights of
-/// the sources.
+/// Combines the sources in a tree of pairs, without touching the vectors. It reads the matrix of their dot products,
+/// and updates the weight of each source in the result.
 class Tree {
 public:
     Tree(std::span<const double> dots, std::span<double> weights) : dots_(dots), weights_(weights) {}
@@ -43,7 +43,7 @@ public:
     }
 
 private:
-    /// A vector of the tree: the weighted sum of the sources [begin, end).
+    /// A node of the tree: the weighted sum of the sources [begin, end).
     struct Vector {
         std::size_t begin;
         std::size_t end;
@@ -75,7 +75,7 @@ private:
         const double a_square = dot(a, a);
         const double b_square = dot(b, b);
         if (vanishes(a, a_square) || vanishes(b, b_square)) {
-            return;  // the result is a + b
+            return;  // the weights stay unchanged, so the result is a + b
         }
         const double product = dot(a, b);
         scale(a, 1 - product / (2 * a_square));
@@ -91,7 +91,8 @@ private:
     std::span<double> weights_;
 };
 
-/// The size of a block. A block of all sources is read several times, so all of it must stay in the first-level cache.
+/// The size in bytes of a block of all sources. A block is read several times, so it must stay in the first-level
+/// cache.
 constexpr std::size_t kBytesAtATime = 16 * 1024;
 
 std::size_t elements_at_a_time(DType dtype, std::size_t sources) {

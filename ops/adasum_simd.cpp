@@ -3,9 +3,9 @@
 
 // This file is compiled once per SIMD target: foreach_target.h includes it again with other values of HWY_TARGET.
 //
-// Everything is computed in float64. Products are always added in eight lanes. If the vectors of a CPU hold four lanes,
-// the code reads the elements twice while they are in the first-level cache: once for lanes 0 to 3 and once for lanes 4
-// to 7. Fused multiply-add is not used, because not every CPU has it. So the bits are the same on every target.
+// Everything is computed in float64, and products are always added in eight lanes. The bits are therefore the same on
+// every target. If a CPU's vectors hold four lanes, the code reads the elements twice while they are in the first-level
+// cache: for lanes 0 to 3 and for lanes 4 to 7. Fused multiply-add is not used, because not every CPU has it.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/adasum_simd.cpp"
@@ -49,8 +49,8 @@ HWY_INLINE auto narrowed_from_wide(D d, hn::Vec<D> v) {
     }
 }
 
-/// Adds the squares of two sources and their product. These are three independent chains of additions, and each element
-/// is converted only once.
+/// Adds the squares of two sources and their product. The three sums do not depend on each other, so the CPU can
+/// compute them at the same time. Each element is converted only once.
 template <class Element, class D>
 void add_square(D d, const std::byte* a, const std::byte* b, std::size_t count, double* aa, double* ab, double* bb) {
     constexpr std::size_t kBytes = kBytesOf<Element>;
@@ -191,8 +191,8 @@ private:
     std::size_t destination_count_;
 };
 
-/// Calls f with an object of the dtype's element type. The dtype is a floating-point type, because the caller has
-/// already refused all other types.
+/// Calls f with an object of the dtype's element type. The caller has already refused all types that are not
+/// floating-point types.
 template <class F>
 void with_element(DType dtype, F&& f) {
     switch (dtype) {

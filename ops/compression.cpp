@@ -20,20 +20,20 @@ HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
 /// Prepares a double for rounding to a 16-bit type via float32, so that rounding twice gives the same result as
-/// rounding `v` once. The returned number fits into float32, lies on the same side of every halfway point between two
-/// 16-bit numbers as `v`, and equals such a halfway point exactly if `v` does. To achieve this, the function merges the
-/// 29 bits that do not fit into float32 into the lowest bit that fits (rounding to odd).
+/// rounding `v` once. The returned number fits into float32. It lies on the same side of every halfway point between
+/// two 16-bit numbers as `v`, and equals a halfway point exactly if `v` does. For this, the function merges the 29 bits
+/// that do not fit into float32 into the lowest bit that fits (rounding to odd).
 ///
-/// A subnormal float32 has fewer bits. bfloat16 has the same range of exponents, so the function then rounds the number
-/// to a multiple of bfloat16's smallest number, 2^-133. It does this by adding 2^-81 and subtracting it again, because
-/// the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more than precise enough: all such
+/// Subnormal float32 numbers have fewer bits. bfloat16 has the same range of exponents, so for such numbers the
+/// function rounds to a multiple of bfloat16's smallest number, 2^-133. It adds 2^-81 and subtracts it again, because
+/// the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more precise than necessary: all such
 /// numbers become zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;
     const auto bits = hn::BitCast(d_bits, v);
     const auto tail = hn::Set(d_bits, (std::uint64_t{1} << 29) - 1);
-    // If a bit of the tail is set, the addition carries into the bit above the tail.
+    // If a bit of the tail (the 29 bits) is set, the addition carries into the bit above the tail.
     const auto sticky = hn::And(hn::Add(hn::And(bits, tail), tail), hn::Set(d_bits, std::uint64_t{1} << 29));
     const auto odd = hn::BitCast(d, hn::Or(hn::AndNot(tail, bits), sticky));
     const auto magnitude = hn::Abs(v);
@@ -59,7 +59,7 @@ struct AsDouble {
     }
 };
 
-/// Calls f(d, i) for whole vectors that begin at lane i, and at the end for single lanes. It never goes outside
+/// Calls f(d, i) for whole vectors that begin at element i, and at the end for single elements. It never goes outside
 /// [0, count).
 template <class Lane, class F>
 HWY_INLINE void for_each_vector(std::size_t count, F&& f) {
@@ -190,8 +190,8 @@ void expand(const Compressed& way, const std::byte* halves, std::byte* elements,
 void reduce_compressed(const Compressed& way, ReduceOp op, std::span<const std::byte* const> sources,
                        std::byte* destination, std::size_t count) {
     RUEDA_ASSERT(is_compressed(way) && !sources.empty());
-    if (way.dtype == DType::float32) {  // a reduction of 16-bit tensors computes in float32 too, so it has the same
-                                        // result
+    if (way.dtype == DType::float32) {  // reduce() of 16-bit tensors also computes in float32, so the result is the
+                                        // same
         const DType halves = way.compression == Compression::fp16 ? DType::float16 : DType::bfloat16;
         reduce({.dtype = halves, .op = op}, sources, {&destination, 1}, count);
     } else {

@@ -23,18 +23,19 @@ struct Compressed {
 /// Bytes of one compressed element.
 inline constexpr std::size_t kCompressedBytes = 2;
 
-// The following applies to all three functions. They process `count` elements. Pointers need no alignment beyond that
-// of a byte, and the floating-point environment must be the default one. A destination may be identical to a source of
+// For compress(), expand() and reduce_compressed(): they process `count` elements. Pointers need only the alignment of
+// a byte. The floating-point environment must be the default one. A destination may be identical to a source of the
+// same type, but may not overlap a source in another way. Threads: any thread may call them.
 // the same type, but may not overlap one in any other way. Threads: any.
 
 void compress(const Compressed& way, const std::byte* elements, std::byte* halves, std::size_t count);
 
-/// Expands each element and multiplies it by `factor`, which is first converted to the dtype. If the factor is 1,
-/// nothing is multiplied. Only the multiplication rounds.
+/// Expands each 16-bit element to the dtype, and multiplies it by `factor`, which is first converted to the dtype. Only
+/// the multiplication rounds. A factor of 1 is not multiplied.
 void expand(const Compressed& way, const std::byte* halves, std::byte* elements, double factor, std::size_t count);
 
-/// Combines the sources from left to right, in the dtype, and rounds the result to 16 bits. `op` is sum, min, max or
-/// product.
+/// Combines the sources from left to right in the dtype, and rounds the result to 16 bits. `op` must be sum, min, max
+/// or product.
 void reduce_compressed(const Compressed& way, ReduceOp op, std::span<const std::byte* const> sources,
                        std::byte* destination, std::size_t count);
 

@@ -21,7 +21,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
-/// Writes whole cache lines with stores that bypass the caches, and the two ends with memcpy.
+/// Copies by writing whole cache lines with stores that bypass the caches. The two ends are copied by memcpy.
 void stream_bytes(std::byte* destination, const std::byte* source, std::size_t bytes) {
     const hn::ScalableTag<std::uint8_t> d;
     const std::size_t n = hn::Lanes(d);
@@ -54,7 +54,7 @@ namespace {
 HWY_EXPORT(stream_bytes);
 HWY_EXPORT(target_name);
 
-/// Streaming is faster from a few cache lines on. For fewer bytes, the fence alone takes longer than the copy.
+/// In bytes. Streaming is faster from this size on. For fewer bytes, the fence alone takes longer than the copy.
 constexpr std::size_t kStreamFrom = 1024;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// The element types. Each says how elements are stored in memory, and in which type they are computed. This file is
-// included once per SIMD target, so its guard is toggled by each inclusion.
+// The element types: how elements are stored in memory, and in which type they are computed. This file is included once
+// for each SIMD target, so each inclusion toggles its include guard.
 #if defined(RUEDA_OPS_ELEMENTS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_ELEMENTS_INL
 #undef RUEDA_OPS_ELEMENTS_INL
@@ -21,8 +21,8 @@ namespace rueda::ops::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Loads lanes from memory of any alignment. A single lane is copied with memcpy, because Highway reads it through a
-/// typed pointer on some targets, which is undefined for unaligned memory.
+/// Loads lanes from memory of any alignment. A single lane is copied by memcpy: on some targets, Highway reads it
+/// through a typed pointer, which is undefined behaviour for unaligned memory.
 template <class D>
 HWY_INLINE hn::Vec<D> load_lanes(D d, const std::byte* memory) {
     using T = hn::TFromD<D>;
@@ -46,7 +46,7 @@ HWY_INLINE void store_lanes(D d, hn::Vec<D> v, std::byte* memory) {
     }
 }
 
-/// An element type that is computed in the type in which it is stored.
+/// An element type that is computed in the same type in which it is stored.
 template <class T>
 struct Plain {
     using Lane = T;
@@ -61,8 +61,8 @@ struct Plain {
     }
 };
 
-/// Every byte except 0 is true. Loading turns each byte into 0 or 1. So min is the logical AND, max is the logical
-/// OR, and every result is 0 or 1.
+/// bool: every byte except 0 means true. Loading turns each byte into 0 or 1. Then min is the logical AND, max is the
+/// logical OR, and every result is 0 or 1.
 struct Boolean {
     using Lane = std::uint8_t;
     using Memory = std::uint8_t;
@@ -76,7 +76,7 @@ struct Boolean {
     }
 };
 
-/// bfloat16, which is the upper half of a float32. Sums are float32 until the end.
+/// bfloat16: the upper half of a float32. Computations are done in float32, and rounded once at the end.
 struct BFloat16 {
     using Lane = float;
     using Memory = std::uint16_t;
@@ -86,8 +86,8 @@ struct BFloat16 {
         const hn::Rebind<Memory, D> d_memory;
         return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d_bits, load_lanes(d_memory, memory))));
     }
-    /// Rounds to nearest even. NaNs must have gone through canonical_nan(), because rounding another NaN could carry
-    /// into its exponent.
+    /// Rounds to nearest even. A NaN must have gone through canonical_nan() before, because rounding another NaN could
+    /// carry into its exponent.
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D /*d*/, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;
@@ -100,8 +100,8 @@ struct BFloat16 {
     }
 };
 
-/// IEEE 754 binary16. The conversion uses the CPU's instructions if every CPU of the target has them, otherwise integer
-/// arithmetic.
+/// float16: IEEE 754 binary16. If every CPU of the target has instructions for the conversion, they are used; otherwise
+/// integer arithmetic is used.
 struct Float16 {
     using Lane = float;
     using Memory = std::uint16_t;
@@ -129,7 +129,7 @@ struct Float16 {
     }
 
 private:
-    /// Converts float16 to float32. There are three kinds of magnitudes. Below 2^-14 there is no implicit bit, and the
+    /// Converts float16 to float32. There are three ranges of magnitudes. Below 2^-14 there is no implicit bit, and the
     /// value is an integer times 2^-24. For ordinary values, 112 is added to the exponent, because the bias changes
     /// from 15 to 127. For infinity and NaN, 112 is added once more, so that all bits of the exponent are ones.
     template <class D>
@@ -148,8 +148,9 @@ private:
         return hn::BitCast(d, hn::Or(sign, hn::BitCast(d_bits, all)));
     }
 
-    /// Rounds to nearest even. Results below 2^-14 are rounded by adding 0.5, because the last bit of a float32 near
-    /// 0.5 stands for 2^-24, as in these results. From 65520 on, the result is infinite. NaN becomes 0x7E00.
+    /// Converts float32 to float16, rounding to nearest even. Results below 2^-14 are rounded by adding 0.5: the last
+    /// bit of a float32 near 0.5 stands for 2^-24, as in these results. From 65520 on, the result is infinite. NaN
+    /// becomes 0x7E00.
     template <class D>
     static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> narrowed(D d, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-// Helpers for averages and scale factors of integers. Only for the sources of this folder.
+// Helpers for averages and scale factors of integers. Only source files of this folder include it.
 
 #include <cstdint>
 #include <limits>
@@ -15,14 +15,15 @@ namespace rueda::ops {
 
 __extension__ using Int128 = __int128;
 
-/// A type for the sum of many sources. It is large enough for one source per possible process (2^22 on Linux).
+/// A type for the sum of many sources. It is large enough for one source from each of 2^22 processes, the maximum on
+/// Linux.
 template <class T>
 using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::conditional_t<sizeof(T) <= 4, std::int64_t, Int128>>;
 
 /// Returns `value` without its fraction, limited to the range of T. Returns 0 for NaN.
 template <class T>
 T truncated(double value) {
-    // The first integer above the range. As a double it is exact, because it is a power of two.
+    // The first integer above the range of T. It is a power of two, so a double represents it exactly.
     // NOLINTNEXTLINE(bugprone-integer-division): the halves of an integer, before it becomes a double
     constexpr double kEnd = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2.0;
     if (value >= kEnd) {
@@ -34,8 +35,8 @@ T truncated(double value) {
     return value == value ? static_cast<T>(value) : T{0};
 }
 
-/// Divides the sum. A 128-bit division calls a function of the compiler's library, but a 64-bit division is one
-/// instruction and is enough for most sums.
+/// Divides the sum. A 64-bit division is one instruction, and is enough for most sums. A 128-bit division calls a
+/// library function.
 template <class T>
 T quotient(Wide<T> sum, int divisor) {
     if constexpr (sizeof(T) == 8) {

@@ -8,8 +8,8 @@
 
 namespace rueda::ops {
 
-/// Writes `count` neutral elements. If reduce() combines other elements with neutral elements, the other elements do
-/// not change. A rank sends neutral elements if it has nothing to contribute but must send something.
+/// Writes `count` neutral elements. reduce() does not change an element when it combines the element with a neutral
+/// one. A rank sends neutral elements if it has nothing to contribute but must send something.
 ///
 ///     sum, average   −0 (unlike +0, it leaves a −0 unchanged); integers 0
 ///     min            the largest value: +infinity; for bool true
@@ -19,7 +19,7 @@ namespace rueda::ops {
 /// The elements have the reduction's dtype and are written to `destination`, which may have any alignment. The
 /// reduction must satisfy is_defined(). No factors are applied.
 ///
-/// Threads: any.
+/// Threads: any thread may call these functions.
 void fill_neutral(const Reduction& reduction, std::byte* destination, std::size_t count);
 
 }  // namespace rueda::ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// The operations on vectors of elements. This file is included once per SIMD target, so its guard is toggled by each
-// inclusion.
+// The operations on vectors of elements. This file is included once for each SIMD target, so each inclusion toggles its
+// include guard.
 #if defined(RUEDA_OPS_OPERATIONS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_OPERATIONS_INL
 #undef RUEDA_OPS_OPERATIONS_INL
@@ -20,7 +20,7 @@ namespace rueda::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Turns every NaN into the positive quiet NaN without payload. Otherwise payload and sign would depend on the CPU, and
-/// on the order of the operands of an addition, which compilers may change.
+/// on the order of an addition's operands, which compilers may change.
 template <class D>
 HWY_INLINE hn::Vec<D> canonical_nan(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;
@@ -43,9 +43,9 @@ struct Product {
     }
 };
 
-/// For floating point, −0 is less than +0, and a NaN on either side gives NaN. With Highway's own Min and Max, both
-/// cases depend on the CPU. Equal numbers have equal bits, except +0 and −0: of these, `Or` returns −0 and `And`
-/// returns +0.
+/// Min and Max: for floating point, −0 is less than +0, and a NaN on either side gives NaN. Highway's own Min and Max
+/// cannot be used, because both cases depend on the CPU there. Equal numbers have equal bits, except +0 and −0. Of
+/// these two, `Or` of the bits gives −0 and `And` gives +0.
 struct Min {
     template <class D>
     static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {
@@ -72,8 +72,8 @@ struct Max {
     }
 };
 
-/// Says by which factors a kernel multiplies. If a factor is 1, the multiplication can be left out without changing any
-/// bit: the product would be the same number, and NaNs are made canonical in any case.
+/// Which factors a kernel multiplies. A factor of 1 need not be multiplied: the product has the same bits, and NaNs are
+/// made canonical in any case.
 enum class Scaling { none, after, both };
 
 }  // namespace rueda::ops::HWY_NAMESPACE

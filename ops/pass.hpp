@@ -8,25 +8,25 @@
 
 namespace rueda::ops {
 
-/// One call of reduce() with checked arguments, in the form that the kernels take.
+/// One call of reduce(), with checked arguments, in the form that the kernels need.
 struct Pass {
     const std::byte* const* sources;
     std::size_t source_count;
     std::byte* const* destinations;
     std::size_t destination_count;
-    std::size_t count;  ///< elements
+    std::size_t count;  ///< number of elements
     bool streaming;
 };
 
-/// Reductions of integers with an average, with scale factors or with a product.
+/// Reduces integers with an average, with factors, or with a product.
 void reduce_exact(const Reduction& reduction, const Pass& pass);
 
-/// Reductions of float32 and float64, and of float16 and bfloat16, with any operation and any factors. These functions
-/// are compiled separately, because each takes seconds for each SIMD target.
+/// Reduce float32 and float64, or float16 and bfloat16, with any operation and any factors. These functions are in
+/// separate files, because each takes seconds to compile for each SIMD target.
 void reduce_floats(const Reduction& reduction, const Pass& pass);
 void reduce_half_floats(const Reduction& reduction, const Pass& pass);
 
-/// Reductions of integers and bool with sum, minimum or maximum and without factors.
+/// Reduces integers and bool with sum, minimum or maximum, without factors.
 void reduce_integers(const Reduction& reduction, const Pass& pass);
 
 }  // namespace rueda::ops

@@ -9,42 +9,42 @@
 
 namespace rueda::ops {
 
-/// Describes one pass over memory. Element i of every destination becomes
+/// Describes a reduction. Element i of every destination becomes
 ///
 ///     postscale * ( (prescale * s₀[i]) op (prescale * s₁[i]) op … )        combined from left to right
 ///
-/// where s₀, s₁, … are the sources in the given order (rank order). So the bits do not depend on which rank computes
-/// the pass, or on where the range is cut. `average` is a sum whose result is divided by `divisor`. Nothing is
-/// multiplied by a factor of 1.
+/// where s₀, s₁, … are the sources in the given order (the order of the ranks). The bits therefore do not depend on
+/// which rank computes the reduction, or on where the range is cut. `average` is a sum whose result is divided by
+/// `divisor`. A factor of 1 is not multiplied.
 ///
 /// - float32, float64: every step is rounded to the element's type. The factors are converted to this type once. An
-///   average is the sum times (postscale / divisor), which is computed in double.
-/// - float16, bfloat16: computed as float32, and rounded to 16 bits (to nearest even) once at the end.
+///   average is the sum times (postscale / divisor), and this factor is computed in double.
+/// - float16, bfloat16: computed in float32, and rounded to 16 bits (to nearest even) once at the end.
 /// - Every NaN in a result is the positive quiet NaN without payload. min and max give NaN if any source has one, and
 ///   treat −0 as less than +0.
 /// - Integers: sums and products wrap. An average divides the exact sum, without wrapping, and truncates toward zero.
-///   With factors, input * prescale is computed in double and truncated. In the same way, result * postscale is
-///   computed in double and truncated (for an average: sum * postscale / divisor, truncated once). For a value out of
-///   the type's range, truncation gives the nearest limit of the range; for NaN it gives 0. Factors, averages and
-///   products are not vectorised and always use ordinary stores.
-/// - adasum, for floating-point types only, does not work element by element: the sources must be whole tensors, and
-///   the range must not be cut (ops/adasum.hpp). A null source counts as a tensor of zeros.
-/// - bool: every byte except 0 is true, and results are 0 or 1. min and product are a logical and, max is a logical or.
-///   There is no sum, average or factor; such requests are refused earlier (core/negotiation/impossible.hpp).
+///   With factors, input * prescale is computed in double and truncated. Then result * postscale is computed in double
+///   and truncated (for an average: sum * postscale / divisor, truncated once). A value outside the type's range
+///   becomes the nearest limit of the range, and NaN becomes 0. Factors, averages and products are not vectorised, and
+///   always use ordinary stores.
+/// - adasum, only for floating-point types: it does not work element by element, so the sources must be whole tensors,
+///   and the range must not be cut (ops/adasum.hpp). A source that is null counts as a tensor of zeros.
+/// - bool: every byte except 0 is true, and results are 0 or 1. min and product are a logical AND, max is a logical OR.
+///   Sum, average and factors do not exist; such requests are refused earlier (core/negotiation/impossible.hpp).
 struct Reduction {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    int divisor = 1;  ///< the number of contributing ranks; used for ReduceOp::average only
+    int divisor = 1;  ///< the number of ranks that contribute; used only for ReduceOp::average
 };
 
 [[nodiscard]] constexpr bool is_floating_point(DType dtype) {
     return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
 }
 
-/// Whether the dtype supports this operation with these factors. It is false for some combinations with bool, and for
-/// adasum of integers.
+/// Whether the dtype supports this operation with these factors. The result is false for Adasum of integers, and for
+/// some combinations with bool.
 [[nodiscard]] constexpr bool is_defined(const Reduction& reduction) {
     if (reduction.op == ReduceOp::adasum) {
         return is_floating_point(reduction.dtype);
@@ -53,28 +53,28 @@ struct Reduction {
                                                  reduction.prescale == 1.0 && reduction.postscale == 1.0);
 }
 
-/// Says how the destinations are written. Streaming is faster if the destinations are not also sources and hold more
-/// bytes than the caches. Destinations that are sources are in the cache already.
+/// How destinations are written. Streaming is faster if the destinations are larger than the caches. It is not if they
+/// are also sources, because they are then already in the cache.
 enum class Store {
     cached,     ///< ordinary stores
-    streaming,  ///< non-temporal stores if the CPU has them; reduce() executes an sfence after them, before it returns
+    streaming,  ///< non-temporal stores, if the CPU has them, and an sfence after them
 };
 
-/// Reduces `count` elements. There must be at least one source and one destination, and the reduction must satisfy
-/// is_defined().
+/// Reduces `count` elements. There must be at least one source and one destination, and is_defined(reduction) must be
+/// true.
 ///
-/// A destination may be identical to a source (in place) but may not overlap one in any other way. Destinations must
-/// not overlap each other. Pointers need no alignment beyond that of a byte. The function never reads or writes outside
+/// A destination may be identical to a source (in place), but may not overlap a source in another way. Destinations
+/// must not overlap each other. Pointers need only the alignment of a byte. The function never reads or writes outside
 /// [0, count). The floating-point environment must be the default one (base::DefaultFloatingPoint).
 ///
-/// Threads: any. The function uses only the given memory. It allocates nothing, except for adasum.
+/// Threads: any thread may call this function. It uses only the given memory, and allocates memory only for Adasum.
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count, Store store = Store::cached);
 
-/// Copies `bytes` bytes from `source` to `destination`. The two may be identical, but may not overlap otherwise.
+/// Copies `bytes` bytes from `source` to `destination`. Both may be identical, but may not overlap in another way.
 void copy(std::byte* destination, const std::byte* source, std::size_t bytes, Store store = Store::cached);
 
-/// The name of the SIMD target in use, for log lines and benchmark reports; for example "AVX3", which means AVX-512.
+/// Returns the name of the SIMD target in use, for log lines and benchmark reports. For example, "AVX3" means AVX-512.
 [[nodiscard]] const char* simd_target();
 
 }  // namespace rueda::ops

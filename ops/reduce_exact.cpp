@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Integer reductions that are used less often: averages and scale factors, whose intermediate values need more bits
-// than the elements, and products. They are plain loops over a block that stays in the first-level cache. The machine
-// code is the same on every CPU.
+// Integer reductions that are used less often: averages, scale factors and products. Intermediate values of averages
+// and scale factors need more bits than the elements. The code consists of plain loops over a block that stays in the
+// first-level cache. The machine code is the same on every CPU.
 
 #include <algorithm>
 #include <array>
@@ -18,14 +18,14 @@
 namespace rueda::ops {
 namespace {
 
-/// The number of elements processed at a time: 4 KiB of 128-bit sums, 2 KiB of 64-bit sums.
+/// The number of elements that are processed at a time. Their sums take 4 KiB with 128 bits, or 2 KiB with 64 bits.
 constexpr std::size_t kBlock = 256;
 
 /// Combines two values. Sums and products are computed modulo 2^bits.
 template <class A>
 A combine(ReduceOp op, A a, A b) {
-    // The unsigned type has at least 32 bits, because smaller types would be promoted to a signed int, and the product
-    // of signed ints may overflow.
+    // The unsigned type has at least 32 bits. Smaller types would be promoted to signed int, whose products may
+    // overflow.
     using Unsigned = std::conditional_t<sizeof(A) <= 4, std::uint32_t, std::uint64_t>;
     switch (op) {
         case ReduceOp::min:
@@ -104,7 +104,7 @@ private:
 
     const Reduction& reduction_;
     const Pass& pass_;
-    std::array<T, kBlock> values_;  // holds the values of one source first, and the result later
+    std::array<T, kBlock> values_;  // first the values of one source, later the result
 };
 
 }  // namespace

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// The kernels of reductions, for any element and operation. This file is included once per SIMD target, so its guard is
-// toggled by each inclusion.
+// The kernels of reductions, for any element type and operation. This file is included once for each SIMD target, so
+// each inclusion toggles its include guard.
 //
-// A kernel walks through the range in blocks of four vectors. It accumulates a block over all sources in registers and
-// then stores it to all destinations, so each byte is read once and written once. The rest at the end is processed by
-// single vectors, then by vectors of 16 bytes, then by single lanes. No vector reaches outside the range. Every lane is
-// computed by the same operations at every width, so the bits do not depend on where a block began.
+// A kernel goes through the range in blocks of four vectors. It combines a block of all sources in registers and then
+// stores it to all destinations, so each byte is read once and written once. The rest at the end is processed by single
+// vectors, then by vectors of 16 bytes, then by single lanes. No vector reaches outside the range. Every lane is
+// computed by the same operations at every width, so the bits do not depend on where a block begins.
 #if defined(RUEDA_OPS_REDUCE_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_REDUCE_KERNEL_INL
 #undef RUEDA_OPS_REDUCE_KERNEL_INL
@@ -30,8 +30,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
-/// kSources and kDestinations are the numbers of sources and destinations if these are known when the code is compiled.
-/// They are 0 if the numbers are known only at run time, from the pass.
+/// kSources and kDestinations are the numbers of sources and destinations. They are 0 if the numbers are not known at
+/// compile time; the kernel then takes them from the pass.
 template <class Element, class Operation, Scaling kScaling, std::size_t kSources, std::size_t kDestinations>
 class Kernel {
 public:
@@ -69,8 +69,8 @@ public:
     }
 
 private:
-    /// With fewer bytes than this, stores that cross cache lines take less time than processing single lanes until the
-    /// destination is aligned.
+    /// For fewer bytes, the code does not align the destination. Stores that cross cache lines then cost less than
+    /// processing single lanes until the destination is aligned.
     static constexpr std::size_t kAlignFrom = 4096;
 
     template <class D>
@@ -79,8 +79,8 @@ private:
     std::size_t source_count() const { return kSources != 0 ? kSources : pass_.source_count; }
     std::size_t destination_count() const { return kDestinations != 0 ? kDestinations : pass_.destination_count; }
 
-    /// The number of lanes to process one by one until the first destination is aligned; 0 if alignment is impossible
-    /// or not worthwhile.
+    /// Returns the number of lanes to process one by one until the first destination is aligned. Returns 0 if alignment
+    /// is impossible or not worthwhile.
     template <class D>
     HWY_INLINE std::size_t lanes_to_alignment(D d) const {
         const std::size_t vector_bytes = hn::Lanes(d) * kBytes;
@@ -124,8 +124,8 @@ private:
         }
     }
 
-    // These are four named vectors and not an array, because the compiler does not know the size of vectors on some
-    // CPUs (SVE).
+    // The vectors have four names instead of an array, because on some CPUs (SVE) the compiler does not know their
+    // size.
     template <class D>
     HWY_INLINE void four_vectors(D d, std::size_t i) const {
         const std::size_t n = hn::Lanes(d);
@@ -171,7 +171,7 @@ void run_general(const Pass& pass, double before, double after) {
     Kernel<Element, Operation, kScaling, 0, 0>(pass, before, after).run();
 }
 
-/// Copying the pointers into local arrays of known length lets the compiler keep them in registers.
+/// Copies the pointers into local arrays of known length, so that the compiler can keep them in registers.
 template <class Element, Scaling kScaling, std::size_t kSources, std::size_t kDestinations>
 void run_fixed_sum(const Pass& pass, double before, double after) {
     const std::byte* sources[kSources];
@@ -193,9 +193,9 @@ void run_sum_of(const Pass& pass, double before, double after) {
     }
 }
 
-/// If the number of sources is known when the code is compiled, sums of data in the caches are 1.5 times as fast for 2
-/// to 4 sources, but not for 8 (Zen 4, 2026-11-21, benchmarks/ops_bench). Every case adds code for each SIMD target, so
-/// only float32 has the cases 3 and 4.
+/// Selects a kernel for the number of sources. If the number is known at compile time, sums of data in the caches are
+/// 1.5 times as fast for 2 to 4 sources, but not for 8 (Zen 4, 2026-11-21, benchmarks/ops_bench). Every case adds code
+/// for each SIMD target, so only float32 has the cases 3 and 4.
 template <class Element, Scaling kScaling>
 void run_sum(const Pass& pass, double before, double after) {
     if (pass.source_count == 2) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Stores that bypass the caches. This file is included once per SIMD target, so its guard is toggled by each inclusion.
+// Stores that bypass the caches. This file is included once for each SIMD target, so each inclusion toggles its include
+// guard.
 #if defined(RUEDA_OPS_STREAMING_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_STREAMING_INL
 #undef RUEDA_OPS_STREAMING_INL
@@ -19,7 +20,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
-/// Only whole vectors of at least 16 bytes can be streamed; Highway writes 16 bytes even for smaller ones.
+/// Whether stores of this vector type can bypass the caches. Highway writes 16 bytes even for smaller vectors, so only
+/// whole vectors of at least 16 bytes can.
 template <class D>
 constexpr bool can_stream(D /*d*/) {
     return HWY_TARGET != HWY_SCALAR && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16;

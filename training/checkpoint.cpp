@@ -30,15 +30,15 @@ namespace {
 
 using base::AtomicFile;
 
-constexpr std::size_t kMaxRead = std::size_t{1} << 30;  ///< the same limit as AtomicFile's
+constexpr std::size_t kMaxRead = std::size_t{1} << 30;  ///< the same limit as in base::AtomicFile
 
 struct LengthBytes {
     std::array<std::byte, kLengthBytes> bytes{};
     explicit LengthBytes(std::uint64_t length) { std::memcpy(bytes.data(), &length, sizeof length); }
 };
 
-/// The size of the pieces in which data are read and written. A piece is so small that it is still in the core's cache
-/// when its checksum is computed.
+/// The size in bytes of the pieces in which data are read and written. It is so small that a piece is still in the
+/// core's cache when its checksum is computed.
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 /// Writes the data and stores their checksums in the header.
@@ -70,14 +70,15 @@ Status write_file(const std::filesystem::path& path, std::span<const NamedTensor
     RUEDA_RETURN_IF_FAILED(file.value().write(LengthBytes(text.value().size()).bytes));
     RUEDA_RETURN_IF_FAILED(file.value().write(std::as_bytes(std::span(text.value()))));
     RUEDA_RETURN_IF_FAILED(write_tensors(file.value(), header.value(), tensors));
-    // The checksums come before the data in the file, but they are known only now, after the data were written.
+    // The header with the checksums comes before the data in the file. The checksums are known only now, so the header
+    // is written again.
     const Result<std::string> complete = format_header(header.value());
     RUEDA_RETURN_IF_FAILED(complete.status());
     RUEDA_RETURN_IF_FAILED(file.value().rewrite(kLengthBytes, std::as_bytes(std::span(complete.value()))));
     return file.value().commit();
 }
 
-/// Reads exactly `bytes`. Fails if the file has become too short.
+/// Reads exactly `bytes.size()` bytes. Fails if the file is too short.
 Status read_at(int descriptor, std::uint64_t place, std::span<std::byte> bytes) {
     while (!bytes.empty()) {
         const ssize_t count =
@@ -140,8 +141,8 @@ bool same(const TensorInfo& stored, const TensorView& tensor) {
     return stored.dtype == tensor.dtype() && std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// Returns one phrase for each tensor that is missing in the file, exists only in the file, or has another dtype or
-/// shape in the file.
+/// Returns one phrase for each difference: a tensor is missing in the file, exists only in the file, or has another
+/// dtype or shape.
 std::vector<std::string> differences(const std::vector<TensorInfo>& stored, std::span<const NamedTensor> model) {
     std::map<std::string_view, const TensorInfo*> by_name;
     for (const TensorInfo& info : stored) {
@@ -164,7 +165,7 @@ std::vector<std::string> differences(const std::vector<TensorInfo>& stored, std:
     return found;
 }
 
-/// Parses metadata in a text that another process sent.
+/// Parses metadata from a text that another rank sent.
 Metadata parse_metadata_text(const std::string& text) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (!json.is_object() ||
@@ -201,7 +202,7 @@ struct Checkpoint::File {
     }
 
     Status open() {
-        // The file is opened without blocking, so that a named pipe causes an error instead of a wait.
+        // The file is opened without blocking. A named pipe then causes an error instead of a wait.
         descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (descriptor < 0) {
             return system_failure(ErrorCode::invalid_argument, "open");
@@ -251,7 +252,7 @@ struct Checkpoint::File {
     std::uint64_t data_begin = 0;
     Metadata metadata;
     std::vector<TensorInfo> tensors;
-    std::vector<StoredTensor> stored;  ///< the same tensors as in `tensors`, with their positions
+    std::vector<StoredTensor> stored;  ///< the tensors in `tensors`, with their positions in the file
     bool has_checksums = false;
 };
 

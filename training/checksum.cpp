@@ -18,7 +18,7 @@ Checksum::Checksum() : state_(XXH3_createState()) {
     XXH3_64bits_reset(state_.get());
 }
 
-// These calls fail for null pointers only.
+// The xxHash functions can fail only for null pointers, so their results are not checked.
 void Checksum::add(std::span<const std::byte> bytes) {
     if (!bytes.empty()) {
         XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());

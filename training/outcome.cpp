@@ -16,11 +16,12 @@ namespace {
 struct Outcome {
     std::int32_t code = 0;
     std::int32_t length = 0;
-    std::array<char, 4000> text{};  ///< zeros behind its length
+    std::array<char, 4000> text{};  ///< zeros after the first `length` bytes
 };
 static_assert(sizeof(Outcome) == kOutcomeBytes);
 
-/// The text of an error must not contain characters that a terminal would execute as a command.
+/// Returns the character to show for `c`. An error's text must not contain characters that a terminal executes as a
+/// command.
 char shown(char c) { return c == '\n' || c == '\t' ? c : base::printable(c); }
 
 }  // namespace

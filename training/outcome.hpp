@@ -10,16 +10,16 @@
 
 namespace rueda::training {
 
-/// The size of an encoded outcome. An outcome says how a body ended; it is a message for the other ranks. The size is
-/// always the same, so that the metadata of the tensor that carries the message never change.
+/// The size in bytes of an encoded outcome. An outcome says how a function ended on one rank, and is sent to the other
+/// ranks as a tensor. The size is always the same, because the shape of a tensor with one name must not change.
 inline constexpr std::size_t kOutcomeBytes = 4008;
 using OutcomeBytes = std::array<std::uint8_t, kOutcomeBytes>;
 
-/// Encodes an outcome. A text that is too long is cut at the end of a character.
+/// Encodes an outcome. A text that is too long is cut, but not inside a UTF-8 character.
 [[nodiscard]] OutcomeBytes encode_outcome(const Status& status);
 
-/// Decodes the outcome that rank `rank` has sent. The result is Internal if encode_outcome() could not have made these
-/// bytes. Newlines and tabs are kept; other control characters become '?'.
+/// Decodes the outcome that rank `rank` sent. The result is Internal if the bytes are not a valid outcome. Newlines and
+/// tabs are kept; other control characters become '?'.
 [[nodiscard]] Status decode_outcome(std::span<const std::uint8_t> bytes, int rank);
 
 }  // namespace rueda::training

@@ -8,8 +8,8 @@
 namespace rueda::training {
 namespace {
 
-/// The tensors belong to the operations until all operations have ended. So this waits for all operations, even if the
-/// first ones fail.
+/// Waits for all operations, even if some fail, and then throws the first error. The operations use the tensors until
+/// all of them have ended.
 void wait_for_all(std::span<const Handle> handles) {
     std::exception_ptr first;
     for (const Handle& handle : handles) {
@@ -37,7 +37,7 @@ void broadcast_parameters(std::span<const NamedTensor> tensors, int root) {
         const std::exception_ptr refused = std::current_exception();
         try {
             wait_for_all(handles);
-        } catch (const Error&) {  // the refused operation comes first, so the caller gets its error
+        } catch (const Error&) {  // the caller gets the error of the refused operation instead
         }
         std::rethrow_exception(refused);
     }

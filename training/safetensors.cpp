@@ -61,22 +61,22 @@ Status refuse(fmt::format_string<Args...> text, Args&&... args) {
     return failure(ErrorCode::invalid_argument, text, std::forward<Args>(args)...);
 }
 
-/// Formats a piece of JSON for a message. The text is short, and is ASCII whatever the file contains.
+/// Formats a piece of JSON for a message. The text is short, and is ASCII even if the file contains other characters.
 std::string excerpt(const Json& json) {
     constexpr std::size_t kLimit = 60;
     std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
     return text.size() <= kLimit ? text : text.substr(0, kLimit) + "...";
 }
 
-/// Returns the number of bytes of a tensor, or nothing if this number does not fit into its type.
+/// Returns the number of bytes of a tensor, or nothing if the number does not fit into 64 bits.
 std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t> extents) {
     const std::size_t element = size_of(dtype);
     const auto count = detail::count_of_elements(extents, std::numeric_limits<std::uint64_t>::max() / element);
     return count ? std::optional(*count * element) : std::nullopt;
 }
 
-/// Parses the text, and finds keys that occur twice in one object. JSON libraries keep one of these keys without an
-/// error.
+/// Parses the text. Fails if a key occurs twice in one object, because JSON libraries then keep one of the values
+/// without an error.
 Result<Json> parse_json(std::string_view text) {
     std::vector<std::set<std::string>> keys;
     std::string doubled;
@@ -99,7 +99,7 @@ Result<Json> parse_json(std::string_view text) {
     } catch (const Json::parse_error& error) {
         return refuse("the header is not JSON (at its byte {})", error.byte);
     } catch (const Json::out_of_range&) {
-        // An example is 1e999, which is valid JSON but does not fit into a double.
+        // For example, 1e999 is valid JSON, but does not fit into a double.
         return refuse("the header holds a number that fits no type; expected whole numbers of at most 64 bits");
     }
 }
@@ -169,7 +169,7 @@ Result<StoredTensor> parse_tensor(const std::string& key, const Json& json, std:
     return StoredTensor{{key, *dtype, shape.value()}, begin, end, 0};
 }
 
-/// Indices into `tensors`, in the order of the names.
+/// Returns indices into `tensors`, ordered by the names of the tensors.
 std::vector<std::size_t> in_order_of_names(std::span<const StoredTensor> tensors) {
     std::vector<std::size_t> sorted(tensors.size());
     std::iota(sorted.begin(), sorted.end(), std::size_t{0});
@@ -178,7 +178,7 @@ std::vector<std::size_t> in_order_of_names(std::span<const StoredTensor> tensors
     return sorted;
 }
 
-/// The checksum of the header's content; see kChecksumsKey.
+/// Returns the checksum of the header's content; see kChecksumsKey.
 std::uint64_t checksum_of_header(const Header& header) {
     Checksum checksum;
     checksum.add_number(header.metadata.size());
@@ -337,8 +337,8 @@ Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& met
 }
 
 Result<std::string> format_header(const Header& header) {
-    // The map is ordered, so that the same checkpoint always has the same bytes, and the header lists the tensors by
-    // position.
+    // The object keeps the order of insertion: the header lists tensors by position, and the same checkpoint always has
+    // the same bytes.
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     Metadata metadata = header.metadata;
     if (header.has_checksums) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Converts the header of a safetensors file to text and back. The functions use no files and no tensor data, so that
-/// they can be tested and fuzzed by themselves.
+/// Converts the header of a safetensors file to text and back. The functions use neither files nor tensor data, so they
+/// can be tested and fuzzed alone.
 #pragma once
 
 #include <cstdint>
@@ -16,49 +16,53 @@
 
 namespace rueda::training {
 
-/// The format's limit for the header's length, in bytes. (safetensors 0.3 and later refuse longer headers.)
+/// The maximum length in bytes of a header in this format. (safetensors 0.3 and later refuse longer headers.)
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
-/// The size of the field before the header, which contains the header's length, little-endian.
+/// The size in bytes of the field before the header. It contains the header's length, little-endian.
 inline constexpr std::uint64_t kLengthBytes = 8;
 
-/// A tensor and its position in the data that follow the header.
+/// A tensor and its position in the data, which follow the header. Positions are byte offsets.
 struct StoredTensor {
     TensorInfo info;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    std::uint64_t checksum = 0;  ///< the checksum of the tensor's data, if Header::has_checksums
+    std::uint64_t checksum = 0;  ///< the checksum of the tensor's data; only if Header::has_checksums
 };
 
 struct Header {
-    Metadata metadata;                  ///< the caller's, without the checksums
-    std::vector<StoredTensor> tensors;  ///< in the order of their positions
+    Metadata metadata;                  ///< the caller's metadata, without the checksums
+    std::vector<StoredTensor> tensors;  ///< ordered by position
     bool has_checksums = false;
 };
 
-/// The key in the file's metadata under which the checksums are stored. Other readers treat the value like any other
-/// text. It has this form: "rueda:xxh3-64 <header> <tensor> <tensor> …". Each checksum is the XXH3 of 64 bits as 16
-/// hexadecimal digits. <header> covers the metadata, and name, dtype, shape and checksum of every tensor. It does not
-/// cover the positions of tensors or the way the JSON is written, so it stays valid if a program only moves the tensors
-/// in the file. Each <tensor> covers the data of one tensor, in the order of the names. Both the key and the beginning
-/// of the value show that there are checksums, so that damage to one of the two is noticed.
+/// The key in the file's metadata under which the checksums are stored. Other programs treat the value like any other
+/// text. It has this form: "rueda:xxh3-64 <header> <tensor> <tensor> …". Each checksum is a 64-bit XXH3 as 16
+/// hexadecimal digits.
+///
+/// <header> covers the metadata, and name, dtype, shape and checksum of every tensor. It does not cover the positions
+/// of tensors or the formatting of the JSON, so it stays valid if a program only moves the tensors in the file. Each
+/// <tensor> covers the data of one tensor, in the order of the names.
+///
+/// Both the key and the beginning of the value show that there are checksums. If one of the two is damaged, the other
+/// one reveals the damage.
 inline constexpr std::string_view kChecksumsKey = "rueda.checksums";
 inline constexpr std::string_view kChecksumsMark = "rueda:xxh3-64";
 
-/// Formats a checksum as it is written in files and messages.
+/// Returns a checksum in the form that files and messages contain.
 [[nodiscard]] std::string checksum_text(std::uint64_t checksum);
-/// The error for a tensor whose data do not have the checksum that is in the header.
+/// Returns the error for a tensor whose data do not match the checksum in the header.
 [[nodiscard]] Status checksum_failure(const StoredTensor& tensor, std::uint64_t computed);
 
 /// Sets the position of every tensor. Tensors with larger element types come first; otherwise the given order is kept.
-/// So each tensor is aligned to its element size. Fails if a name is empty, reserved or occurs twice, if metadata look
-/// like checksums, or if an extent is negative.
+/// Each tensor is therefore aligned to its element size. Fails if a name is empty, reserved or occurs twice, if
+/// metadata look like checksums, or if an extent is negative.
 Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& metadata);
 
 /// Returns the header's text, padded with spaces to a multiple of eight bytes. Its length does not depend on the values
 /// of the checksums.
 Result<std::string> format_header(const Header& header);
 
-/// Reads a header. Checks it against `data_bytes`, the length of the data after it, and against the header's own
+/// Parses a header. Checks it against `data_bytes`, the length of the data after it, and against the header's own
 /// checksum. A header without checksums is valid, because other programs write none. The message of a failure does not
 /// contain the name of the file.
 Result<Header> parse_header(std::string_view text, std::uint64_t data_bytes);

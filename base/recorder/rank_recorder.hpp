@@ -13,8 +13,9 @@
 
 namespace rueda::base {
 
-/// A record of the flight recorder describes an operation, a step or a scope. These numbers say which. The numbers
-/// below `kStep` are those of collectives::Operation.
+/// The kind of a record in the flight recorder (the record of what a rank did last). A record describes an operation, a
+/// training step, or a scope (a declared activity of the program). Numbers below `kStep` are those of
+/// collectives::Operation.
 struct RecordKind {
     static constexpr std::uint8_t kAllreduce = 0;
     static constexpr std::uint8_t kBroadcast = 1;
@@ -27,20 +28,27 @@ struct RecordKind {
     static constexpr std::uint8_t kGather = 8;
     static constexpr std::uint8_t kScatter = 9;
     static constexpr std::uint8_t kReduce = 10;
-    static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is its number
-    static constexpr std::uint8_t kScope = 65;  ///< a scope of the program, from `announced` to `ended`; has a name
+    static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is the step's number
+    static constexpr std::uint8_t kScope = 65;  ///< an activity that the program declared, from `announced` to `ended`;
+                                                ///< `name` is its name
 };
 
-/// The last word of a record. It changes as the operation goes on, and says how far the operation is.
+/// The last word of a record. It says how far the operation has come, and which fields of the record are valid.
 ///
-/// Bits 0–7: RecordKind. 8–15: flags. 16–23: the status code with which it ended. 24–31: the lap of the ring, so that a
-/// late store for an older operation in the same place is noticed. 32–63: the position of its batch in the log of the
-/// process set (the low bits).
+/// Its bits:
+///     0–7    the RecordKind
+///     8–15   the flags below
+///     16–23  the status code of the ended operation
+///     24–31  the lap: how often the ring of records was filled. A late store of an older operation in the same
+///            place is recognised by its other lap.
+///     32–63  the low bits of the batch's position in the process set's log (the list of batches)
 struct RecordState {
-    static constexpr std::uint64_t kStarted = 1U << 8U;    ///< the operation is executed; `started` is valid
+    static constexpr std::uint64_t kStarted = 1U << 8U;    ///< the operation is being executed; `started` is valid
     static constexpr std::uint64_t kEnded = 1U << 9U;      ///< `ended` and the status are valid
-    static constexpr std::uint64_t kInBatch = 1U << 10U;   ///< the position is valid: the log called the operation
-    static constexpr std::uint64_t kBlocking = 1U << 11U;  ///< a caller waited for it when it was submitted
+    static constexpr std::uint64_t kInBatch = 1U << 10U;   ///< the batch's position is valid: the operation is in the
+                                                           ///< log
+    static constexpr std::uint64_t kBlocking = 1U << 11U;  ///< a caller was waiting for the operation when it was
+                                                           ///< submitted
     static constexpr unsigned kStatusShift = 16;
     static constexpr unsigned kLapShift = 24;
     static constexpr unsigned kBatchShift = 32;
@@ -48,106 +56,118 @@ struct RecordState {
     [[nodiscard]] static constexpr std::uint64_t begin(std::uint8_t kind, std::uint64_t number) {
         return kind | ((number / kCapacity & 0xffU) << kLapShift);
     }
-    /// Whether `state` was written for the operation with this number.
+    /// Whether `state` was written for the operation number `number`, and not for an older one in the same place.
     [[nodiscard]] static constexpr bool belongs(std::uint64_t state, std::uint64_t number) {
         return (state >> kLapShift & 0xffU) == (number / kCapacity & 0xffU);
     }
-    /// The number of operations in the ring of a rank: 256 KiB.
+    /// The number of operations in a rank's ring. With 64 bytes each, they take 256 KiB.
     static constexpr std::uint64_t kCapacity = 4096;
 };
 
-/// One operation. It is one cache line, and only its rank writes it. The words after `sequence` are written while
-/// `sequence` is 0; then `sequence` becomes the number of the operation plus 1. Later the rank writes `started`,
-/// `ended` and `state`, in this order, without touching `sequence`: these words say themselves whether they are valid.
+/// One operation, in one cache line that only its own rank writes. The rank first sets `sequence` to 0, writes the
+/// words after it, and then sets `sequence` to the operation's number plus 1. Later it writes `started`, `ended` and
+/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of these words are
+/// valid.
 ///
-/// All stores are releases and all loads acquires, so a reader that has seen a word of a newer operation also sees that
-/// `sequence` has changed. There are no fences, which ThreadSanitizer does not know. On x86-64 these are plain moves.
+/// All stores are releases and all loads are acquires. If a reader has seen a word of a newer operation, it therefore
+/// also sees that `sequence` has changed. Fences are not used, because ThreadSanitizer does not know them. On x86-64
+/// all these accesses are plain moves.
 struct alignas(kCacheLine) OperationRecord {
-    std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
-    std::atomic<std::uint64_t> announced;  ///< ticks
-    std::atomic<std::uint64_t> started;    ///< ticks; all ranks had announced it, as far as this rank knows
-    std::atomic<std::uint64_t> ended;      ///< ticks
-    /// The number, counted from 1, of the operation among those of this rank in its process set. Of a step: its number.
+    std::atomic<std::uint64_t> sequence;   ///< the operation's number plus 1; 0: the record is empty or being written
+    std::atomic<std::uint64_t> announced;  ///< when this rank submitted the operation, in ticks
+                                           ///< (base/recorder/ticks.hpp)
+    std::atomic<std::uint64_t> started;    ///< when execution began, in ticks; this rank knew by then that all ranks
+                                           ///< had announced the operation
+    std::atomic<std::uint64_t> ended;      ///< when the operation ended, in ticks
+    /// How many operations this rank has submitted in the process set, including this one. For a step: the step's
+    /// number.
     std::atomic<std::uint64_t> ordinal;
-    /// The number of the name in `RankRecorder::names`, and in the upper half the generation of the name's slot (the
-    /// low bits; 0: the slot was not known yet), or of an operation without a name the number of the call.
+    /// Lower half: the number of the name in `RankRecorder::names`. Upper half: low bits of the generation of the
+    /// name's slot (the number that stands for the name), or 0 if the slot was not known. For an operation without a
+    /// name, the upper half is the number of the call.
     std::atomic<std::uint64_t> name;
     std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
-    std::atomic<std::uint64_t> state;  ///< RecordState
+    std::atomic<std::uint64_t> state;  ///< see RecordState
 };
 static_assert(sizeof(OperationRecord) == kCacheLine && std::is_trivially_destructible_v<OperationRecord>);
 static_assert(offsetof(OperationRecord, state) == 56);
 
-/// A name of a tensor in a process set. Names are kept in a ring too, so a record may be older than the place of its
-/// name: the numbers then differ.
+/// The name of a tensor in a process set. Names lie in a ring, so a newer name may have replaced the name of an older
+/// record. In this case `number` differs from the number in the record.
 struct alignas(kCacheLine) NameRecord {
-    std::atomic<std::uint64_t> number;  ///< counted from 1; 0: empty, or being written
+    std::atomic<std::uint64_t> number;  ///< the name's number, counted from 1; 0: empty or being written
     std::atomic<std::int32_t> set_id;
-    std::atomic<std::uint32_t> hash;  ///< of the whole name, which may be longer than the text
-    SharedText<104> text;             ///< "" for the operations without a name
+    std::atomic<std::uint32_t> hash;  ///< hash of the complete name, which may be longer than `text`
+    SharedText<104> text;             ///< empty for operations without a name
 };
 static_assert(sizeof(NameRecord) == 2 * kCacheLine);
 
-/// A process set of which the rank is, or was, a member.
+/// A process set that the rank belongs to, or belonged to.
 struct alignas(kCacheLine) SetRecord {
-    std::atomic<std::uint32_t> in_use;  ///< 1: valid
+    std::atomic<std::uint32_t> in_use;  ///< 1: the other fields are valid
     std::atomic<std::int32_t> id;
-    SharedText<104> ranks;  ///< its members in the job, as format_ranks() writes them; shortened if there are many
+    SharedText<104> ranks;  ///< the members' ranks in the job, as format_ranks() writes them; shortened if there are
+                            ///< many
 };
 static_assert(sizeof(SetRecord) == 2 * kCacheLine);
 
 /// Sums over the operations of one kind that ended with success.
 struct alignas(32) KindCounters {
-    std::atomic<std::uint64_t> ended;           ///< how many operations ended
-    std::atomic<std::uint64_t> bytes;           ///< of those operations, on this rank
-    std::atomic<std::uint64_t> waited_ticks;    ///< from announced to started, summed over operations
-    std::atomic<std::uint64_t> executed_ticks;  ///< from started to ended, summed over operations
+    std::atomic<std::uint64_t> ended;           ///< number of operations
+    std::atomic<std::uint64_t> bytes;           ///< bytes of these operations on this rank
+    std::atomic<std::uint64_t> waited_ticks;    ///< sum of the times from `announced` to `started`
+    std::atomic<std::uint64_t> executed_ticks;  ///< sum of the times from `started` to `ended`
 };
 static_assert(sizeof(KindCounters) == kCacheLine / 2);
 
-/// Sums over the life of the rank, for `rueda top` and for metrics. All stores are relaxed: a reader looks at one
-/// number at a time, and at differences over seconds.
+/// Counters over the life of the rank, for `rueda top` and for metrics. All stores are relaxed, because a reader uses
+/// each number alone and compares it with the same number seconds later.
 struct RankCounters {
-    /// A power of two above the RecordKinds of operations, so that no kind leads out of the array.
+    /// The size of an array that is indexed by the RecordKind of an operation. It is a power of two, so that a mask
+    /// keeps a wrong kind within the array.
     static constexpr std::size_t kKinds = 16;
 
-    /// The number of operations and steps that were announced; the number of the next one.
+    /// How many operations, steps and scopes (declared activities) were recorded. This is also the number of the next
+    /// record.
     alignas(kCacheLine) std::atomic<std::uint64_t> announced;
 
-    // Written by the thread that drives progress, only.
-    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< by RecordKind
-    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
-    std::atomic<std::uint64_t> batched;                      ///< operations in those batches
+    // Only the thread that drives progress (that steps the rank's tasks) writes the following counters.
+    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by RecordKind
+    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< number of batches in the log
+    std::atomic<std::uint64_t> batched;                      ///< number of operations in these `batches`
 
-    // Written by any thread, rarely.
-    alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< operations that ended with an error
-    std::atomic<std::uint64_t> steps;                       ///< steps that the program has begun
-    std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
-    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before it took; 0: unknown
-    std::atomic<std::uint64_t> stall_reports;               ///< reports about stalls that this rank made
-    std::atomic<std::uint64_t> resident_bytes;              ///< resident memory that the program has allocated
-    std::atomic<std::uint64_t> scopes;                      ///< scopes that were recorded; see RecordKind::kScope
+    // Any thread may write the following counters, but this happens rarely.
+    alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< number of operations that ended with an error
+    std::atomic<std::uint64_t> steps;                       ///< number of steps that the program has begun
+    std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: the program has begun no
+                                                            ///< step
+    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before the last one took; 0: unknown
+    std::atomic<std::uint64_t> stall_reports;               ///< number of stall reports that this rank has made
+    std::atomic<std::uint64_t> resident_bytes;              ///< how many bytes of shared memory for tensors the program
+                                                            ///< has allocated
+    std::atomic<std::uint64_t> scopes;                      ///< number of recorded scopes (activities that the program
+                                                            ///< declared)
 };
 static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
 
-/// The flight recorder of one rank, in the arena of the job. It begins as zeros. It stays readable when the rank was
-/// killed. Only pages that are written take memory.
+/// The flight recorder of one rank: what the rank did last. It lies in the job's shared memory, so it stays readable
+/// after the rank was killed. It begins as zeros, and only pages that are written use memory.
 struct alignas(4096) RankRecorder {
     static constexpr std::uint64_t kOperations = RecordState::kCapacity;
     static constexpr std::uint64_t kNames = 2048;
-    static constexpr std::uint64_t kSets = 26;  ///< as many as fit into the first page
+    static constexpr std::uint64_t kSets = 26;  ///< this is how many fit into the first page
 
-    // Written once by the rank, before `ready`.
+    // The rank writes the clocks below once, before it sets `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record
-    /// 1: a thread of the rank writes a name. Another thread that wants to write one meanwhile leaves it to the next
-    /// use.
+    /// 1: a thread of the rank is writing a name. If another thread wants to write a name at this time, it does not
+    /// wait. The name is written the next time that it is used.
     std::atomic<std::uint32_t> names_taken;
-    std::atomic<std::uint64_t> begin_ticks;  ///< the same moment in both clocks: see TickClock
+    std::atomic<std::uint64_t> begin_ticks;  ///< a moment in both clocks (ticks and nanoseconds), as TickClock needs it
     std::atomic<std::int64_t> begin_ns;      ///< CLOCK_MONOTONIC
-    std::atomic<std::int64_t> realtime_ns;   ///< CLOCK_REALTIME at that moment
+    std::atomic<std::int64_t> realtime_ns;   ///< the same moment in CLOCK_REALTIME
 
-    std::atomic<std::uint64_t> names_written;  ///< the number of the last name
-    std::atomic<std::uint64_t> sets_written;   ///< how many sets were noted; only the newest are kept
+    std::atomic<std::uint64_t> names_written;  ///< the number of the newest name
+    std::atomic<std::uint64_t> sets_written;   ///< number of recorded process sets; only the newest are kept
     RankCounters counters;
     SetRecord sets[kSets];
 

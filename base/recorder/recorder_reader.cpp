@@ -9,19 +9,20 @@ namespace rueda::base {
 
 namespace {
 
-/// The moment when the rank began; or `now`, if the recorder has no moment that can be true.
+/// Returns the moment when the rank began to record. Returns `now` if the recorder contains an impossible moment.
 ClockPair beginning(const RankRecorder& recorder, ClockPair now) {
     const ClockPair begin{recorder.begin_ticks.load(std::memory_order_acquire),
                           recorder.begin_ns.load(std::memory_order_acquire)};
     if (begin.ticks >= now.ticks || begin.ns < 0 || begin.ns >= now.ns) {
         return now;
     }
-    // Processors count between 10 MHz and 100 GHz.
+    // Plausible rates are 10 MHz to 100 GHz, that is, 100 to 0.01 ns per tick.
     const double ns_per_tick = static_cast<double>(now.ns - begin.ns) / static_cast<double>(now.ticks - begin.ticks);
     return ns_per_tick >= 0.01 && ns_per_tick <= 100 ? begin : now;
 }
 
-/// A month and more. Longer times come from damaged memory, and would not fit after the conversion.
+/// The longest plausible time, more than a month. A longer time comes from damaged memory, and would overflow when it
+/// is converted.
 constexpr std::int64_t kMostTicks = std::int64_t{1} << 53;
 
 }  // namespace
@@ -39,7 +40,7 @@ std::int64_t RecorderReader::span_ns(std::uint64_t ticks) const {
 }
 
 std::int64_t RecorderReader::realtime_offset_ns() const {
-    // Without a sign, so that damaged numbers do not overflow.
+    // The subtraction is unsigned, so that damaged numbers cause no signed overflow.
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(recorder_.realtime_ns.load(std::memory_order_acquire)) -
                                      static_cast<std::uint64_t>(recorder_.begin_ns.load(std::memory_order_acquire)));
 }
@@ -62,7 +63,8 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
     if (record.sequence.load(std::memory_order_acquire) != number + 1) {
         return std::nullopt;
     }
-    // The state first: whatever it says is valid was written before it.
+    // `state` must be read first: the rank writes `started` and `ended` before the flag in `state` that says that they
+    // are valid.
     const std::uint64_t state = record.state.load(std::memory_order_acquire);
     const std::uint64_t announced = record.announced.load(std::memory_order_acquire);
     const std::uint64_t started = record.started.load(std::memory_order_acquire);
@@ -122,7 +124,8 @@ std::vector<RecordedSet> RecorderReader::sets() const {
     for (const SetRecord& set : recorder_.sets) {
         if (set.in_use.load(std::memory_order_acquire) == 1) {
             RecordedSet one{set.id.load(std::memory_order_acquire), set.ranks.read()};
-            if (set.in_use.load(std::memory_order_relaxed) == 1) {  // else another set takes its place
+            if (set.in_use.load(std::memory_order_relaxed) == 1) {  // if not, another set is being written to this
+                                                                    // place
                 found.push_back(std::move(one));
             }
         }

@@ -14,25 +14,26 @@
 
 namespace rueda::base {
 
-/// An operation, or a step or a scope of the program, as the flight recorder has it. Times are nanoseconds of
+/// An operation, step or scope (declared activity) that was read from a flight recorder. Times are nanoseconds of
 /// CLOCK_MONOTONIC.
 struct RecordedOperation {
-    std::uint64_t number = 0;  ///< among all of this rank
-    std::uint8_t kind = 0;     ///< RecordKind
+    std::uint64_t number = 0;  ///< number among all records of this rank
+    std::uint8_t kind = 0;     ///< a RecordKind
     std::uint8_t dtype = 0;
     std::uint8_t reduce_op = 0;
-    std::uint8_t status = 0;  ///< an ErrorCode; valid if ended
+    std::uint8_t status = 0;  ///< an ErrorCode; valid if the operation has ended
     bool is_blocking = false;
     std::int32_t set_id = 0;
-    std::uint64_t ordinal = 0;  ///< among those of the set on this rank; of a step: its number
-    std::string name;           ///< "" for an operation without a name, or if the name is not kept any more
+    std::uint64_t ordinal = 0;  ///< number among this rank's operations in the process set; for a step: the step's
+                                ///< number
+    std::string name;           ///< empty if the operation has no name, or if its name was overwritten
     std::uint32_t name_hash = 0;
-    bool has_name_record = false;  ///< whether the set and the name are known
-    /// The generation of the name's slot, or of an operation without a name the number of the call (the low bits). 0:
-    /// the slot was not known yet.
+    bool has_name_record = false;  ///< whether `set_id` and `name` are known
+    /// The low bits of the generation of the name's slot (the number that stands for the name); 0: the slot was not
+    /// known. For an operation without a name: the low bits of the number of the call.
     std::uint32_t generation = 0;
     std::uint64_t bytes = 0;
-    std::optional<std::uint32_t> batch;  ///< the position of its batch in the log (the low bits)
+    std::optional<std::uint32_t> batch;  ///< the low bits of the batch's position in the log
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
@@ -40,10 +41,10 @@ struct RecordedOperation {
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
 };
 
-/// A process set of a rank.
+/// A process set that the rank belongs to, or belonged to.
 struct RecordedSet {
     std::int32_t id = 0;
-    std::string ranks;  ///< as in SetRecord
+    std::string ranks;  ///< the members' ranks in the job, as in SetRecord
     [[nodiscard]] bool operator==(const RecordedSet&) const = default;
 };
 
@@ -73,52 +74,53 @@ struct RecordedKind {
 
 /// Counters that only metrics use. The files of the flight recorder do not contain them.
 struct RecordedExtras {
-    std::array<RecordedKind, RecordKind::kReduce + 1> kinds;  ///< by RecordKind
-    std::uint64_t batched = 0;                                ///< operations in batches
+    std::array<RecordedKind, RecordKind::kReduce + 1> kinds;  ///< indexed by RecordKind
+    std::uint64_t batched = 0;                                ///< number of operations in batches
     std::uint64_t stall_reports = 0;
     std::uint64_t resident_bytes = 0;
 };
 
-/// The operations that the ring has and that have not ended.
+/// The recorded operations that have not ended.
 struct PendingOperations {
     std::uint64_t count = 0;
     std::optional<std::int64_t> oldest_announced_ns;
 };
 
-/// Reads the flight recorder of a rank, which may go on recording, or be dead. It believes nothing that it reads:
-/// damaged memory gives wrong numbers, and nothing worse.
+/// Reads the flight recorder of a rank (the record of what it did last). The rank may continue to record, or may be
+/// dead. The reader trusts nothing in this memory: damaged memory gives wrong numbers, but no crash.
 ///
-/// Threads: any. It must run on the machine of the rank, because it compares the processor's counters.
+/// Threads: any thread may call these functions. The reader must run on the rank's machine, because it compares the
+/// processor's counters.
 class RecorderReader {
 public:
-    /// `recorder` may lie in memory that is mapped for reading only.
+    /// `recorder` may be mapped for reading only.
     explicit RecorderReader(const RankRecorder& recorder) : RecorderReader(recorder, recorder, ClockPair::now()) {}
-    /// Converts times by the clock of another rank of the same host, at this moment. Readers that are made with the
-    /// same clock and moment give the same time for the same tick, so that times of several ranks can be compared
-    /// exactly.
+    /// Reads `recorder`, but converts times by the clock of another rank of the same host (`clock`) and the moment
+    /// `now`. Two readers with the same clock and moment convert a tick to the same time. Times of several ranks can
+    /// then be compared exactly.
     RecorderReader(const RankRecorder& recorder, const RankRecorder& clock, ClockPair now);
 
-    /// Whether the rank has begun to record. Before that, there is nothing to read.
+    /// Whether the rank has begun to record. If not, there is nothing to read.
     [[nodiscard]] bool is_ready() const { return recorder_.ready.load(std::memory_order_acquire) == 1; }
-    /// A time stamp of the recorder, in nanoseconds of CLOCK_MONOTONIC; and a duration.
+    /// ns_of() converts a time stamp to nanoseconds of CLOCK_MONOTONIC, and span_ns() converts a duration.
     [[nodiscard]] std::int64_t ns_of(std::uint64_t ticks) const;
     [[nodiscard]] std::int64_t span_ns(std::uint64_t ticks) const;
-    /// Returns the difference CLOCK_REALTIME - CLOCK_MONOTONIC at the time when the rank began.
+    /// Returns CLOCK_REALTIME − CLOCK_MONOTONIC at the time when the rank began to record.
     [[nodiscard]] std::int64_t realtime_offset_ns() const;
 
-    /// The newest operations that the ring has, at most `most`, in the order of their numbers. Records that are being
+    /// Returns the newest `most` operations, or fewer, in the order of their numbers. Records that are just being
     /// written are left out.
     [[nodiscard]] std::vector<RecordedOperation> operations(std::size_t most = RankRecorder::kOperations) const;
     /// The number of the next operation that the rank will announce.
     [[nodiscard]] std::uint64_t next_number() const {
         return recorder_.counters.announced.load(std::memory_order_acquire);
     }
-    /// The operation with this number. Returns nothing if it is being written, or is not in the ring any more.
+    /// Returns the operation with this number. Returns nothing if its record is being written or was overwritten.
     [[nodiscard]] std::optional<RecordedOperation> operation(std::uint64_t number) const { return read(number); }
     [[nodiscard]] std::vector<RecordedSet> sets() const;
     [[nodiscard]] RecordedCounters counters() const;
     [[nodiscard]] RecordedExtras extras() const;
-    /// Costs a look at each place of the ring, and allocates nothing.
+    /// Counts the operations that have not ended. It reads each record once, and allocates no memory.
     [[nodiscard]] PendingOperations pending() const;
 
 private:
@@ -135,7 +137,7 @@ private:
     TickClock clock_;
 };
 
-/// For example "allreduce"; "step"; "unknown".
+/// Returns a name such as "allreduce" or "step"; "unknown" for an unknown kind.
 [[nodiscard]] std::string_view name_of_record_kind(std::uint8_t kind);
 
 }  // namespace rueda::base

@@ -18,7 +18,7 @@ void RecorderWriter::begin() const {
     recorder_->begin_ticks.store(now.ticks, std::memory_order_relaxed);
     recorder_->begin_ns.store(now.ns, std::memory_order_relaxed);
     recorder_->realtime_ns.store(real.tv_sec * std::int64_t{1'000'000'000} + real.tv_nsec, std::memory_order_relaxed);
-    recorder_->ready.store(1, std::memory_order_release);  // partner: RecorderReader::is_ready()
+    recorder_->ready.store(1, std::memory_order_release);  // RecorderReader::is_ready() loads this flag with acquire
 }
 
 void RecorderWriter::note_set(std::int32_t id, std::string_view ranks) const {
@@ -27,7 +27,8 @@ void RecorderWriter::note_set(std::int32_t id, std::string_view ranks) const {
     }
     const std::uint64_t number = recorder_->sets_written.load(std::memory_order_relaxed);
     SetRecord& set = recorder_->sets[number % RankRecorder::kSets];
-    // Releases: a reader that sees a part of the new set also sees the 0. Partner: RecorderReader::sets().
+    // The stores are releases: a reader that sees a part of the new set then also sees the 0. RecorderReader::sets()
+    // reads them.
     set.in_use.store(0, std::memory_order_release);
     set.id.store(id, std::memory_order_release);
     set.ranks.write(ranks);
@@ -71,14 +72,16 @@ void RecorderWriter::note_scope(std::uint64_t name, std::int64_t began_ns, std::
 }
 
 std::uint64_t RecorderWriter::note_name(std::int32_t set_id, std::string_view name) const {
-    // Acquire and release order the names of one thread after those of another.
+    // Only one thread at a time holds this flag. Acquire (and release at the end) make the names that one thread wrote
+    // visible to the next.
     if (recorder_ == nullptr || recorder_->names_taken.exchange(1, std::memory_order_acquire) != 0) {
         return 0;
     }
     const std::uint64_t number = recorder_->names_written.load(std::memory_order_relaxed) + 1;
     NameRecord& record = recorder_->names[number % RankRecorder::kNames];
     record.number.store(0, std::memory_order_relaxed);
-    // Releases, so that a reader that sees one of them also sees the 0. Partner: RecorderReader::read_name().
+    // The stores are releases: a reader that sees one of them then also sees that `number` became 0.
+    // RecorderReader::read_name() reads them.
     record.set_id.store(set_id, std::memory_order_release);
     record.hash.store(static_cast<std::uint32_t>(std::hash<std::string_view>{}(name)), std::memory_order_release);
     record.text.write(name);

@@ -10,60 +10,64 @@
 
 namespace rueda::base {
 
-/// Records what a rank does. An object without a recorder records nothing.
+/// Writes the flight recorder of a rank: the record of what the rank did last. An object without a recorder records
+/// nothing.
 ///
-/// Threads: announce() and note_name(), any. start(), end() and note_batch(): the thread that drives progress, or the
-/// one that ends a failed operation; nobody else knows the operation's number then.
+/// Threads: any thread may call announce() and note_name(). The thread that drives progress (steps the rank's tasks)
+/// calls start(), end() and note_batch(). For a failed operation, the thread that ends it calls end(); no other thread
+/// then knows the operation's number.
 class RecorderWriter {
 public:
-    /// The number of an operation that is not recorded.
+    /// Stands for the number of an operation that is not recorded.
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
     RecorderWriter() = default;
     /// `recorder` may be null.
     explicit RecorderWriter(RankRecorder* recorder) : recorder_(recorder) {}
 
-    /// Writes the clocks. The rank calls it once, before anything is recorded.
+    /// Writes the clocks. The rank calls this function once, before it records anything.
     void begin() const;
-    /// Notes a process set of which the rank is a member. The newest RankRecorder::kSets are kept. Threads: one at a
-    /// time.
+    /// Records a process set that the rank belongs to. Only the newest RankRecorder::kSets sets are kept. Threads: any
+    /// thread, but only one at a time.
     void note_set(std::int32_t id, std::string_view ranks) const;
-    /// Counts a step that the program begins, and records it. Threads: one at a time.
+    /// Counts and records a step that the program begins. Threads: any thread, but only one at a time.
     void begin_step(std::int64_t step) const;
-    /// Records a scope of the program, which began and ended at these times of CLOCK_MONOTONIC. `name` is from
-    /// note_name(). A beginning before begin() counts as that moment. Threads: one at a time.
+    /// Records a scope (a declared activity of the program) with its times in CLOCK_MONOTONIC. `name` comes from
+    /// note_name(). A scope that began before begin() was called is recorded as if it began then. Threads: any thread,
+    /// but only one at a time.
     void note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const;
 
-    /// Whether the name that got this number from note_name() is still there.
+    /// Whether the recorder still has the name to which note_name() gave this number.
     [[nodiscard]] bool knows(std::uint64_t name) const {
         return recorder_ == nullptr ||
                (name != 0 && name + RankRecorder::kNames > recorder_->names_written.load(std::memory_order_relaxed));
     }
-    /// Writes a name, and returns its number; 0 if another thread writes one at this moment.
+    /// Writes a name and returns its number. Returns 0 if another thread is writing a name at this moment.
     [[nodiscard]] std::uint64_t note_name(std::int32_t set_id, std::string_view name) const;
 
     struct Announced {
-        std::uint8_t kind = 0;  ///< RecordKind
+        std::uint8_t kind = 0;  ///< a RecordKind
         std::uint8_t dtype = 0;
         std::uint8_t reduce_op = 0;
         bool is_blocking = false;
         std::uint64_t ordinal = 0;
-        std::uint64_t name = 0;        ///< from note_name()
-        std::uint64_t generation = 0;  ///< or the number of the call
+        std::uint64_t name = 0;        ///< the name's number from note_name()
+        std::uint64_t generation = 0;  ///< the generation of the name's slot; for an operation without a name, the
+                                       ///< number of the call
         std::uint64_t bytes = 0;
     };
-    /// Records that an operation was submitted. Returns its number.
+    /// Records that an operation was submitted. Returns the number of its record.
     std::uint64_t announce(const Announced& what) const { return announce(what, ticks_now()); }
-    /// Records that the log has called a batch of so many operations.
+    /// Records that a batch of `operations` operations was added to the log.
     void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
             add(recorder_->counters.batches, 1);
             add(recorder_->counters.batched, operations);
         }
     }
-    /// Records that the operation is executed from now on.
+    /// Records that the execution of an operation began at `ticks`.
     void start(std::uint64_t number, std::uint64_t ticks) const { start_with(number, ticks, RecordState::kStarted); }
-    /// The same, in the batch that begins at `position` of the log.
+    /// Like start() above; also records that the operation is in the batch at `position` of the log.
     void start(std::uint64_t number, std::uint64_t ticks, std::uint64_t position) const {
         start_with(number, ticks, RecordState::kStarted | RecordState::kInBatch | position << RecordState::kBatchShift);
     }
@@ -96,13 +100,14 @@ public:
         record->state.store(state | RecordState::kStarted | RecordState::kEnded, std::memory_order_release);
         count_ended(*record, state, started, ended);
     }
-    /// Counts a report about a stall that this rank made. Threads: any.
+    /// Counts a stall report that this rank made. Threads: any thread may call this function.
     void note_stall_report() const {
         if (recorder_ != nullptr) {
             recorder_->counters.stall_reports.fetch_add(1, std::memory_order_relaxed);
         }
     }
-    /// Notes how much resident memory the program has allocated. Threads: one at a time.
+    /// Records how much shared memory for tensors the program has allocated. Threads: any thread, but only one at a
+    /// time.
     void note_resident_bytes(std::uint64_t bytes) const {
         if (recorder_ != nullptr) {
             recorder_->counters.resident_bytes.store(bytes, std::memory_order_relaxed);
@@ -118,7 +123,7 @@ private:
         }
         const std::uint64_t number = recorder_->counters.announced.fetch_add(1, std::memory_order_relaxed);
         OperationRecord& record = place_of(number);
-        // Partner of all of these: RecorderReader.
+        // RecorderReader::read() loads all of these words with acquire.
         record.sequence.store(0, std::memory_order_relaxed);
         record.announced.store(ticks, std::memory_order_release);
         record.ordinal.store(what.ordinal, std::memory_order_release);
@@ -138,7 +143,7 @@ private:
     [[nodiscard]] OperationRecord& place_of(std::uint64_t number) const {
         return recorder_->operations[number % RankRecorder::kOperations];
     }
-    /// Returns null if it is not in the ring any more, because 4096 operations have been announced since.
+    /// Returns null if the record of this operation was overwritten, which happens after 4096 newer operations.
     [[nodiscard]] OperationRecord* find(std::uint64_t number) const {
         if (recorder_ == nullptr || number == kNone) {
             return nullptr;
@@ -160,7 +165,7 @@ private:
         add(counters.waited_ticks, started - record.announced.load(std::memory_order_relaxed));
         add(counters.executed_ticks, ended - started);
     }
-    /// There is one writer, so this needs no atomic addition.
+    /// Only one thread writes this counter, so no atomic addition is needed.
     static void add(std::atomic<std::uint64_t>& sum, std::uint64_t more) {
         sum.store(sum.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }

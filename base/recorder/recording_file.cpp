@@ -17,7 +17,7 @@ using json_fields::Json;
 
 constexpr std::string_view kRecordingFormat = "rueda-recorder";
 constexpr int kRecordingVersion = 1;
-constexpr std::int32_t kLargestSize = 1 << 20;  // the limit of RUEDA_SIZE
+constexpr std::int32_t kLargestSize = 1 << 20;  // the limit of the setting RUEDA_SIZE
 constexpr std::string_view kNamePrefix = "recorder-rank";
 constexpr std::string_view kNameSuffix = ".json";
 
@@ -78,7 +78,7 @@ Json json_of(const RecordedCounters& counters) {
     return json;
 }
 
-/// One line. A name may have bytes that are not UTF-8; they are replaced.
+/// Formats JSON as one line. Bytes that are not UTF-8 (names may contain them) are replaced.
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // ---- reading --------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ RecordedCounters counters_of(const Json& json) {
     json_fields::read_ns(json, "waited_ns", counters.waited_ns);
     json_fields::read_ns(json, "executed_ns", counters.executed_ns);
     json_fields::read(json, "steps", counters.steps);
-    if (json_fields::find(json, "scopes") != nullptr) {  // an older file has none
+    if (json_fields::find(json, "scopes") != nullptr) {  // files of older versions do not have this field
         json_fields::read(json, "scopes", counters.scopes);
     }
     json_fields::read_ns(json, "step_began_ns", counters.step_began_ns);
@@ -240,7 +240,7 @@ std::string format_recording(const Recording& recording) {
     for (const RecordedSet& set : recording.sets) {
         head["sets"].push_back({{"id", set.id}, {"ranks", set.ranks}});
     }
-    // The operations come last, one on each line, so that the file can also be read with `tail`.
+    // The operations come last in the file, one on each line. `tail` therefore shows the newest operations.
     std::string text = line_of(head);
     text.back() = ',';
     text += "\n\"operations\":[";

@@ -12,8 +12,9 @@
 
 namespace rueda::base {
 
-/// A time stamp for the fast path. On x86-64 it is the processor's counter, which is the same for all cores and costs
-/// a third of clock_gettime(). Elsewhere it is the nanoseconds of CLOCK_MONOTONIC. Never 0 in practice.
+/// Returns a time stamp that is cheap to read. On x86-64 it is the processor's time stamp counter, which is the same on
+/// all cores, and is three times faster than clock_gettime(). On other processors it is CLOCK_MONOTONIC in nanoseconds.
+/// It is never 0 in practice.
 [[nodiscard]] inline std::uint64_t ticks_now() {
 #if defined(__x86_64__)
     return __rdtsc();
@@ -22,12 +23,12 @@ namespace rueda::base {
 #endif
 }
 
-/// The same moment in both clocks.
+/// One moment, as ticks and as nanoseconds.
 struct ClockPair {
     std::uint64_t ticks = 0;
     std::int64_t ns = 0;  ///< CLOCK_MONOTONIC
 
-    /// Reads both clocks. Of a few attempts it takes the one that was interrupted least.
+    /// Reads both clocks several times, and returns the attempt with the shortest delay between the two clocks.
     [[nodiscard]] static ClockPair now() {
         ClockPair best;
         std::uint64_t shortest = ~std::uint64_t{0};
@@ -44,8 +45,8 @@ struct ClockPair {
     }
 };
 
-/// Converts ticks to nanoseconds of CLOCK_MONOTONIC. It knows one moment from the beginning of the job and one from
-/// now, so it needs no calibration in between, and becomes more exact with time.
+/// Converts ticks to nanoseconds of CLOCK_MONOTONIC. It computes the rate from two moments: the beginning of the job
+/// and now. No calibration is needed, and the rate becomes more exact as the job runs.
 class TickClock {
 public:
     TickClock(ClockPair begin, ClockPair now)

@@ -14,8 +14,8 @@ namespace rueda::base {
 
 namespace {
 
-/// The value of a setting in the environment, and the name of the variable that it came from. (A setting may have two
-/// names.)
+/// The value of a setting in the environment, and the variable that it came from. (A setting may have two variables:
+/// RUEDA_… and HOROVOD_….)
 struct Found {
     std::string variable;
     std::string value;
@@ -40,7 +40,7 @@ std::optional<Found> find_value(const EnvironmentLookup& environment, const Sett
     return std::nullopt;
 }
 
-/// Stores one value. Returns false if the setting does not allow this value.
+/// Stores one value in the Config. Returns false if the setting does not allow this value.
 struct Store {
     const Found& found;
     const Setting& setting;
@@ -53,7 +53,7 @@ struct Store {
     bool operator()(const SwitchSetting& kind) const {
         std::optional<bool> value = parse_switch(found.value);
         if (!value && found.is_horovod) {
-            // Horovod accepts any whole number here, and a number above zero means yes.
+            // Horovod accepts any whole number for this setting; a number above zero means yes.
             if (const auto number = parse_integer<std::int64_t>(found.value)) {
                 value = *number > 0;
             }

@@ -15,8 +15,8 @@ namespace rueda::base {
 
 /// The ways in which the ranks of a job can find each other and exchange small messages.
 enum class ControlPlaneKind : std::uint8_t {
-    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; otherwise a socket if the settings
-                ///< name one; otherwise a single process
+    automatic,  ///< MPI, if an MPI launcher started the process or MPI is loaded; else a socket, if the settings name
+                ///< one; else a single process
     mpi,
     socket,  ///< over a Unix socket, for ranks of one host
     single,  ///< one process alone
@@ -25,40 +25,41 @@ enum class ControlPlaneKind : std::uint8_t {
 /// Messages of this level and above are printed.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
-/// The signal by which stacks are taken (core/diagnostics/stacks).
+/// The signal that makes a rank record its own stack (core/diagnostics/stacks).
 enum class StackSignal : std::uint8_t { none, usr1, usr2, rtmin };
 
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 
-/// Every setting, with its default. The table in settings.cpp holds the names, ranges and meanings, and
-/// docs/configuration.md is generated from that table. read_config() fills this struct once; tests set its members
-/// directly. Threads: plain data.
+/// All settings with their defaults. The table in settings.cpp holds the names, ranges and meanings;
+/// docs/configuration.md is generated from it. read_config() fills this struct once. Tests set its members directly.
+/// Threads: plain data without synchronisation.
 struct Config {
-    // The identity of this rank, if a launcher provides it.
+    // The number of this rank in the job and on its host, if a launcher provides it.
     std::optional<std::int32_t> rank;
     std::optional<std::int32_t> size;
     std::optional<std::int32_t> local_rank;
     std::optional<std::int32_t> local_size;
 
-    // Rendezvous.
+    // How the ranks find each other.
     std::string rendezvous;  ///< the rendezvous socket: "@name" (an abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
-    std::string mpi_library;  ///< if empty: librueda_mpi.so or librueda_mpich.so beside librueda.so
-    std::string hostname;     ///< empty: the machine's own
+    std::string mpi_library;  ///< the file of the MPI plugin; empty: librueda_mpi.so or librueda_mpich.so beside
+                              ///< librueda.so
+    std::string hostname;     ///< empty: the machine's own name
     double start_timeout_seconds = 60;
 
     // Speed.
     std::uint64_t fusion_threshold_bytes = 64 * kMiB;  ///< 0: no fusion
     double hold_seconds = 0.0002;
-    double spin_seconds = -1;  ///< -1: automatic
+    double spin_seconds = -1;  ///< -1: Rueda chooses
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
-    std::uint64_t network_chunk_bytes = 0;        ///< 0: chosen
-    Compression compression = Compression::none;  ///< the compression between hosts of calls that do not choose one
+    std::uint64_t network_chunk_bytes = 0;        ///< 0: Rueda chooses
+    Compression compression = Compression::none;  ///< the compression between hosts, for calls that do not choose one
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;
-    std::uint64_t resident_limit_bytes = 0;  ///< 0: what the machine's memory allows
+    std::uint64_t resident_limit_bytes = 0;  ///< 0: limited only by the machine's memory
     std::uint32_t slots = 1024;
     std::uint32_t slots_max = 16384;
 
@@ -66,46 +67,47 @@ struct Config {
     double host_timeout_seconds = 3;
     bool stall_check = true;
     double stall_warning_seconds = 60;
-    double stall_shutdown_seconds = 0;  ///< 0: never
+    double stall_shutdown_seconds = 0;  ///< 0: a stall never ends the job
     bool call_sites = false;
     std::string diagnostics_dir;  ///< empty: no files are written
-    std::uint32_t verify = 0;     ///< the results of every n-th allreduce are compared; 0: no results are compared
+    std::uint32_t verify = 0;     ///< compare the results of every n-th allreduce between ranks; 0: no comparison
     bool check_nan = false;
     StackSignal stack_signal = StackSignal::usr2;
 
-    /// A sleeping thread checks its condition again after this time, even if no other thread wakes it. While all
-    /// processes live, nothing depends on these checks; they only limit the delay that a lost wake-up causes. Users
-    /// cannot change this value. Tests set it to an hour, so that a lost wake-up makes them fail.
+    /// How often a sleeping thread checks its condition without being woken. While all processes live, nothing depends
+    /// on these checks; they only limit the delay that a lost wake-up causes. Users cannot change this value. Tests set
+    /// it to an hour, so that a lost wake-up makes the test fail.
     double look_again_seconds = 0.1;
 
     // Metrics.
     std::string metrics_address = "127.0.0.1";
-    std::uint32_t metrics_port = 0;  ///< 0: no endpoint
+    std::uint32_t metrics_port = 0;  ///< 0: metrics are not served
 
     // Messages.
     LogLevel log_level = LogLevel::warning;
     bool log_hide_time = false;
 
     // The timeline.
-    std::string timeline;  ///< the path of its file; empty or "DYNAMIC": init starts none
+    std::string timeline;  ///< path of the timeline file; empty or "DYNAMIC": init() starts no timeline
     bool timeline_mark_cycles = false;
 
-    // No variable sets the following fields. Tests may change them, to the same values on all ranks.
-    std::uint64_t chunk_bytes = 0;     ///< how many bytes of a tensor are staged at a time; 0: computed from the size
-                                       ///< of the L2 cache
-    std::uint32_t cells_per_rank = 4;  ///< how many chunks can be staged at the same time; 2 or more
-    double liveness_seconds = 0.2;     ///< interval at which a rank checks whether the others are alive
-    double abort_grace_seconds = 0.3;  ///< after an abort, how long an operation waits for other ranks that may still
-                                       ///< write to its memory
+    // No environment variable sets the following fields. Tests may change them, to the same values on all ranks.
+    std::uint64_t chunk_bytes = 0;     ///< how many bytes of a tensor are copied to shared memory at a time; 0:
+                                       ///< computed from the size of the L2 cache
+    std::uint32_t cells_per_rank = 4;  ///< how many chunks of one rank can be in shared memory at the same time; at
+                                       ///< least 2
+    double liveness_seconds = 0.2;     ///< interval at which a rank checks whether other ranks are alive
+    double abort_grace_seconds = 0.3;  ///< how long, after an abort, an operation waits for ranks that may still write
+                                       ///< to its memory
 
-    /// Notes for the user about the settings, one line each. They name misspelt variables, and Horovod variables that
-    /// have no meaning in Rueda. The caller logs these lines as warnings.
+    /// Notes about the settings for the user, one line each. They name misspelt variables, and Horovod variables
+    /// without a meaning in Rueda. The caller logs them as warnings.
     std::vector<std::string> notes;
 };
 
-/// Reads the settings from the environment. A RUEDA_* variable comes first, then its HOROVOD_* name, then the default.
-/// An empty variable counts as not set. If a variable has an unusable value, the function fails with InvalidArgument.
-/// The message names the first such variable, its value, and what is expected.
+/// Reads the settings from the environment. For each setting, a RUEDA_* variable has priority over its HOROVOD_* name,
+/// and both have priority over the default. An empty variable counts as not set. If a variable has an invalid value,
+/// the function fails with InvalidArgument. The message names the first such variable, its value, and what is expected.
 [[nodiscard]] Result<Config> read_config(const EnvironmentLookup& environment);
 
 }  // namespace rueda::base

@@ -16,7 +16,7 @@ EnvironmentLookup process_environment() {
         const std::string_view text = *entry;
         const std::size_t equals = text.find('=');
         if (equals != std::string_view::npos && equals > 0) {
-            // If a name occurs twice, emplace() keeps the first value, as getenv() does.
+            // If a name occurs twice, the first value counts, as in getenv().
             variables.emplace(text.substr(0, equals), text.substr(equals + 1));
         }
     }

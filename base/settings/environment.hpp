@@ -10,10 +10,11 @@
 
 namespace rueda::base {
 
-/// The environment variables that read_config() sees. Tests and the launcher can pass in their own.
+/// The environment variables that read_config() reads. Tests and the launcher can pass in other variables than those of
+/// the process.
 struct EnvironmentLookup {
     std::function<std::optional<std::string>(const std::string& name)> value;
-    /// Returns all variables. read_config() needs all of them to find misspelt names.
+    /// The names of all variables. read_config() needs them to find misspelt names.
     std::vector<std::string> names;
 };
 

@@ -13,9 +13,9 @@ namespace rueda::base {
 
 namespace {
 
-// No job has more ranks than this. The limit detects nonsense, such as a process id in the wrong variable.
+// No job has more ranks. The limit finds wrong values, such as a process id in the wrong variable.
 constexpr std::int32_t kMostRanks = 1 << 20;
-// No machine has more memory, and sums of a few such sizes do not overflow.
+// No machine has more bytes of memory. Sums of a few such sizes do not overflow.
 constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
 // A chunk must begin and end at a cache line.
 constexpr std::uint64_t kSmallestChunk = 64;
@@ -24,7 +24,7 @@ constexpr double kDay = 86400;
 // With a longer interval, almost no allreduce would be compared.
 constexpr std::uint32_t kMostVerified = 1'000'000;
 constexpr double kYear = 365 * kDay;
-// The size of sun_path in the address of a Unix socket, without the terminating zero.
+// The length of sun_path in a Unix socket's address (108 bytes), minus the terminating zero.
 constexpr std::size_t kLongestSocketName = 107;
 // The maximum length of a name in the domain name system.
 constexpr std::size_t kLongestHostName = 253;
@@ -46,7 +46,7 @@ bool is_host_name(std::string_view text) {
 
 bool is_ip_address(std::string_view text) {
     std::array<unsigned char, sizeof(in6_addr)> address{};
-    const std::string copy(text);  // inet_pton() needs a zero at the end
+    const std::string copy(text);  // inet_pton() needs a terminating zero
     return inet_pton(AF_INET, copy.c_str(), address.data()) == 1 ||
            inet_pton(AF_INET6, copy.c_str(), address.data()) == 1;
 }
@@ -58,7 +58,7 @@ constexpr Range<std::int32_t> kSizeRange = {1, kMostRanks};
 constexpr Range<std::uint32_t> kPortRange = {0, 65535};
 constexpr Range<std::uint32_t> kSlotRange = {16, 65536};
 
-// The default values are the initialisers of Config.
+// The defaults are the initial values in the struct Config.
 constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_RANK", "HOROVOD_RANK", SettingGroup::identity, SettingScope::own,
      IdentitySetting{&Config::rank, kRankRange},
@@ -190,8 +190,8 @@ constexpr auto kSettings = std::to_array<Setting>({
      "tools that look for them."},
 });
 
-// Variables that are read by ruedarun, the Python package, scripts or tests. Rueda warns about misspelt variables and
-// about Horovod variables without a meaning; it does not warn about the variables in this table.
+// Variables that ruedarun, the Python package, scripts or tests read. Rueda warns about unknown variables with the
+// prefix RUEDA_ or HOROVOD_, and this table exempts them.
 constexpr auto kOthers = std::to_array<OtherVariable>({
     {"HOROVOD_ELASTIC", "rueda.torch",
      "1: DistributedOptimizer also reduces in a job of one rank, as in a job that may grow."},

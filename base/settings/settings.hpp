@@ -13,8 +13,8 @@
 
 namespace rueda::base {
 
-/// The values that a setting may have: the range lowest … highest, and possibly one value outside this range with a
-/// meaning of its own.
+/// The values that a setting may have: the range from lowest to highest, and possibly one value with a special meaning
+/// outside this range.
 template <class T>
 struct Range {
     T lowest;
@@ -26,7 +26,7 @@ struct Range {
     }
 };
 
-// The kinds of settings. Each says which field of Config holds the value, and which values are allowed.
+// The kinds of settings. Each kind says which field of Config holds the value, and which values are allowed.
 struct IdentitySetting {
     std::optional<std::int32_t> Config::*member;
     Range<std::int32_t> range;
@@ -61,12 +61,12 @@ struct ChoiceSetting {
 enum class SettingGroup : std::uint8_t { identity, rendezvous, speed, memory, failures, metrics, messages };
 inline constexpr std::size_t kSettingGroupCount = 7;
 
-/// Says which rank's value counts if the ranks have different values.
+/// Which value is used if the ranks have different values.
 enum class SettingScope : std::uint8_t {
-    own,        ///< each rank uses its own
-    rank_zero,  ///< all ranks use rank 0's
-    smallest,   ///< all ranks use the smallest value; this is for limits of memory
-    same,       ///< all ranks must have the same value, because it affects results; otherwise init fails
+    own,        ///< each rank uses its own value
+    rank_zero,  ///< all ranks use the value of rank 0
+    smallest,   ///< all ranks use the smallest value; for memory limits
+    same,       ///< init() fails if the values differ, because the value affects results
 };
 
 /// A setting: one row of the table of settings.
@@ -78,19 +78,18 @@ struct Setting {
     std::variant<IdentitySetting, CountSetting, BytesSetting, SecondsSetting, SwitchSetting, TextSetting, ChoiceSetting>
         kind;
     std::string_view meaning;
-    bool horovod_inverted = false;  ///< Horovod's name says "disable"
+    bool horovod_inverted = false;  ///< whether Horovod's variable has the opposite meaning (its name says "disable")
 };
 
-/// A variable whose name begins with Rueda's or Horovod's prefix, that is not a field of Config, and that another part
-/// of Rueda reads.
+/// A variable with the prefix RUEDA_ or HOROVOD_ that Config does not contain, because another part of Rueda reads it.
 struct OtherVariable {
     std::string_view name;
     std::string_view used_by;
     std::string_view meaning;
 };
 
-/// A variable of Horovod that has no counterpart in Rueda. A name that ends in '*' stands for all names with this
-/// beginning.
+/// A variable of Horovod that has no meaning in Rueda. If `name` ends in '*', it stands for all names that begin with
+/// the rest.
 struct HorovodOnlyVariable {
     std::string_view name;
     std::string_view reason;
@@ -100,7 +99,7 @@ struct HorovodOnlyVariable {
 [[nodiscard]] std::span<const OtherVariable> other_variables();
 [[nodiscard]] std::span<const HorovodOnlyVariable> horovod_only_variables();
 
-/// Stores the value of a variable. Returns false if the setting does not allow this text.
+/// Stores the value of a variable in `config`. Returns false if the setting does not allow this text.
 [[nodiscard]] bool read_value(const Setting& setting, std::string_view text, Config& config);
 
 }  // namespace rueda::base

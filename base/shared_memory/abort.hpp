@@ -14,11 +14,11 @@
 
 namespace rueda::base {
 
-/// The place in the arena that holds why a job was aborted. Only the first reason is stored, and an abort cannot be
-/// undone.
+/// Holds the reason why a job was aborted, in memory that all ranks of a host share. Only the first reason is stored.
+/// An abort cannot be undone.
 ///
-/// Every loop that waits for another rank calls raised(). The call is one load from a cache line that no rank writes
-/// before the abort.
+/// Every loop that waits for another rank calls raised(). The call loads one cache line, which no rank writes before an
+/// abort.
 template <class Atomics>
 class alignas(kCacheLine) AbortBlock {
 public:
@@ -26,7 +26,7 @@ public:
 
     [[nodiscard]] bool raised() const { return state_.load(std::memory_order_acquire) != kNone; }
 
-    /// Stores the reason, and returns true if it is the first one. In this case the caller must then ring all ranks.
+    /// Stores the reason. Returns true if it is the first one; the caller must then wake all ranks.
     bool raise(ErrorCode code, std::string_view text) {
         std::uint32_t expected = kNone;
         if (!state_.compare_exchange_strong(expected, kClaimed, std::memory_order_acq_rel, std::memory_order_acquire)) {
@@ -34,8 +34,8 @@ public:
         }
         code_ = static_cast<std::int32_t>(code);
         text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
-        // Pairs with the load in reason(). It is seq_cst because a thread that is about to sleep calls raised() after
-        // it wrote its attention word.
+        // reason() loads this word with acquire and then reads the text. The store is seq_cst for raised(): a thread
+        // that goes to sleep first writes its attention word and then calls raised().
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;
     }
@@ -44,8 +44,8 @@ public:
         ErrorCode code = ErrorCode::aborted;
         std::string_view text;  ///< points into the block; the text does not change after it was published
     };
-    /// Returns the reason without allocating memory. If a rank died between the two stores of raise(), the reason never
-    /// arrives, so this function checks for it a limited number of times only.
+    /// Returns the reason without allocating memory. The function waits for an unfinished reason only for a limited
+    /// time, because a rank that died inside raise() never finishes it.
     [[nodiscard]] Reason reason_in_place() const noexcept {
         for (int look = 0; look < kLooks && state_.load(std::memory_order_acquire) == kClaimed; ++look) {
             Atomics::pause();
@@ -65,7 +65,7 @@ public:
 
 private:
     enum : std::uint32_t { kNone = 0, kClaimed = 1, kPublished = 2 };
-    static constexpr int kLooks = 1'000'000;  // some milliseconds
+    static constexpr int kLooks = 1'000'000;  // this many checks take some milliseconds
 
     typename Atomics::template Atomic<std::uint32_t> state_{kNone};
     std::int32_t code_ = 0;

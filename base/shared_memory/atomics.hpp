@@ -14,14 +14,14 @@
 
 namespace rueda::base {
 
-/// The longest timeout that is passed to a futex. Callers check their condition again afterwards.
+/// The longest timeout of one futex call. The caller checks its condition again after each call.
 inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::hours(1);
 
-/// The atomic operations of all released code. Protocols in shared memory are templates over such a class, so that
-/// tests can run the same code with atomics that explore the interleavings of threads.
+/// The atomic operations of released code. Protocols in shared memory are templates over such a class. Tests can then
+/// run the same code with other atomics, which try all interleavings of the threads.
 ///
-/// The futexes work between processes. std::atomic::wait cannot be used here, because it may use a private futex, which
-/// works within one process only.
+/// The futexes work between processes. std::atomic::wait does not, because it may use a private futex, which works only
+/// within one process.
 struct StdAtomics {
     template <class T>
     using Atomic = std::atomic<T>;
@@ -29,8 +29,8 @@ struct StdAtomics {
     static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
                   "atomics in shared memory must not hide a lock of one process");
 
-    /// Sleeps while `word` holds `expected`, but not longer than `timeout`. It may return early without a reason, so
-    /// the caller must check its condition again.
+    /// Sleeps while `word` holds `expected`, but not longer than `timeout`. It may also return early without a reason,
+    /// so the caller must check its condition again.
     static void futex_wait(Atomic<std::uint32_t>& word, std::uint32_t expected,
                            std::chrono::nanoseconds timeout = kLongestSleep) {
         if (timeout <= std::chrono::nanoseconds::zero()) {
@@ -46,7 +46,7 @@ struct StdAtomics {
     static void futex_wake_all(Atomic<std::uint32_t>& word) {
         syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     }
-    /// Pauses in a spin loop. This tells the CPU that the thread spins; it is not a system call.
+    /// Tells the CPU that this thread spins. This is not a system call.
     static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
@@ -56,9 +56,9 @@ struct StdAtomics {
     }
 };
 
-/// The size of a cache line: the number of bytes that cores transfer as one unit (on all x86-64 and most AArch64 CPUs).
-/// The layout of shared memory depends on this constant. std::hardware_destructive_interference_size is not used,
-/// because its value depends on compiler flags.
+/// The size in bytes of a cache line, the unit that cores transfer between each other (on all x86-64 and most AArch64
+/// CPUs). The layout of shared memory depends on this constant. std::hardware_destructive_interference_size cannot be
+/// used, because its value depends on compiler flags.
 inline constexpr std::size_t kCacheLine = 64;
 
 }  // namespace rueda::base

@@ -9,30 +9,31 @@
 
 namespace rueda::base {
 
-/// Which events must wake a rank.
+/// Says which events must wake a rank.
 enum class AttentionState : std::uint32_t {
-    awake = 0,         ///< none: a thread of the rank checks for events itself, or the rank has no pending operation
-    asleep = 1,        ///< operations are pending, but no caller is blocked by them
-    blocked = 2,       ///< a caller is blocked, or a task is in progress: every event must wake the rank at once
-    holding_back = 3,  ///< the background thread waits a short time so that a batch can grow
+    awake = 0,         ///< no event: a thread of the rank checks for events itself, or no operation is pending
+    asleep = 1,        ///< operations are pending, but no caller waits for them
+    blocked = 2,       ///< every event must wake the rank at once: a caller waits, or a task is in progress
+    holding_back = 3,  ///< the background thread waits a short time, so that more operations can join a batch
 };
 
-/// One rank's cache line in the arena. It shows whether the rank sleeps, and holds the two futexes on which its threads
-/// sleep. There are two because two threads may sleep at the same time: a caller that drives progress, and the
-/// background thread. `state` says which of them is to be woken.
+/// One rank's cache line in shared memory. It shows whether the rank sleeps, and contains two futexes on which threads
+/// of the rank sleep. Two threads may sleep at the same time: a caller that drives progress (steps the rank's tasks),
+/// and the background thread. `state` says which of them must be woken.
 ///
-/// Going to sleep uses Dekker's pattern. The thread that goes to sleep writes `state`, and then checks what it waits
-/// for. The publishing thread publishes, and then reads `state`. All four accesses are seq_cst, including the
-/// publication. If the publishing thread still reads an older state, nothing is lost: the thread that wrote the newer
-/// state checks after writing, and so sees the publication.
+/// Going to sleep uses Dekker's pattern (both sides write, then read). The sleeping thread writes `state`, then checks
+/// its condition. The publishing thread publishes a change, then reads `state`. All four accesses are seq_cst, also the
+/// publication. If the publishing thread still reads the old state, its change came earlier, so the sleeping thread's
+/// check sees the change.
 ///
-/// A ring is a system call. To save calls, each bell has a flag `rung`: a thread that finds it set does not ring again.
-/// The sleeper takes its ticket, then clears `rung`, then checks what it waits for. The ringing thread publishes, then
-/// sets `rung`, then rings. If the ringing thread finds `rung` already set, there are two cases. Either the sleeper has
-/// not cleared `rung` yet; then the sleeper's next check sees the publication. Or another thread set `rung` after the
-/// sleeper took its ticket; then the ring of that thread ends the sleep.
+/// A ring is a system call. To avoid needless calls, each bell has a flag `rung`, and a thread that finds the flag set
+/// does not ring. The sleeping thread takes its ticket, then clears `rung`, then checks its condition. The ringing
+/// thread publishes, then sets `rung`, then rings. If it finds `rung` already set, there are two cases:
+/// - The sleeping thread has not cleared `rung` yet. Its next check then sees the publication.
+/// - Another thread set `rung` after the sleeping thread took its ticket. The ring of this other thread then ends the
+///   sleep.
 ///
-/// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that is about to sleep
+/// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that goes to sleep
 /// takes a ticket. Any thread may call the other functions.
 template <class Atomics>
 class alignas(kCacheLine) Attention {
@@ -40,19 +41,19 @@ public:
     [[nodiscard]] AttentionState state() const {
         return static_cast<AttentionState>(state_.load(std::memory_order_seq_cst));
     }
-    /// Pairs with state() in publishing threads.
+    /// Publishing threads read this value in state(), with seq_cst on both sides (see the class comment).
     void set(AttentionState state) {
         if (this->state() != state) {
             state_.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
         }
     }
 
-    /// The sleeper takes the ticket before it calls set() and before its last check, and passes the ticket to the sleep
-    /// function.
+    /// Both functions return a ticket for a sleep function. The thread takes it before it calls set() and before its
+    /// last check.
     [[nodiscard]] std::uint32_t caller_ticket() { return caller_.ticket(); }
     [[nodiscard]] std::uint32_t background_ticket() { return background_.ticket(); }
-    /// Both functions sleep until the first ring after the ticket was taken, or until `timeout`. They may also return
-    /// earlier without a reason.
+    /// Both functions sleep until the first ring after the ticket was taken, or until `timeout` has passed. They may
+    /// also return earlier without a reason.
     void sleep_as_caller(std::uint32_t ticket, std::chrono::nanoseconds timeout) {
         Atomics::futex_wait(caller_.rings, ticket, timeout);
     }
@@ -60,9 +61,9 @@ public:
         Atomics::futex_wait(background_.rings, ticket, timeout);
     }
 
-    /// For a caller that drives progress. It announces that it is blocked, checks once more, and sleeps if
-    /// `nothing_new()` returns true. It returns after a ring, after `timeout`, or for no reason. A thread that
-    /// publishes after the announcement rings; anything published earlier is seen by the check.
+    /// For a caller that drives progress. It announces that it is blocked, calls `nothing_new()`, and sleeps if this
+    /// returns true. It returns after a ring, after `timeout`, or without a reason. No publication is lost: if it comes
+    /// after the announcement, the publishing thread rings. If it comes before, nothing_new() sees it.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();
@@ -73,16 +74,16 @@ public:
         set(AttentionState::awake);
     }
 
-    /// Wakes the thread that sleeps according to `state`, which the caller has just read. This is a system call, except
-    /// if that thread was rung since its last check.
+    /// Wakes the thread that sleeps according to `state`, which the caller has just read. This is a system call, unless
+    /// that thread was already rung since its last check.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
-    /// Rings in any case, even if `rung` is set. It is used when the job ends: a thread that set `rung` may have been
-    /// killed before its system call, and the end must not depend on that thread.
+    /// Rings both bells, even if `rung` is set. It is used when the job ends. A thread that set `rung` may have been
+    /// killed before its system call, and the end of the job must not depend on it.
     void ring_all() {
         caller_.ring();
         background_.ring();
     }
-    /// Whether the background thread was rung and has not checked since. If so, it will check.
+    /// Whether the background thread was rung and has not checked its condition since. In this case it will check.
     [[nodiscard]] bool background_is_rung() const { return background_.rung.load(std::memory_order_seq_cst) != 0; }
     /// The number of rings of the background thread, modulo 2^32.
     [[nodiscard]] std::uint32_t background_rings() const { return background_.rings.load(std::memory_order_seq_cst); }
@@ -91,8 +92,8 @@ private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     struct Bell {
-        /// The ticket must be taken before `rung` is cleared: then a ring between the two accesses ends the sleep. Both
-        /// pair with ring_once().
+        /// Returns a ticket. It must be read before `rung` is cleared, so that a ring between the two accesses ends the
+        /// sleep. Both accesses are ordered with ring_once() by seq_cst.
         std::uint32_t ticket() {
             const std::uint32_t seen = rings.load(std::memory_order_seq_cst);
             rung.store(0, std::memory_order_seq_cst);
@@ -108,8 +109,8 @@ private:
             Atomics::futex_wake_all(rings);
         }
 
-        Word rings{0};  ///< the futex
-        Word rung{0};   ///< 1: rung since the last ticket
+        Word rings{0};  ///< the futex; each ring increments it
+        Word rung{0};   ///< 1 if the thread was rung since it took its last ticket
     };
 
     Word state_{0};

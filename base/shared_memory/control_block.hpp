@@ -19,21 +19,21 @@
 
 namespace rueda::base {
 
-/// The maximum number of ranks on one host: the arrival masks have one bit for each rank.
+/// The maximum number of ranks on one host. A 64-bit mask has one bit for each rank.
 inline constexpr int kMaxLocalRanks = 64;
 
 /// The state of a rank, as the other ranks see it.
 enum class RankState : std::uint32_t {
-    absent = 0,         ///< has not attached yet
-    running = 1,        ///< between init and shutdown
-    shutting_down = 2,  ///< has announced its shutdown, and still serves the other ranks
-    left = 3,           ///< has left: its process may end at any time, and its end is not a failure
-    dead = 4,           ///< dead; written by the rank that noticed the death
+    absent = 0,         ///< the rank has not attached to the shared memory yet
+    running = 1,        ///< the rank is between init and shutdown
+    shutting_down = 2,  ///< the rank has announced its shutdown, and still serves the other ranks
+    left = 3,           ///< the rank has left: the end of its process is not a failure any more
+    dead = 4,           ///< the rank is dead; the rank that noticed the death writes this
 };
 
-/// A short text that its rank writes and that others may read at any time. It is protected by a sequence lock. The text
-/// consists of atomics, so a read during a write is not undefined behaviour, and it is detected. Threads: one writer
-/// (the rank must serialise its writes), any number of readers.
+/// A short text that one rank writes and that other processes may read at any time. A sequence lock protects it. The
+/// text consists of atomics, so a read during a write is detected and is not undefined behaviour. Threads: one writer
+/// at a time (the rank must ensure this), any number of readers.
 template <std::size_t kBytes>
 class SharedText {
     static_assert(kBytes % sizeof(std::uint64_t) == 0);
@@ -43,15 +43,15 @@ public:
         std::array<std::uint64_t, kWords> words{};
         copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
-        // These are acq_rel read-modify-writes instead of fences, because ThreadSanitizer does not model standalone
-        // fences. They pair with read().
+        // The version changes by an acq_rel read-modify-write instead of a fence, because ThreadSanitizer does not know
+        // standalone fences. The function read() loads the version before and after it loads the text.
         version_.exchange(version + 1, std::memory_order_acq_rel);
         for (std::size_t i = 0; i < kWords; ++i) {
             words_[i].store(words[i], std::memory_order_release);
         }
         version_.store(version + 2, std::memory_order_release);
     }
-    /// Returns an empty text if a write stays unfinished for long.
+    /// Returns an empty text if the writer does not finish in time, for example because it died.
     [[nodiscard]] std::string read() const {
         Copy copy;
         return std::string(read(copy));
@@ -59,8 +59,8 @@ public:
 
     static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
     using Copy = std::array<std::uint64_t, kWords>;
-    /// Like read(), but writes the text to memory of the caller. For signal handlers: this function allocates nothing
-    /// and does not wait.
+    /// Like read(), but copies the text to memory of the caller. It allocates nothing and does not wait, so signal
+    /// handlers may call it.
     [[nodiscard]] std::string_view read(Copy& copy) const {
         for (int attempt = 0; attempt < 100; ++attempt) {
             const std::uint32_t before = version_.load(std::memory_order_acquire);
@@ -80,57 +80,58 @@ private:
     std::array<std::atomic<std::uint64_t>, kWords> words_{};
 };
 
-/// Facts about one rank for the other ranks of its host, apart from collectives. The block lies in the arena; `rueda
-/// top` reads it too.
+/// Facts about one rank that other ranks of its host read. (Progress in collectives has its own place.) The block lies
+/// in shared memory; `rueda top` reads it too.
 struct alignas(kCacheLine) RankBlock {
     Attention<StdAtomics> attention;
 
     alignas(kCacheLine) std::atomic<std::uint32_t> state{0};  ///< RankState
-    /// 1 after an abort, when this rank no longer writes to other ranks' memory.
+    /// 1 after an abort if this rank no longer writes to the memory of other ranks.
     std::atomic<std::uint32_t> left_batches{0};
-    std::atomic<std::int32_t> pid{0};  ///< pid in the rank's own pid namespace
+    std::atomic<std::int32_t> pid{0};  ///< the process number in the rank's own pid namespace
     std::atomic<std::int32_t> global_rank{-1};
     std::atomic<std::uint64_t> process_start{0};  ///< start time of the process (field 22 of /proc/<pid>/stat), because
-                                                  ///< a pid may be reused
-    std::atomic<std::int64_t> heartbeat_ns{0};    ///< time of the background thread's last turn, by CLOCK_MONOTONIC
-    std::atomic<std::uint32_t> ended_job{0};      ///< 1 if this rank itself has ended the job, and will end soon
-    std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1 if the rank has
-                                                  ///< reported none
-    std::atomic<std::int64_t> busy_since_ns{0};   ///< when the scope in `busy` began; 0 outside
+                                                  ///< pids are reused
+    std::atomic<std::int64_t> heartbeat_ns{0};    ///< when the background thread was last active, in CLOCK_MONOTONIC
+    std::atomic<std::uint32_t> ended_job{0};      ///< 1 if this rank aborted the job and will end soon
+    std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1: it has reported
+                                                  ///< none
+    std::atomic<std::int64_t> busy_since_ns{0};   ///< when the activity in `busy` began; 0 if there is none
 
-    alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
+    alignas(kCacheLine) SharedText<128> busy;        ///< innermost scope (activity that the program declared); empty
+                                                     ///< outside any scope
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
-                                                     ///< any more
 
-    // The send or receive that this rank has waited for longest, if it has waited for long. The other ranks of the host
+    // The send or receive that this rank has waited for longest, if the wait is already long. Other ranks of the host
     // read it for their reports.
     alignas(kCacheLine) SharedText<104> message;
     std::atomic<std::int64_t> message_since_ns{0};
-    std::atomic<std::uint64_t> message_kind{0};  ///< core/diagnostics/awaited_message.hpp; 0: there is none
+    std::atomic<std::uint64_t> message_kind{0};  ///< see core/diagnostics/awaited_message.hpp; 0: no such message
 };
 
-/// Whether a rank can take the stack of its main thread.
+/// Whether a rank answers when other ranks ask for the stack of its main thread.
 enum class StackOffer : std::uint32_t {
-    none = 0,     ///< stacks are switched off, or the rank does not take part in them
-    offered = 1,  ///< it answers questions
-    refused = 2,  ///< it cannot; `StackBlock::text` says why
+    none = 0,     ///< stacks are switched off, or the rank has not offered them
+    offered = 1,  ///< the rank answers
+    refused = 2,  ///< the rank cannot answer; `StackBlock::text` says why
 };
 
-/// Through this block, other ranks of the host ask a rank for the stack of its main thread, and the rank answers
+/// The means by which other ranks of the host ask a rank for the stack of its main thread, and the rank answers
 /// (docs/design/0015-stacks.md). A block of zeros means StackOffer::none.
 struct alignas(kCacheLine) StackBlock {
-    std::atomic<std::uint32_t> offer{0};  ///< StackOffer. Release by its rank, acquire by readers
-    /// The number of questions. Any rank adds one. Release; partner: acquire by the rank's background thread.
+    std::atomic<std::uint32_t> offer{0};  ///< a StackOffer; its rank stores with release, readers load with acquire
+    /// How often ranks have asked. Any rank adds 1 with release; the background thread of the asked rank loads with
+    /// acquire.
     std::atomic<std::uint32_t> asked{0};
-    /// The number of the newest question that `text` answers. Release by its rank; acquire by the asking rank.
+    /// The number of the newest question that `text` answers. The asked rank stores with release; the asking rank loads
+    /// with acquire.
     std::atomic<std::uint32_t> answered{0};
     SharedText<4096> text;
 };
 
-/// The data at the beginning of the arena.
+/// The data at the beginning of the arena, the memory that all ranks of a host share.
 struct alignas(4096) ControlBlock {
-    /// Increases with every change of the arena's layout. Version 11 added the flight recorder, the stacks, how long a
-    /// rank has been in its declared scope, and the message that it waits for.
+    /// The version of the shared memory's layout. It increases with every change of the layout.
     static constexpr std::uint32_t kLayoutVersion = 11;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
@@ -146,9 +147,10 @@ struct alignas(4096) ControlBlock {
     std::uint32_t cells_per_rank = 0;
     std::uint32_t reserved = 0;
     std::uint64_t resident_offset = 0;
-    std::uint64_t resident_bytes = 0;   ///< per rank
-    std::uint64_t recorder_offset = 0;  ///< of rank 0's RankRecorder; those of the other ranks follow
-    std::uint64_t recorder_bytes = 0;   ///< per rank; 0 in the arena of a process set, whose ranks record in the job's
+    std::uint64_t resident_bytes = 0;   ///< size of one rank's region for tensors
+    std::uint64_t recorder_offset = 0;  ///< offset of rank 0's RankRecorder; those of the other ranks follow
+    std::uint64_t recorder_bytes = 0;   ///< size of one rank's RankRecorder; 0 for a process set, whose ranks record in
+                                        ///< the job's shared memory
 
     AbortBlock<StdAtomics> abort;
     RankBlock ranks[kMaxLocalRanks];
@@ -156,16 +158,16 @@ struct alignas(4096) ControlBlock {
     [[nodiscard]] StackBlock& stack_of(std::uint32_t member) {
         return *reinterpret_cast<StackBlock*>(stacks + member * sizeof(StackBlock));
     }
-    /// The StackBlocks. They are bytes, so that the constructor does not write to memory that few jobs use: an arena
-    /// begins as zeros.
+    /// The StackBlocks, as plain bytes. The constructor therefore does not write to this memory, which few jobs use.
+    /// New shared memory consists of zeros, which is a valid initial state.
     alignas(kCacheLine) std::byte stacks[kMaxLocalRanks * sizeof(StackBlock)];
 };
 
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
 static_assert(std::is_trivially_destructible_v<StackBlock>);
 
-/// The blocks of the ranks that form a group on one host, by member, and the abort block of the job. They lie in the
-/// arena of the whole job, which may have more ranks than the group.
+/// The blocks of the ranks of a group (the job, or a process set) on one host, indexed by member, and the job's abort
+/// block. They lie in the shared memory of the whole job, which may have more ranks than the group.
 class HostBlocks {
 public:
     /// Makes the view of the whole job.

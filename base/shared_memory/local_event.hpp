@@ -9,23 +9,25 @@
 
 namespace rueda::base {
 
-/// An event within one process: threads wait for it, and another thread signals it. notify() costs one load while no
-/// thread sleeps.
+/// An event within one process: threads wait for it, and another thread signals it. While no thread sleeps, notify()
+/// costs only one load.
 template <class Atomics>
 class BasicLocalEvent {
 public:
-    /// Sleeps until notify(), until `ready()` is true, or until the timeout. After the intent to sleep is visible to
-    /// other threads, `ready` is called once more.
+    /// Sleeps until notify() is called, or `ready()` returns true, or the timeout has passed. `ready()` is called once
+    /// after the sleep was announced to notify(), so no notification is lost.
     template <class Ready>
     void wait(Ready&& ready, std::chrono::nanoseconds timeout) {
         const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
-        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // pairs with notify()
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // notify() loads this after the change that it announces;
+                                                            // seq_cst on both sides
         if (!ready()) {
             Atomics::futex_wait(epoch_, seen, timeout);
         }
         sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Call it after the change that the threads wait for. That change must be a seq_cst store or read-modify-write.
+    /// Wakes all threads that wait. Call it after the change that they wait for. The change must be a seq_cst store or
+    /// read-modify-write.
     void notify() {
         if (sleepers_.load(std::memory_order_seq_cst) != 0) {
             epoch_.fetch_add(1, std::memory_order_seq_cst);

@@ -9,13 +9,12 @@
 
 namespace rueda::base {
 
-/// Locks the mutex, or returns a lock that owns nothing if the deadline passes first. Without a deadline the function
-/// waits until it gets the mutex.
+/// Locks the mutex. If the deadline passes first, returns a lock that owns nothing. Without a deadline, waits until the
+/// mutex is free.
 ///
-/// This is for mutexes that are held for long and for which threads rarely compete, such as the mutex of shutdown(). A
-/// waiting thread tries again every few milliseconds. std::timed_mutex would wake the thread at once, but the
-/// ThreadSanitizer of clang 14 does not know the function that std::timed_mutex calls (pthread_mutex_clocklock), and
-/// reports every lock as an error.
+/// Use this for mutexes that are held for long and for which threads rarely compete, such as the mutex of shutdown(). A
+/// waiting thread tries again every few milliseconds. std::timed_mutex would wake it at once, but ThreadSanitizer of
+/// clang 14 does not know the function behind it (pthread_mutex_clocklock), and reports every lock as an error.
 [[nodiscard]] inline std::unique_lock<std::mutex> lock_before(
     std::mutex& mutex, std::optional<std::chrono::steady_clock::time_point> deadline) {
     constexpr std::chrono::milliseconds kPause{2};

@@ -13,7 +13,7 @@
 namespace rueda::base {
 namespace {
 
-/// The seals ensure that no process can shrink the file while it is mapped.
+/// With these seals, no process can change the file's size while another process has mapped it.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
@@ -53,7 +53,7 @@ void StepPage::open(int fd) {
     span_ = memory == MAP_FAILED ? nullptr : static_cast<StepSpan*>(memory);
 }
 
-/// Relaxed is enough, because a reader waits for the end of this process, and that end comes after all its writes.
+/// Relaxed is enough: a reader first waits for the end of this process, and the end comes after all its writes.
 void StepPage::begin(std::int64_t step) {
     if (!is_open()) {
         return;

@@ -10,9 +10,9 @@
 
 namespace rueda::base {
 
-/// The first and the last training step that a program reported.
+/// The first and the last training step that a program reported (by begin_step()).
 struct StepSpan {
-    std::int64_t first = -1;  ///< −1: it has told none
+    std::int64_t first = -1;  ///< −1: the program has reported no step
     std::int64_t last = -1;
 
     [[nodiscard]] bool is_known() const {
@@ -20,14 +20,16 @@ struct StepSpan {
     }
 };
 
-/// A file in memory in which a program stores its current training step. The process that started the program can then
-/// read the step after the program ended, even if it was killed by SIGKILL. The program maps the file; the other
-/// process reads it with system calls, so a program that damages the file harms no other process.
+/// Creates a file in memory, in which a training program stores its current step. The process that started the program
+/// can read the step after the program has ended, even if it was killed by SIGKILL. The program maps the file. The
+/// other process reads it with system calls, so a program that damages the file harms no other process.
 [[nodiscard]] Result<UniqueFd> make_step_file();
-/// Reads the file after the program has ended. The result is "unknown" if Rueda did not write the content.
+/// Reads the step file after the program has ended. If the content was not written by Rueda, the result is as if no
+/// step was reported.
 [[nodiscard]] StepSpan read_step_file(int fd);
 
-/// The side of the training program. Threads: one at a time.
+/// Stores the current step in the step file. This class runs in the training program. Threads: any thread, but only one
+/// at a time.
 class StepPage {
 public:
     StepPage() = default;

@@ -14,11 +14,11 @@
 namespace rueda::base {
 namespace {
 
-/// The asked rank looks every liveness interval (0.2 s), waits for its main thread for up to a second, and then finds
-/// the names.
+/// How long to wait for an answer. The asked rank checks for questions every 0.2 s (its liveness interval), waits for
+/// its main thread for up to a second, and then looks up the names of functions.
 constexpr std::int64_t kPatienceNs = 2'500'000'000;
 
-/// The first word of a small file of /proc; "" if it cannot be read.
+/// Returns the first word of a small file of /proc, or an empty text if the file cannot be read.
 std::string first_word(const std::string& path) {
     const std::optional<std::string> text = read_small_file(path);
     return text ? printable(std::string_view(*text).substr(0, text->find_first_of(" \n")), 80) : "";
@@ -28,12 +28,13 @@ std::string first_word(const std::string& path) {
 
 std::string describe_from_outside(std::int32_t pid) {
     std::string text;
-    // "0" means: in no kernel function, or not readable for this user.
+    // "0" means that the thread is in no kernel function, or that this user may not read it.
     if (const std::string function = first_word(fmt::format("/proc/{}/wchan", pid));
         !function.empty() && function != "0") {
         text += "in the kernel function " + function;
     }
-    // The first word is a number, "running", or -1 if the thread is in the kernel for another reason.
+    // The first word is the number of a system call, or "running", or -1 if the thread is in the kernel for another
+    // reason.
     if (const auto call = parse_integer<std::int32_t>(first_word(fmt::format("/proc/{}/syscall", pid)));
         call && *call >= 0) {
         text += fmt::format("{}in system call {}", text.empty() ? "" : ", ", *call);
@@ -47,7 +48,7 @@ bool StackQuestions::responds(std::uint32_t member, std::int64_t now_ns) const {
     return now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_;
 }
 
-/// Both numbers only grow, modulo 2^32.
+/// Whether the newest question was answered. Both numbers only grow, modulo 2^32, so the difference is signed.
 bool StackQuestions::has_answered(std::uint32_t member) const {
     const std::uint32_t answered = blocks_.stack_of(member).answered.load(std::memory_order_acquire);
     return static_cast<std::int32_t>(answered - asked_[member].number) >= 0;

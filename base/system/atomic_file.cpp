@@ -12,7 +12,7 @@
 namespace rueda::base {
 namespace {
 
-/// Linux moves at most 0x7ffff000 bytes in one call (write(2)); a count up to this size also fits every ssize_t.
+/// The maximum number of bytes of one write. Linux moves at most 0x7ffff000 bytes in one call (write(2)).
 constexpr std::size_t kMaxWrite = std::size_t{1} << 30;
 
 const char* advice(int error) {
@@ -49,8 +49,8 @@ Status flush_folder(const std::filesystem::path& path) {
     const int result = ::fsync(descriptor);
     const int error = errno;
     ::close(descriptor);
-    // EINVAL means that the file system has no fsync for folders, like some FUSE file systems. Then nothing more can be
-    // done.
+    // EINVAL means that the file system has no fsync for folders, as some FUSE file systems. Nothing more can be done
+    // there, so this counts as success.
     return result == 0 || error == EINVAL ? Status() : file_failure(folder, "fsync", error);
 }
 
@@ -83,8 +83,7 @@ AtomicFile::~AtomicFile() {
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, std::string_view suffix) {
     struct stat existing {};
     if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
-        return file_failure(path, "open", EISDIR);  // checked here, because rename would fail only after all data were
-                                                    // written
+        return file_failure(path, "open", EISDIR);  // rename would fail too, but only after all data were written
     }
     std::filesystem::path partial = path;
     partial += suffix;
@@ -124,7 +123,7 @@ Status AtomicFile::commit() {
     if (::fsync(descriptor_) != 0) {
         return file_failure(partial_, "fsync", errno);
     }
-    // Some network file systems report a full quota only when the file is closed.
+    // Some network file systems report a full quota only at close().
     if (::close(std::exchange(descriptor_, -1)) != 0) {
         return file_failure(partial_, "close", errno);
     }

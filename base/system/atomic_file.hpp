@@ -14,23 +14,24 @@
 namespace rueda::base {
 
 /// A file that appears at its path only when it is complete. The content is written to <path><suffix>, flushed to the
-/// disk, and renamed over the path. Then the folder is flushed, so that the new name survives a power failure too.
-/// (POSIX guarantees that the rename is atomic, but no durability without fsync. Pillai et al., OSDI 2014, describe the
-/// behaviour of file systems.) An earlier file at the path stays there until the rename. Threads: one at a time.
+/// disk, and renamed to the path. An earlier file at the path stays there until the rename. At the end the folder is
+/// flushed, so that the new name survives a power failure. (POSIX guarantees that a rename is atomic, but guarantees
+/// durability only with fsync. Pillai et al., OSDI 2014, describe the behaviour of file systems.) Threads: any thread,
+/// but only one at a time.
 class AtomicFile {
 public:
-    /// Opens <path><suffix>. If a killed process left such a file behind, this empties it. Writers that may write the
-    /// same file at the same time need different suffixes.
+    /// Opens <path><suffix>, and empties it if a killed process left such a file behind. If two writers may write the
+    /// same path at the same time, they need different suffixes.
     static Result<AtomicFile> create(const std::filesystem::path& path, std::string_view suffix = ".partial");
     AtomicFile(AtomicFile&& other) noexcept;
     AtomicFile& operator=(AtomicFile&&) = delete;
-    /// Removes <path><suffix>, except if commit() has succeeded.
+    /// Removes <path><suffix>, unless commit() has succeeded.
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
-    /// Replaces bytes that were written before, beginning at the offset `place`.
+    /// Replaces bytes that were written before, from offset `place` on.
     Status rewrite(std::uint64_t place, std::span<const std::byte> bytes);
-    /// Completes the file. Nothing may be written afterwards.
+    /// Completes the file and gives it its name. Nothing may be written afterwards.
     Status commit();
 
 private:
@@ -42,8 +43,8 @@ private:
     bool remove_ = true;
 };
 
-/// Makes the error for a system call on `path` that failed: "<path>: <call> failed: <reason> (errno N); <what to do>".
-/// It is ResourceExhausted if space or descriptors ran out, otherwise InvalidArgument.
+/// Makes the error for a failed system call on `path`: "<path>: <call> failed: <reason> (errno N); <what to do>". The
+/// code is ResourceExhausted if space or descriptors ran out, otherwise InvalidArgument.
 Status file_failure(const std::filesystem::path& path, const char* call, int error);
 
 }  // namespace rueda::base

@@ -19,7 +19,7 @@ constexpr std::uint64_t kUsualCacheBytes = 1024 * 1024;
 }  // namespace
 
 std::uint64_t second_level_cache_bytes(const FileReader& read) {
-    // The kernel numbers the caches of a core without gaps, so the first missing number is the end.
+    // The kernel numbers the caches of a core without gaps, so the first missing number ends the loop.
     for (int index = 0;; ++index) {
         const std::string cache = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
         const std::optional<std::string> level = read_word(read, cache + "level");

@@ -8,8 +8,8 @@
 
 namespace rueda::base {
 
-/// The size of the first core's second-level cache, from the kernel's files under /sys. The result is 1 MiB if the
-/// kernel does not tell the size, as in many virtual machines.
+/// Returns the size in bytes of the first core's second-level cache, from the kernel's files under /sys. Returns 1 MiB
+/// if the kernel does not report the size, as in many virtual machines.
 [[nodiscard]] std::uint64_t second_level_cache_bytes(const FileReader& read = read_small_file);
 
 }  // namespace rueda::base

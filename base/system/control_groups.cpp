@@ -13,13 +13,14 @@ namespace {
 
 /// One line of /proc/self/mountinfo: "36 35 98:0 /root /mount/point options [optional …] - type source options".
 struct Mount {
-    std::string root;   ///< the path within the hierarchy of the folder that is visible at the mount point
-    std::string point;  ///< where it is mounted
+    std::string root;   ///< the part of the mounted file system that is visible at the mount point
+    std::string point;  ///< the folder where it is mounted
     std::string_view type;
-    std::string_view super_options;  ///< for version 1: the controllers
+    std::string_view super_options;  ///< for version 1: the names of the controllers
 };
 
-/// The kernel writes a blank, tab, newline or backslash in a path as an octal number, for example \040.
+/// Decodes a path of mountinfo, in which the kernel writes a blank, tab, newline or backslash as an octal number, for
+/// example \040.
 std::string unescape(std::string_view path) {
     std::string text;
     for (std::size_t i = 0; i < path.size(); ++i) {
@@ -50,8 +51,8 @@ bool lists(std::string_view list, std::string_view word) {
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The control group of this process in a hierarchy, from /proc/self/cgroup: "4:cpu,cpuacct:/path" or, in version 2,
-/// "0::/path".
+/// Returns the control group of this process in a hierarchy, from a line of /proc/self/cgroup: "4:cpu,cpuacct:/path",
+/// or "0::/path" in version 2.
 std::optional<std::string> own_group(std::string_view groups, std::string_view controller) {
     for (const std::string_view line : split(groups, "\n")) {
         const std::size_t first = line.find(':');
@@ -67,8 +68,8 @@ std::optional<std::string> own_group(std::string_view groups, std::string_view c
     return std::nullopt;
 }
 
-/// The part of the group's path that lies below the mount's root. If the group is not below that root (because the
-/// mount belongs to another namespace), only the mount point is used.
+/// Returns the part of the group's path below the mount's root. The group may not be below this root, because the mount
+/// belongs to another namespace. In this case the result is empty, so that only the mount point is used.
 std::string path_below(const std::string& group, const std::string& root) {
     const std::string prefix = root == "/" ? "" : root;
     const bool shown = group.starts_with(prefix) && (group.size() == prefix.size() || group[prefix.size()] == '/');

@@ -12,16 +12,16 @@
 
 namespace rueda::base {
 
-/// The folders whose files limit this process for one controller. The first is its own control group; then follow the
-/// groups that contain it, as far as they are visible here. The limits of all these groups apply.
+/// The folders whose files limit this process for one controller. The first folder is the process's own control group.
+/// The groups that contain this group follow, as far as they are visible. The limits of all these groups apply.
 struct ControlGroupFolders {
-    std::vector<std::string> version1;  ///< path in the hierarchy of the controller
-    std::vector<std::string> version2;  ///< in the unified hierarchy
+    std::vector<std::string> version1;  ///< folders in the hierarchy of this controller (control groups version 1)
+    std::vector<std::string> version2;  ///< folders in the unified hierarchy (version 2)
 };
 
-/// Finds the folders of a controller. `controller` has its name from version 1: "cpu" or "memory". The function finds
-/// the hierarchies wherever they are mounted, by /proc/self/mountinfo. It also works in containers, where the mount
-/// shows only a part of the hierarchy. The result is empty if the system has no control groups.
+/// Finds the folders of a controller; `controller` is "cpu" or "memory". It finds the hierarchies wherever they are
+/// mounted, from /proc/self/mountinfo. It also works in containers, where the mount shows only a part of the hierarchy.
+/// The result is empty if the system has no control groups.
 [[nodiscard]] ControlGroupFolders control_group_folders(const FileReader& read, std::string_view controller);
 
 /// Returns the first word of a file. Returns nothing if the file does not exist or has no word.

@@ -16,12 +16,12 @@ namespace rueda::base {
 
 namespace {
 
-// The kernel's mask has a bit for each core of the largest machine that the kernel supports. Distributions today have
-// NR_CPUS = 8192.
+// An upper limit for the size of the affinity mask. The mask has a bit for each core that the kernel could support.
+// Distributions today have NR_CPUS = 8192.
 constexpr std::size_t kMostCores = 1 << 20;
 
-/// Converts microseconds of CPU time per period to a number of cores. Returns nothing if there is no limit ("max", -1)
-/// or if the numbers make no sense.
+/// Converts a quota (microseconds of CPU time per period) to a number of cores. Returns nothing if there is no limit
+/// ("max" or -1), or if the numbers are not plausible.
 std::optional<double> quota_cores(std::string_view quota, std::string_view period) {
     const auto allowed = parse_integer<std::int64_t>(quota);
     const auto of = parse_integer<std::int64_t>(period);

@@ -8,14 +8,14 @@
 
 namespace rueda::base {
 
-/// The number of cores that this process can use at the same time. It is the number of cores in its affinity mask, but
-/// not more than the CPU time per second that its control groups allow. Example: 1.5 for a container with one and a
+/// Returns how many cores this process can use at the same time: the number of cores in its affinity mask, or less if
+/// its control groups limit its CPU time. For example, the result is 1.5 in a container that is limited to one and a
 /// half cores.
 [[nodiscard]] double usable_cores();
-/// Computes the same from the given files, for a mask with the given number of cores.
+/// Like usable_cores(), but with the given files and the given number of cores in the mask.
 [[nodiscard]] double usable_cores(const FileReader& read, std::uint32_t cores_in_mask);
 
-/// The number of cores in this thread's affinity mask. The result is at least 1.
+/// Returns the number of cores in this thread's affinity mask, at least 1.
 [[nodiscard]] std::uint32_t affinity_cores();
 
 }  // namespace rueda::base

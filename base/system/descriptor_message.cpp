@@ -11,7 +11,7 @@
 namespace rueda::base {
 namespace {
 
-/// A buffer for control data, aligned as cmsg(3) requires.
+/// A buffer for control data, with the alignment that cmsg(3) requires.
 struct ControlBuffer {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> bytes{};
 };
@@ -24,7 +24,7 @@ msghdr message_of(std::span<iovec> parts) {
 }
 
 void take_fds(msghdr& message, std::vector<UniqueFd>& fds) {
-    fds.reserve(kMostDescriptors);  // before a descriptor without an owner could be received
+    fds.reserve(kMostDescriptors);  // allocated first: an exception later would lose received descriptors
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
             continue;

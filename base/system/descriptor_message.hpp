@@ -17,19 +17,17 @@ namespace rueda::base {
 /// The maximum number of files in one message.
 inline constexpr std::size_t kMostDescriptors = 2;
 
-/// The facts about a received message, apart from its bytes.
+/// What came with a received message, apart from its bytes.
 struct Attachments {
-    std::vector<UniqueFd> fds;  ///< closed on exec
+    std::vector<UniqueFd> fds;  ///< the received files, which are closed on exec
     int flags = 0;              ///< MSG_TRUNC: the bytes did not fit; MSG_CTRUNC: some files did not fit
 };
 
-/// Sends `parts` as one message, with the files of `fds`, at most kMostDescriptors. The files still belong to the
-/// caller. There must be at least one byte. The function never blocks, and raises no SIGPIPE. It returns the same
-/// values as sendmsg(2), and sets errno in the same way.
+/// Sends `parts` as one message, together with at most kMostDescriptors files. The caller keeps its files. There must
+/// be at least one byte. The function never blocks and raises no SIGPIPE. Its result and errno are those of sendmsg(2).
 ssize_t send_with_descriptors(int socket, std::span<iovec> parts, std::span<const int> fds);
 
-/// Receives a message into `parts`. The function never blocks. It returns the same values as recvmsg(2), and sets errno
-/// in the same way.
+/// Receives a message into `parts`. The function never blocks. Its result and errno are those of recvmsg(2).
 ssize_t receive_with_descriptors(int socket, std::span<iovec> parts, Attachments& attachments);
 
 }  // namespace rueda::base

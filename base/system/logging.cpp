@@ -18,8 +18,8 @@ namespace rueda::base {
 
 namespace {
 
-/// How long to wait for a terminal or a pipe that accepts nothing. Then the line is lost, because the log must not
-/// delay the training.
+/// How long to wait for a terminal or pipe that accepts no data. Afterwards the line is dropped, because the log must
+/// not delay the training.
 constexpr int kFullPipeMilliseconds = 1000;
 
 spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {
@@ -29,7 +29,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {
     return kLevels[static_cast<std::size_t>(level)];
 }
 
-/// Prints the letter of a level. It is the letter that spdlog prints, except 'F' instead of 'C' for fatal.
+/// Prints one letter for the level, as spdlog does. For fatal it prints 'F', where spdlog prints 'C'.
 class LevelLetter final : public spdlog::custom_flag_formatter {
 public:
     void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& line) override {
@@ -66,8 +66,8 @@ void write_all(int descriptor, std::string_view text) {
     }
 }
 
-/// This class replaces spdlog's own colour sink, which makes five writes per coloured line, uses one lock for the whole
-/// process, and supports only the two standard streams.
+/// Writes lines, with colours, to a descriptor. It replaces spdlog's own colour sink, which makes five writes for each
+/// coloured line, uses one lock for the whole process, and supports only the two standard streams.
 class DescriptorSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
     DescriptorSink(int descriptor, std::unique_ptr<spdlog::formatter> formatter)
@@ -85,7 +85,7 @@ private:
     void flush_() override {}
 
     static std::string colored(std::string_view text, const spdlog::details::log_msg& message) {
-        // The colours are grey, grey, green, yellow, red, and white on red.
+        // The colours of the levels: grey, grey, green, yellow, red, and white on red.
         constexpr std::array<const char*, 6> kColors = {"\033[90m", "\033[90m", "\033[32m",
                                                         "\033[33m", "\033[31m", "\033[97;41m"};
         const auto level = static_cast<std::size_t>(message.level);
@@ -110,7 +110,7 @@ Logger::Logger(LogLevel level, bool hide_time, std::optional<std::int32_t> rank,
       descriptor_(descriptor),
       logger_(std::make_shared<spdlog::logger>(
           "rueda", std::make_shared<DescriptorSink>(descriptor, line_formatter(hide_time, rank)))) {
-    // The caller has already called prints().
+    // spdlog need not filter by level, because the caller has already checked prints().
     logger_->set_level(spdlog::level::trace);
 }
 

@@ -19,17 +19,17 @@ class logger;
 
 namespace rueda::base {
 
-/// Writes lines for the user to the standard error: `[2026-11-21 10:00:00.123456: W rueda] [rank 1]: text`, with
-/// colours if it is a terminal. A logger is a value that is passed to the code that logs. One process may have several
-/// loggers with different ranks. A logger throws nothing: a line that cannot be written is lost. Threads: all functions
-/// may be called from any thread. Each line is one write to the descriptor, so lines of several ranks do not mix, as
-/// far as the system allows it.
+/// Writes lines for the user to the standard error: `[2026-11-21 10:00:00.123456: W rueda] [rank 1]: text`. The lines
+/// have colours on a terminal. A logger is passed by value to the code that logs, and one process may have several
+/// loggers with different ranks. A logger throws nothing: a line that cannot be written is dropped. Threads: any thread
+/// may call these functions. Each line is one write(), so lines of several ranks do not mix, as far as the system
+/// allows it.
 class Logger {
 public:
     static constexpr int kStandardError = 2;
 
-    /// Takes the level and the time format from the settings. Without a rank, lines are printed without one.
-    /// `descriptor` still belongs to the caller, and must stay open as long as the logger lives.
+    /// Takes the level and the time format from `config`. If `rank` is empty, lines are printed without a rank. The
+    /// caller owns `descriptor`, and must keep it open as long as the logger lives.
     explicit Logger(const Config& config, std::optional<std::int32_t> rank = std::nullopt,
                     int descriptor = kStandardError);
 
@@ -37,7 +37,7 @@ public:
     [[nodiscard]] Logger with_rank(std::int32_t rank) const;
 
     [[nodiscard]] bool prints(LogLevel level) const noexcept { return level >= level_ && level != LogLevel::off; }
-    /// Writes a text as it is. The text may have several lines.
+    /// Writes a text, which may have several lines, without formatting it.
     void write(LogLevel level, std::string_view text) const noexcept;
 
     template <class... Args>
@@ -60,7 +60,7 @@ public:
     void error(fmt::format_string<Args...> text, Args&&... args) const {
         log(LogLevel::error, text, std::forward<Args>(args)...);
     }
-    /// Logs that the process or the job is about to end. This function only writes the message; it ends nothing.
+    /// Logs that the process or the job is about to end. This function only writes the message.
     template <class... Args>
     void fatal(fmt::format_string<Args...> text, Args&&... args) const {
         log(LogLevel::fatal, text, std::forward<Args>(args)...);

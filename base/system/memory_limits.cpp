@@ -23,11 +23,11 @@ std::optional<std::uint64_t> read_number(const FileReader& read, const std::stri
     return parse_integer<std::uint64_t>(read_word(read, path).value_or(""));
 }
 
-/// The names of the files in one version of control groups.
+/// The names of the files that one version of control groups uses for memory.
 struct MemoryFiles {
     const char* limit;
     const char* usage;
-    const char* inactive_cache_key;  ///< in memory.stat
+    const char* inactive_cache_key;  ///< key in memory.stat
     const char* active_cache_key;
 };
 constexpr MemoryFiles kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file",
@@ -42,15 +42,15 @@ void apply(MemoryLimits& limits, std::uint64_t available, const std::string& sou
 }
 
 void apply_group(MemoryLimits& limits, const FileReader& read, const std::string& folder, const MemoryFiles& files) {
-    // "max" is not a number, and version 1 writes a number that is larger than any machine's memory. Both mean that
-    // there is no limit.
+    // Both versions can say that there is no limit. Version 2 writes "max", which is not a number. Version 1 writes a
+    // number that is larger than any machine's memory.
     const auto limit = read_number(read, folder + files.limit);
     const auto usage = read_number(read, folder + files.usage);
     if (limit && usage) {
         const std::string statistics = read(folder + "/memory.stat").value_or("");
-        // The kernel drops the page cache when a process needs memory. It also drops active pages, which are pages that
-        // were read twice, such as those of a data set. (Memory that ranks share does not belong to the page cache; it
-        // counts as anonymous memory.)
+        // The page cache counts as free, because the kernel drops it when a process needs memory. It also drops active
+        // pages, which are pages that were read twice, such as those of a data set. (Memory that ranks share is
+        // anonymous memory and not in the page cache.)
         const std::uint64_t cache = find_number(statistics, files.inactive_cache_key).value_or(0) +
                                     find_number(statistics, files.active_cache_key).value_or(0);
         apply(limits, less(*limit, less(*usage, cache)), folder + files.limit);

@@ -12,31 +12,30 @@
 
 namespace rueda::base {
 
-/// The memory that this process could still use when it was read. Other processes change it at any time. So a check
-/// against it turns most shortages into error messages, but not all.
+/// How much memory this process could use at the time of reading. Other processes change this at any time. A check
+/// against it therefore turns most shortages of memory into error messages, but not all.
 struct MemoryLimits {
     static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-    /// The minimum of the machine's available memory and what the control groups still allow. Files in the page cache
-    /// count as free if they were not used recently, because the kernel drops them when memory is needed.
+    /// The smaller of two amounts: the machine's available memory, and what the control groups still allow. Files in
+    /// the page cache count as free, because the kernel drops them when memory is needed.
     std::uint64_t available_bytes = kUnlimited;
-    /// The file that contains the smallest limit: "/proc/meminfo", "/sys/fs/cgroup/memory.max", …
+    /// The file that contained the smallest limit: "/proc/meminfo", "/sys/fs/cgroup/memory.max", …
     std::string available_source;
     /// RLIMIT_AS (ulimit -v) minus the mapped address space.
     std::uint64_t address_space_left_bytes = kUnlimited;
 };
 
-/// Reads the current limits. Fails with Unsupported if the system tells nothing about its memory.
+/// Reads the current limits. Fails with Unsupported if the system reports nothing about its memory.
 [[nodiscard]] Result<MemoryLimits> read_memory_limits();
-/// Computes the limits from the given files and the given RLIMIT_AS.
+/// Like read_memory_limits(), but with the given files and the given RLIMIT_AS.
 [[nodiscard]] Result<MemoryLimits> read_memory_limits(const FileReader& read, std::uint64_t address_space_limit_bytes);
 
-/// Fails with ResourceExhausted if less than `needed_bytes` are left. The message says what needs the memory, how much
-/// is needed and left, which limit applies, and what to do. `what` is the beginning of this sentence, for example "the
-/// arena of host 'n1'".
+/// Fails with ResourceExhausted if less than `needed_bytes` bytes are left. The message says what needs the memory, how
+/// much is needed and left, which limit applies, and what to do. The message begins with `what`, for example "the arena
+/// of host 'n1'".
 [[nodiscard]] Status check_memory(const MemoryLimits& limits, std::uint64_t needed_bytes, std::string_view what);
-/// Makes the same check with the current limits. If the system tells nothing about its memory, the check succeeds,
-/// because no known limit is exceeded.
+/// Makes the same check with the current limits. If the system reports nothing about its memory, the check succeeds.
 [[nodiscard]] Status check_memory(std::uint64_t needed_bytes, std::string_view what);
 
 }  // namespace rueda::base

@@ -15,7 +15,8 @@
 namespace rueda::base {
 namespace {
 
-/// Returns the next field of the text; fields are separated by blanks. Returns "" at the end.
+/// Removes the next field from the text and returns it. Fields are separated by blanks. Returns an empty text at the
+/// end.
 std::string_view take_field(std::string_view& text) {
     text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
     const std::string_view field = text.substr(0, text.find_first_of(" \n"));
@@ -26,8 +27,8 @@ std::string_view take_field(std::string_view& text) {
 }  // namespace
 
 std::optional<ProcessStatus> parse_process_status(std::string_view text) {
-    // proc(5) numbers the fields from 1; the command is the second one. The fields behind it are only a letter and
-    // numbers, so the last closing parenthesis in the line is the end of the command.
+    // proc(5) numbers the fields from 1. Field 2 is the command, which may contain anything. The later fields contain
+    // no parenthesis, so the last closing parenthesis in the line ends the command.
     constexpr std::size_t kState = 3;
     constexpr std::size_t kUserTicks = 14;
     constexpr std::size_t kSystemTicks = 15;
@@ -48,7 +49,7 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
     const auto system_ticks = parse_integer<std::uint64_t>(fields[kSystemTicks]);
     const auto start_time = parse_integer<std::uint64_t>(fields[kStartTime]);
     const auto resident_pages = parse_integer<std::uint64_t>(fields[kResidentPages]);
-    // A number at the very end of the text may be the beginning of a longer number that was cut.
+    // If the text ends directly after a number, the number may be cut, so the text is refused.
     if (text.empty() || fields[kState].size() != 1 || threads.value_or(-1) < 0 || !user_ticks || !system_ticks ||
         !start_time || !resident_pages) {
         return std::nullopt;

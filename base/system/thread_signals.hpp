@@ -6,9 +6,9 @@
 
 namespace rueda::base {
 
-/// The signals that a thread of Rueda blocks. Signals belong to the threads of the program, so Rueda blocks all except
-/// those by which the kernel reports a thread's own fault. If a fault signal were blocked, the kernel would end the
-/// process without calling a handler. Then neither a checker (AddressSanitizer, Python's faulthandler) nor Rueda could
+/// Returns the signals that threads of Rueda block. The program's own threads must handle signals, so Rueda's threads
+/// block all signals except those for a fault of the thread itself. If a fault signal were blocked, the kernel would
+/// end the process without calling a handler. Neither AddressSanitizer, nor Python's faulthandler, nor Rueda could then
 /// say where the fault was.
 [[nodiscard]] inline sigset_t signals_of_the_program() noexcept {
     sigset_t signals;
@@ -19,7 +19,7 @@ namespace rueda::base {
     return signals;
 }
 
-/// While it lives, threads that this thread starts block the signals of the program.
+/// While an object of this class lives, threads that this thread starts block the signals in signals_of_the_program().
 class ProgramSignalsBlocked {
 public:
     ProgramSignalsBlocked() noexcept {

@@ -14,7 +14,8 @@ void OperationGroups::add(TimelineOperation operation, std::size_t members, std:
     if (found != by_key_.end() &&
         std::any_of(found->second->group.begin(), found->second->group.end(),
                     [&](const TimelineOperation& other) { return other.rank == operation.rank; })) {
-        // The rank has called it again, so the key stands for several operations.
+        // This rank has already added an operation with this key. The key now stands for two operations, so the old
+        // group is released as it is.
         release(found->second, ready);
         found = by_key_.end();
     }

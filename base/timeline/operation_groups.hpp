@@ -12,22 +12,23 @@
 
 namespace rueda::base {
 
-/// The same operation on several ranks.
+/// The records of one operation on several ranks.
 using OperationGroup = std::vector<TimelineOperation>;
 
-/// Collects the operations of several ranks until each operation is known from all its ranks. Its memory is bounded.
+/// Collects operations of several ranks, and puts the records of the same operation into one group. A group is released
+/// when all its ranks are there. The number of operations held is limited.
 class OperationGroups {
 public:
-    /// If it holds more operations than this, it releases the oldest.
+    /// If the object holds more than `most_operations` operations, it releases the oldest.
     explicit OperationGroups(std::size_t most_operations) : most_operations_(most_operations) {}
 
-    /// Adds an operation, which is expected from `members` ranks. Appends the groups to `ready` that are complete, or
-    /// that have to go.
+    /// Adds an operation of one rank; `members` ranks are expected to have it. Appends the groups to `ready` that are
+    /// complete, or that must be released because there are too many.
     void add(TimelineOperation operation, std::size_t members, std::int64_t now_ns, std::vector<OperationGroup>& ready);
     /// Releases the groups whose first operation was added before `ns`.
     void release_older(std::int64_t ns, std::vector<OperationGroup>& ready);
     void release_all(std::vector<OperationGroup>& ready);
-    /// Whether a group may be waiting for this operation. The record may not say yet in which batch it is.
+    /// Whether a group may be waiting for this operation. The operation's batch may still be unknown.
     [[nodiscard]] bool may_await(const RecordedOperation& record) const;
     [[nodiscard]] std::size_t size() const { return held_; }
 
@@ -41,8 +42,8 @@ private:
     void release(Entries::iterator entry, std::vector<OperationGroup>& ready);
 
     std::size_t most_operations_;
-    std::size_t held_ = 0;  // operations in all groups
-    Entries entries_;       // the oldest first
+    std::size_t held_ = 0;  // number of operations in all groups
+    Entries entries_;       // groups, the oldest first
     std::unordered_map<OperationKey, Entries::iterator, OperationKeyHash> by_key_;
 };
 

@@ -12,7 +12,7 @@ namespace rueda::base {
 
 namespace {
 
-/// As many operations without a name are drawn side by side. More share the first row.
+/// How many pending operations without a name get their own row. Further ones share the first of these rows.
 constexpr std::size_t kMostLanes = 8;
 
 void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name) {
@@ -122,7 +122,8 @@ void RankRows::add_execution(const RecordedOperation& record) {
     if (!record.started_ns || !record.ended_ns) {
         return;
     }
-    // The operations of a batch were started together. One that was executed alone is a batch of its own.
+    // The operations of a batch have the same position in the log, and were started together. An operation that was
+    // executed alone is a batch of its own.
     const auto same = std::find_if(batches_.rbegin(), batches_.rend(), [&](const Batch& batch) {
         return record.batch && batch.position == record.batch && batch.set_id == record.set_id &&
                batch.kind == record.kind;
@@ -176,8 +177,8 @@ void RankRows::append_wait(const Wait& wait, std::string& text) const {
                         .args = fmt::format(R"({{"rank":{},"operations":{}}})", wait.last_rank, wait.operations)});
 }
 
-/// Spans of one row must not overlap. Where waits for different ranks overlap, the earlier one is drawn, and the rest
-/// of the later one.
+/// Appends the waits as spans that do not overlap, because spans in one row must not. If waits for different ranks
+/// overlap, the earlier one is drawn completely, and only the rest of the later one.
 void RankRows::settle_waits(std::string& text) {
     std::sort(waits_.begin(), waits_.end(), [](const Wait& a, const Wait& b) { return a.begin_ns < b.begin_ns; });
     for (const Wait& wait : waits_) {
@@ -203,7 +204,8 @@ void RankRows::settle(std::string& text, bool marks_cycles) {
     settle_waits(text);
     std::stable_sort(batches_.begin(), batches_.end(),
                      [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
-    // The rest of a new batch may not have been read yet.
+    // A batch that was added since the last call is kept until the next call, because some of its operations may not
+    // have been read yet.
     std::erase_if(batches_, [&](Batch& batch) {
         if (batch.is_new && batch.position) {
             batch.is_new = false;

@@ -15,10 +15,11 @@
 
 namespace rueda::base {
 
-/// The rows of one rank in a trace: steps, scopes, waits for other ranks, executed batches, and one row for each name.
+/// The rows of one rank in a trace (a timeline file). There are rows for steps, scopes (declared activities), waits for
+/// other ranks, and executed batches, and one row for each operation name.
 class RankRows {
 public:
-    // The numbers of the rows ("threads" of the format).
+    // The numbers of the first rows. The trace format calls a row "thread".
     static constexpr std::int32_t kSteps = 1;
     static constexpr std::int32_t kScopes = 2;
     static constexpr std::int32_t kWaits = 3;
@@ -28,25 +29,25 @@ public:
 
     explicit RankRows(std::int32_t rank) : rank_(rank) {}
 
-    /// The events that name the rank and its first rows.
+    /// Appends the events that give the rank and its first rows their names.
     void append_names(std::string& text, std::string_view host) const;
-    /// The row for an operation, which ended, or was last seen, at `end_ns`. The first use of a row appends its name.
-    /// Operations of one name follow each other, and share a row. Several operations without a name may be pending at
-    /// the same time, and get several rows.
+    /// Returns the row for an operation that ended, or was last seen, at `end_ns`. The first use of a row also appends
+    /// its name. Operations with the same name never overlap, so they share a row. Several operations without a name
+    /// may be pending at the same time, so they get several rows.
     [[nodiscard]] std::int32_t row_of(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
 
     void begin_step(std::uint64_t step, std::int64_t ns, std::string& text);
     void add_scope(const RecordedOperation& record, std::string& text) const;
-    /// The rank waited for `last_rank` in one operation. Waits that overlap become one span.
+    /// Adds a wait of this rank for `last_rank` in one operation. Waits that overlap become one span.
     void add_wait(std::int64_t begin_ns, std::int64_t end_ns, std::int32_t last_rank) {
         waits_.push_back({begin_ns, end_ns, last_rank, 1});
     }
-    /// The rank executed an operation, maybe together with others of its batch.
+    /// Adds an operation that the rank executed, possibly together with others of the same batch.
     void add_execution(const RecordedOperation& record);
 
     /// Appends the spans of waits and batches that are complete.
     void settle(std::string& text, bool marks_cycles);
-    /// Appends what is still open. `now_ns` ends the last step.
+    /// Appends all spans that are still open. The last step ends at `now_ns`.
     void finish(std::int64_t now_ns, std::string& text, bool marks_cycles);
 
 private:
@@ -64,13 +65,14 @@ private:
         std::int64_t end_ns = 0;
         std::uint64_t operations = 0;
         std::uint64_t bytes = 0;
-        bool is_new = true;  ///< an operation was added since settle()
+        bool is_new = true;  ///< whether an operation was added after the last settle()
     };
     struct Lane {
         std::int32_t tid = 0;
         std::int64_t end_ns = 0;
     };
-    using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // set, name, and kind if there is no name
+    using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // process set, name, and the kind for an
+                                                                         // operation without a name
 
     void settle_waits(std::string& text);
     void append_wait(const Wait& wait, std::string& text) const;
@@ -83,12 +85,12 @@ private:
     std::int32_t names_ = 0;
     std::optional<std::uint64_t> step_;
     std::int64_t step_began_ns_ = 0;
-    std::vector<Wait> waits_;   // since settle()
-    std::optional<Wait> wait_;  // the last span, which may grow
+    std::vector<Wait> waits_;   // waits that were added after the last settle()
+    std::optional<Wait> wait_;  // the last span of waits, which may still grow
     std::vector<Batch> batches_;
 };
 
-/// For example "ALLREDUCE".
+/// Returns the kind's name in capitals, for example "ALLREDUCE".
 [[nodiscard]] std::string upper_name_of_kind(std::uint8_t kind);
 
 }  // namespace rueda::base

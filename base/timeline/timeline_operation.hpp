@@ -10,16 +10,17 @@
 
 namespace rueda::base {
 
-/// An operation, a step or a scope of a rank. The times in the record are nanoseconds of the job's clock, which is the
-/// same for all hosts.
+/// An operation, step or scope (declared activity) of one rank, as it is drawn in the timeline. The times in `record`
+/// are nanoseconds of the job's clock, which all hosts share.
 struct TimelineOperation {
     std::int32_t rank = 0;
     RecordedOperation record;
 };
 
-/// Identifies an operation on all its ranks. An operation of a batch has the batch's position in the log of its set,
-/// which no other operation with this name has. Any other has the generation of its slot, or the number of the call.
-/// The hash stands for the name: if two names of a batch have the same hash, their operations may be matched wrongly.
+/// Identifies an operation on all its ranks. If the operation is in a batch, the batch's position in the set's log and
+/// the name identify it. Otherwise the generation of the name's slot, or the number of the call for an operation
+/// without a name, identifies it. The key contains a hash of the name. If two names of one batch have the same hash,
+/// their operations may be mixed up.
 struct OperationKey {
     std::int32_t set_id = 0;
     std::uint8_t kind = 0;
@@ -32,8 +33,9 @@ struct OperationKey {
 
 [[nodiscard]] inline OperationKey key_of(const RecordedOperation& record) {
     const bool in_batch = record.batch.has_value();
-    // A rank that announces a name for the first time does not know its slot yet, so the generations of the ranks may
-    // differ. Operations of a batch without a name differ only in the number of the call.
+    // The generation is left out where it may differ between ranks: a rank that announces a name for the first time
+    // does not know the name's slot. Operations without a name in one batch differ only in the number of the call,
+    // which is stored in the same field.
     const bool needs_generation = !in_batch || record.name.empty();
     return {.set_id = record.set_id,
             .kind = record.kind,
@@ -49,7 +51,8 @@ struct OperationKeyHash {
         for (const std::uint64_t part :
              {std::uint64_t{static_cast<std::uint32_t>(key.set_id)}, std::uint64_t{key.kind},
               std::uint64_t{key.is_in_batch ? 1U : 0U}, std::uint64_t{key.batch}, std::uint64_t{key.generation}}) {
-            mixed = (mixed ^ part) * 0x9e3779b97f4a7c15U;  // 2^64 divided by the golden ratio spreads the bits
+            mixed = (mixed ^ part) * 0x9e3779b97f4a7c15U;  // 2^64 divided by the golden ratio; the multiplication
+                                                           // spreads the bits
             mixed ^= mixed >> 32U;
         }
         return static_cast<std::size_t>(mixed);

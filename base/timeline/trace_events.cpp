@@ -18,7 +18,7 @@ std::string number_or_null(const std::optional<std::int64_t>& number) {
     return number ? std::to_string(*number) : "null";
 }
 
-/// Everything that the record has, so that `rueda timeline` can make the operation again.
+/// Returns all fields of the record, so that `rueda timeline` can restore the operation from the file.
 std::string args_of_record(const RecordedOperation& record, std::int32_t last_rank) {
     return fmt::format(
         R"({{"set":{},"name":{},"hash":{},"generation":{},"batch":{},"number":{},"ordinal":{},"bytes":{},"dtype":{},)"
@@ -29,7 +29,7 @@ std::string args_of_record(const RecordedOperation& record, std::int32_t last_ra
         number_or_null(record.started_ns), number_or_null(record.ended_ns), last_rank);
 }
 
-/// The arguments of an event that describe an operation for people.
+/// Returns the fields of an event that describe the operation for people.
 std::string args_of_operation(const RecordedOperation& record) {
     const char* const dtype = record.dtype < kDTypeCount ? name_of(static_cast<DType>(record.dtype)) : "unknown";
     return fmt::format(R"({{"bytes":{},"dtype":"{}","background":{},"status":{}{}}})", record.bytes, dtype,
@@ -73,7 +73,8 @@ void TraceEvents::add_operation(const TimelineOperation& operation, std::int32_t
                                 std::int64_t now_ns, std::string& text) {
     const RecordedOperation& record = operation.record;
     const std::int64_t end = std::max(record.ended_ns.value_or(now_ns), record.announced_ns);
-    // A rank that fails or that nobody answers has not started. Clocks of hosts may differ a little.
+    // An operation that failed or was never answered has no start. The clocks of hosts differ a little, so all times
+    // are clamped.
     const std::int64_t started = std::clamp(record.started_ns.value_or(end), record.announced_ns, end);
     const std::int64_t ready = std::clamp(ready_ns, record.announced_ns, started);
     RankRows& rows = rows_of(operation.rank);

@@ -12,7 +12,7 @@ namespace rueda::base {
 
 namespace {
 
-/// Trace files count in microseconds. Three decimals keep the nanoseconds; a double would lose them.
+/// Appends a time in microseconds, the unit of trace files, with three decimals. A double would lose nanoseconds.
 void append_us(std::string& text, std::int64_t ns) {
     if (ns < 0) {
         text += '-';
@@ -35,7 +35,7 @@ void append_event(std::string& text, const TraceEvent& event) {
         append_us(text, event.begin_ns);
     }
     if (event.phase == 'i') {
-        text += R"(,"s":"t")";  // the moment belongs to the row
+        text += R"(,"s":"t")";  // the event is drawn in its row only, not over all rows
     }
     if (event.end_ns) {
         text += R"(,"dur":)";

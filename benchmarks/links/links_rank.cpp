@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of benchmarks/links/links. It times blocking allreduces of Rueda, of Rueda with values sent as float16, and
-// of MPI, in turn. Rank 0 prints a line of JSON for each size:
+// One rank of benchmarks/links/links. Times blocking allreduces in turn: Rueda, Rueda with float16 values between
+// hosts, and MPI. Rank 0 prints a line of JSON for each size:
 //
 //   {"bytes": …, "rueda": [µs …], "fp16": [µs …], "mpi": [µs …]}
 //
@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns the time of one operation on its slowest rank, in µs. Checks every result.
+/// Times single operations and checks their results. The time is that of the slowest rank, in µs.
 class Timed {
 public:
     explicit Timed(std::size_t elements) : data_(elements) {}
@@ -43,8 +43,7 @@ public:
     }
 
 private:
-    /// The inputs are small whole numbers. So their sums are exact in every order; with up to 66 ranks this is true in
-    /// float16 too.
+    /// Returns a small integer. The sums are exact in every order and, with up to 66 ranks, in float16.
     static float value(std::size_t i, int rank) {
         return static_cast<float>((i + static_cast<std::size_t>(rank)) % 32);
     }

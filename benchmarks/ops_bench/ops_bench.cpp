@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Measures the speed of ops::reduce() and ops::copy() on one thread. For comparison it measures memcpy and a plain loop
-// that the compiler vectorises for the baseline CPU. The argument is the number of bytes of one buffer.
-// bytes_per_second counts the bytes that are read and written. It does not count the cache lines that the CPU reads
-// before a cached store.
+// Measures ops::reduce() and ops::copy() on one thread and, for comparison, memcpy and a plain loop that the compiler
+// vectorises for the baseline CPU. The argument is the number of bytes of a buffer. bytes_per_second counts the bytes
+// that are read and written, but not the cache lines that the CPU reads before a cached store.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -22,14 +21,13 @@
 namespace rueda::ops {
 namespace {
 
-/// Makes buffers like those of the host communicator: each buffer has its own cache lines, and all pages have been
-/// touched.
+/// Buffers like those of the host communicator: on separate cache lines, with all pages touched.
 class Buffers {
 public:
     Buffers(std::size_t number, std::size_t bytes, std::size_t shift = 0) : bytes_(bytes) {
         for (std::size_t i = 0; i < number; ++i) {
             memory_.emplace_back(static_cast<std::byte*>(::operator new (bytes + 64, std::align_val_t{4096})));
-            // The byte 0x3C makes a small positive number in every floating-point dtype.
+            // In every floating-point type, the bytes 0x3C are a small positive number.
             std::memset(memory_.back().get(), 0x3C, bytes + 64);
             pointers_.push_back(memory_.back().get() + shift);
         }
@@ -93,8 +91,8 @@ void streaming_copy(benchmark::State& state) {
     count_bytes(state, 2, buffers.bytes());
 }
 
-/// The plain loop that a user would write. It declares that the pointers do not overlap, so the compiler can vectorise
-/// it.
+/// The loop that a user would write. __restrict says that the buffers do not overlap, so that the compiler can
+/// vectorise the loop.
 void add_into_both(float* __restrict a, float* __restrict b, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         const float sum = a[i] + b[i];
@@ -153,7 +151,7 @@ void register_all() {
     }
     register_reduce("reduce/2to2/bool/max", {{.dtype = DType::boolean, .op = ReduceOp::max}, 2, 2, Store::cached, 0},
                     32 * kKiB, 32 * kKiB);
-    // The latency of small calls.
+    // These sizes show the latency of small calls.
     for (const std::size_t n : {2u, 8u}) {
         register_reduce(fmt::format("latency/{0}to1/float32/average", n), {average, n, 1, Store::cached, 0}, 4, 256);
     }

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures how long calls from Python take: ruedarun -np 2 python benchmarks/python/python_bench.py
+"""Measures how long calls from Python take.
 
-The figures are medians over the samples, of the slower rank. Before each sample of a set of tensors the ranks call a
-barrier; single operations follow each other directly. The rows of a part take turns, so that all are measured under the
-same conditions. The rows `ctypes` call the C interface without this package. In these rows the tensors' descriptions
-are created once, outside of the timing.
+Usage: ruedarun -np 2 python benchmarks/python/python_bench.py
+
+The figures are medians of the slower rank. A barrier precedes each sample of a set of tensors; single operations follow
+each other directly. The rows of a part take turns, to be measured under the same conditions. The rows `ctypes` call the
+C interface without the package, with tensor descriptions that are created once and outside of the timing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FLOAT32 = 6
 
 
 class Tensor(ctypes.Structure):
-    """Describes the struct rueda_tensor of rueda.h for ctypes."""
+    """The struct rueda_tensor of rueda.h."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -34,7 +35,7 @@ class Tensor(ctypes.Structure):
 
 
 def loaded_library() -> ctypes.CDLL:
-    """Returns the librueda that the package has loaded into this process."""
+    """Returns the librueda that this process has loaded."""
     for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
         if "/librueda.so" in line:
             return ctypes.CDLL(line.split()[-1])
@@ -72,7 +73,7 @@ def single_operations(samples: int) -> dict[str, float]:
         "rueda_allreduce by ctypes, name": by_ctypes(one),
     }
     times: dict[str, list[float]] = {row: [] for row in rows}
-    block = 200  # the number of operations of one kind before the next kind has its turn
+    block = 200  # number of operations of one kind before the next kind has its turn
     for _ in range(samples // block):
         for row, call in rows.items():
             rueda.barrier()

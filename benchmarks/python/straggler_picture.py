@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Records a timeline of a job in which one rank is late, and draws it.
+"""Records a timeline of a job in which one rank is late, and draws the timeline.
 
-ruedarun --no-mpi -np 4 python benchmarks/python/straggler_picture.py PICTURE.svg
+Usage: ruedarun --no-mpi -np 4 python benchmarks/python/straggler_picture.py PICTURE.svg
 """
 
 import argparse

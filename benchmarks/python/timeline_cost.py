@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures what a timeline costs. Steps with and without a timeline alternate in one job, so that other work on the
-machine affects both alike. A step reduces tensors with the sizes of ResNet-50's 161 gradients.
+"""Measures the cost of a timeline. Steps with and without a timeline alternate in one job, so that other work on the
+machine affects both. A step reduces tensors with the sizes of ResNet-50's 161 gradients.
 
-ruedarun --no-mpi -np 2 python benchmarks/python/timeline_cost.py [--pairs N] [--steps N] [--compute MS]
+Usage: ruedarun --no-mpi -np 2 python benchmarks/python/timeline_cost.py [--pairs N] [--steps N] [--compute MS]
 """
 
 import argparse
@@ -18,7 +18,7 @@ import rueda
 
 
 def sizes() -> list[int]:
-    """The numbers of elements of ResNet-50's parameters."""
+    """Returns the number of elements of each parameter of ResNet-50."""
     found = [64 * 3 * 49, 64, 64]
     channels = 64
     for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
@@ -55,7 +55,7 @@ def step(tensors: list[numpy.ndarray], compute: float) -> float:
 
 
 def thread_seconds() -> float:
-    """The processor time of the thread that writes the timeline; 0 on the ranks that write none."""
+    """Returns the processor time of the thread that writes the timeline, or 0 on ranks without this thread."""
     for task in pathlib.Path("/proc/self/task").iterdir():
         if (task / "comm").read_text().strip() == "rueda-timeline":
             return int((task / "schedstat").read_text().split()[0]) / 1e9
@@ -74,7 +74,7 @@ def main() -> None:
     for _ in range(5):
         step(tensors, given.compute / 1000)
     without, with_timeline = [], []
-    written_for, wrote = 0.0, 0.0  # seconds
+    written_for, wrote = 0.0, 0.0  # in seconds
     for _ in range(given.pairs):
         for is_on, times in ((False, without), (True, with_timeline)):
             if is_on:

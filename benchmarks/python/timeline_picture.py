@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Draws the timeline of one training step. It shows when each gradient of ResNet-50 is announced, and when its
-reduction is complete.
+"""Draws the timeline of a training step: when each gradient of ResNet-50 is announced, and when its reduction is
+complete.
 
-ruedarun --no-mpi -np 2 python benchmarks/python/timeline_picture.py PICTURE.svg [--compute MS]
+Usage: ruedarun --no-mpi -np 2 python benchmarks/python/timeline_picture.py PICTURE.svg [--compute MS]
 """
 
 import argparse
@@ -54,7 +54,7 @@ def label(x: float, y: float, text: str, anchor: str = "start") -> str:
 
 
 def rank_of(events: list[dict], rank: int, place, y: float) -> tuple[list[str], float]:
-    """Returns the drawing of one rank, and the position where it ends."""
+    """Returns the drawing of one rank, and its lower end."""
     mine = [event for event in events if event["pid"] == rank]
     shapes = [label(8, y + 12, f"rank {rank}: trainer")]
     for event in mine:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures how long calls of rueda.torch take. Run as:
-ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py [seconds a row]
+"""Measures how long calls of rueda.torch take: medians of the slower rank, in microseconds.
 
-The figures are medians of the slower rank, in microseconds.
+Usage: ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py [seconds a row]
 """
 
 import statistics
@@ -19,7 +18,8 @@ CALLS = 161
 
 
 def row(name: str, call: Callable[[], float | None]) -> None:
-    """If `call` returns a time in seconds, this time counts. Otherwise the time of the whole call counts."""
+    """Measures `call` and prints a row. If `call` returns seconds, these count, and otherwise the time of the whole
+    call."""
     for _ in range(50):
         call()
     times = []

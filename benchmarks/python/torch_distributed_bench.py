@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares torch.distributed on the backend "rueda" with Gloo, in one run in which the two take turns. Run as:
-ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES] [--ddp | --small]
+"""Compares torch.distributed on the backend "rueda" with Gloo. Both take turns in one run.
 
-The two backends run blocks of calls in turn. Before each call each rank rewrites its input. The output is a table with
-medians of the slower rank, in microseconds. Before the measurement, the results of the two backends for other values
-are compared. The row send/recv is half of the time in which a message goes to the neighbour and back; all pairs of
-neighbours do this at the same time.
+Usage: ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES]
+[--ddp | --small]
 
---ddp times training steps of a model with as many parameters as ResNet-50, in milliseconds, and for comparison steps
-without communication. The variants are plain DDP, gradients as views of the buckets, and a hook that copies the buckets
-into resident memory. --small times repeated calls of all_reduce on 4 bytes, without work between the calls, in
-microseconds.
+The backends run blocks of calls in turn. Each rank rewrites its input before each call. The table has medians of the
+slower rank, in microseconds. Before the measurement, the results of both backends are compared. The row send/recv is
+half of the time for a message to the neighbour and back; all pairs of neighbours do this at the same time.
+
+--ddp measures training steps, in milliseconds, of a model with as many parameters as ResNet-50, and steps without
+communication. The variants are plain DDP, gradients as views of the buckets, and a hook that copies the buckets into
+resident memory. --small measures calls of all_reduce on 4 bytes, without work between the calls, in microseconds.
 """
 
 import argparse
@@ -28,12 +28,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
 SIZES = [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
-#: The number of calls in a block, for tensors of up to SMALL bytes and for larger tensors.
+#: The number of calls in a block, for tensors of up to SMALL bytes and for larger ones.
 SMALL, CALLS_OF_SMALL, CALLS_OF_LARGE = 64 << 10, 32, 2
 
 
 def slower(value: float, group: dist.ProcessGroup) -> float:
-    """Returns the largest of all ranks' values."""
+    """Returns the largest value of all ranks."""
     largest = torch.tensor([value], dtype=torch.float64)
     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
     return largest.item()
@@ -48,16 +48,15 @@ class Row:
     call: Callable[[dist.ProcessGroup], object]
     input: torch.Tensor
     output: torch.Tensor
-    share: float = 1.0  # the fraction of the call's time that is counted
+    share: float = 1.0  # the part of the call's time that is counted
 
     def prepare(self) -> None:
         """Writes the input of the next call."""
         self.input.fill_(1.0)
 
     def result(self, group: dist.ProcessGroup) -> torch.Tensor:
-        """Returns the operation's result for values that differ between elements and ranks, and whose sums are
-        exact.
-        """
+        """Returns the operation's result for inputs that differ between elements and ranks, and whose sums are
+        exact."""
         self.input.copy_(torch.arange(self.input.numel()).remainder_(251).add_(dist.get_rank()))
         self.call(group)
         return self.output.clone()
@@ -75,7 +74,7 @@ def has(row: Row, group: dist.ProcessGroup) -> bool:
 
 
 def compare(groups: dict[str, dist.ProcessGroup], row: Row, seconds: float) -> dict[str, float]:
-    """The medians, in seconds."""
+    """Measures the row on each backend. Returns the medians in seconds."""
     there = {name: group for name, group in groups.items() if has(row, group)}
     results = [row.result(group) for group in there.values()]
     assert all(
@@ -87,7 +86,7 @@ def compare(groups: dict[str, dist.ProcessGroup], row: Row, seconds: float) -> d
     while slower(float(time.monotonic() < end or len(times["rueda"]) < 3 * calls), groups["gloo"]) > 0:
         for name, group in there.items():
             row.prepare()
-            row.call(group)  # synchronises the ranks, and fills the caches with this backend's data
+            row.call(group)  # synchronises the ranks and fills the caches with this backend's data
             for _ in range(calls):
                 row.prepare()
                 begin = time.perf_counter()
@@ -97,7 +96,7 @@ def compare(groups: dict[str, dist.ProcessGroup], row: Row, seconds: float) -> d
 
 
 def there_and_back(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
-    """Sends a message to the neighbour and back. If the number of ranks is odd, the last rank has no neighbour."""
+    """Sends a message to the neighbour and back. With an odd number of ranks, the last rank has no neighbour."""
     rank = dist.get_rank()
     peer = rank ^ 1
     if peer >= dist.get_world_size():
@@ -111,9 +110,8 @@ def there_and_back(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
 
 
 def rows_of(count: int) -> Iterator[Row]:
-    """Returns the rows for tensors of this many bytes. If each rank has only a part of a tensor, all parts together
-    have this size.
-    """
+    """Yields the rows for tensors of `count` bytes. If each rank has only a part of a tensor, all parts together have
+    this size."""
     size = dist.get_world_size()
     tensor = torch.ones(count // 4)
     each = torch.ones(max(count // 4 // size, 1))
@@ -128,7 +126,7 @@ def rows_of(count: int) -> Iterator[Row]:
 
 
 def operations(largest: int) -> list[Row]:
-    """Returns all rows, sorted by name and then by size."""
+    """Returns all rows by name and size."""
     nothing = torch.zeros(0)
     rows = [Row("barrier", 0, lambda group: dist.barrier(group=group), nothing, nothing)]
     for count in SIZES:
@@ -138,9 +136,8 @@ def operations(largest: int) -> list[Row]:
 
 
 def resnet() -> torch.nn.Module:
-    """A model with parameters of the sizes of ResNet-50's convolutions. It only adds the parameters up, so the backward
-    pass is short and little communication can overlap with it.
-    """
+    """Returns a model whose parameters have the sizes of ResNet-50's convolutions. It only adds up the parameters, so
+    the backward pass is short and hides little communication."""
 
     class Sizes(torch.nn.Module):
         def __init__(self) -> None:
@@ -165,7 +162,7 @@ def resnet() -> torch.nn.Module:
 
 
 class ResidentBuckets:
-    """A communication hook that copies each bucket into its own resident memory and averages it there."""
+    """A communication hook that copies each bucket into resident memory and averages it there."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.group = group
@@ -174,7 +171,7 @@ class ResidentBuckets:
     def __call__(self, _state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         given = bucket.buffer()
         memory = self.memory.get(bucket.index())
-        # DDP changes the division of the parameters into buckets after the first step
+        # DDP divides the parameters into other buckets after the first step.
         if memory is None or memory.numel() != given.numel():
             memory = self.memory[bucket.index()] = torch.from_numpy(rueda.empty(given.numel(), "float32"))
         memory.copy_(given)
@@ -195,7 +192,7 @@ def networks_of(groups: dict[str, dist.ProcessGroup]) -> dict[str, torch.nn.Modu
 
 
 def steps(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
-    """Times a step of each variant of DDP, and a step of the model without DDP. Checks the gradients."""
+    """Measures a step of each variant of DDP and of the model without DDP. Checks the gradients."""
     networks = networks_of(groups)
     alone = resnet()
     factor = torch.full((1,), float(dist.get_rank() + 1))
@@ -221,7 +218,7 @@ def steps(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
 
 
 def small(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
-    """Times blocks of calls on each backend in turn. Prints the median of the blocks' means."""
+    """Measures blocks of calls on each backend in turn. Prints the median of the blocks' means."""
     tensor = torch.zeros(1)
     means: dict[str, list[float]] = {name: [] for name in groups}
     end = time.monotonic() + seconds
@@ -239,7 +236,7 @@ def small(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
 
 
 def line(row: Row, medians: dict[str, float]) -> str:
-    """One line of the table."""
+    """Returns a line of the table."""
     mine = medians["rueda"] * 1e6
     theirs = medians["gloo"] * 1e6 if "gloo" in medians else None
     told = f"{theirs:.1f} | {theirs / mine:.1f}" if theirs is not None else "has none |"

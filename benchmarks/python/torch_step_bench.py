@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures training steps with the gradients of a model: how much of the communication is not hidden behind the
-backward pass.
+"""Measures training steps with the gradients of a model: how much of the communication the backward pass does not hide.
 
+Usage:
     ruedarun --no-mpi -np 2 python benchmarks/python/torch_step_bench.py
     mpirun -np 2 --bind-to none python benchmarks/python/torch_step_bench.py --library horovod
 
-The gradients are those of ResNet-50 (161 tensors with 25.6 million float32), those of AlexNet (16 tensors with 61.1
-million, most of them in three tensors), or 161 small tensors. The backward pass is synthetic: for each parameter it
-computes for a while, in the L1 and L2 caches, and writes a new gradient. In one run these candidates take turns: no
-communication, rueda.torch with each value of `gradient_storage` ("auto" is the default), and DDP over Gloo if this
-PyTorch has it. Horovod gets a separate run with its own step without communication, because Horovod's thread works even
-when there is nothing to reduce.
+The gradients are those of ResNet-50 (161 tensors, 25.6 million float32), those of AlexNet (16 tensors, 61.1 million,
+mostly in three tensors), or 161 small tensors. The backward pass is simulated: for each parameter it computes in the L1
+and L2 caches, and writes a new gradient. In one run these candidates take turns: no communication, rueda.torch with
+each value of `gradient_storage` ("auto" is the default), and DDP over Gloo if this PyTorch has it. Horovod has a
+separate run with its own step without communication, because Horovod's thread works even if there is nothing to reduce.
 
-For each candidate the output has the median time of a step on the slower rank, and how much longer this is than a step
-without communication. It also has the additional CPU time and context switches of a rank, compared with steps without
-communication. All gradients are checked after every step.
+For each candidate, the output has the median time of a step on the slower rank, and the additional time, CPU time and
+context switches compared with steps without communication. All gradients are checked after every step.
 """
 
 import argparse
@@ -34,7 +32,7 @@ import torch.distributed as dist
 
 
 def resnet50() -> list[tuple[int, ...]]:
-    """Returns the shapes of the model's parameters, in the order of the layers."""
+    """Returns the shapes of ResNet-50's parameters in the order of the layers."""
     made: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
     inputs = 64
     for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
@@ -56,7 +54,7 @@ def alexnet() -> list[tuple[int, ...]]:
 
 
 def small() -> list[tuple[int, ...]]:
-    """Returns the shapes of tiny tensors, as many as ResNet-50 has, so that only their number matters."""
+    """Returns the shapes of as many tiny tensors as ResNet-50 has, so that only their number matters."""
     return [(8, 8)] * len(resnet50())
 
 
@@ -64,9 +62,8 @@ MODELS = {"resnet50": resnet50, "alexnet": alexnet, "small": small}
 
 
 class Layer(torch.autograd.Function):
-    """A layer whose backward pass does `work` matrix multiplications, and gives the parameter a gradient with the same
-    value everywhere.
-    """
+    """A layer whose backward pass makes `work` matrix multiplications, and sets all elements of the parameter's
+    gradient to the same value."""
 
     @staticmethod
     def forward(ctx, x, parameter, work, value):
@@ -100,9 +97,8 @@ class Model(torch.nn.Module):
 
 
 def work_of(milliseconds: float, shapes: list[tuple[int, ...]], hvd: Any) -> list[int]:
-    """Returns the number of multiplications for each parameter, so that all of them take this long. A parameter with
-    one dimension gets none. The numbers are the same on all ranks.
-    """
+    """Returns the number of multiplications for each parameter, so that all of them together take this time. A
+    parameter with one dimension gets none. All ranks use the same numbers."""
     multiply(2000)
     begin = time.perf_counter()
     multiply(2000)
@@ -116,10 +112,10 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: A function that returns the context for all backward passes of a step except the last one.
+    #: Returns the context for all backward passes of a step except the last one.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
-    #: Horovod's zero_grad() takes no arguments.
+    #: Whether a step calls zero_grad() of the model. The zero_grad() of Horovod's optimizer accepts no arguments.
     zeroed_by_model: bool = False
 
 

@@ -12,8 +12,8 @@
 
 namespace rueda::bench {
 
-/// `message` sends a message to the other rank of a pair and receives one back. The pairs are the ranks 0 and 1, 2 and
-/// 3, and so on.
+/// The measured operation. `message` sends a message to the other rank of a pair (0 and 1, 2 and 3, …) and receives one
+/// back.
 enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall, message };
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) {
@@ -34,15 +34,15 @@ enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall,
     return "";
 }
 
-/// A row of the table measures this: an operation with its options. `bytes` is the size of one rank's input.
+/// A measured case: an operation with its options. `bytes` is the size of one rank's input.
 struct Case {
     Operation operation = Operation::allreduce;
     DType dtype = DType::float32;
     std::uint64_t bytes = 4;
 
     [[nodiscard]] std::uint64_t count() const { return bytes / size_of(dtype); }
-    /// Returns the number of elements of one rank's output. In a reducescatter and an alltoall every rank has an equal
-    /// share of the input.
+    /// Returns the number of elements of one rank's output. A reducescatter and an alltoall give every rank an equal
+    /// share.
     [[nodiscard]] std::uint64_t output_count(int size) const {
         const auto ranks = static_cast<std::uint64_t>(size);
         return operation == Operation::allgather       ? count() * ranks
@@ -56,7 +56,7 @@ struct Case {
         return (operation != Operation::reducescatter && operation != Operation::alltoall) ||
                count() % static_cast<std::uint64_t>(size) == 0;
     }
-    /// Returns whether the result needs other memory than the input.
+    /// Returns whether the result needs memory beside the input.
     [[nodiscard]] bool has_output() const {
         return operation != Operation::allreduce && operation != Operation::broadcast;
     }
@@ -68,40 +68,40 @@ struct Job {
     int size = 1;
 };
 
-/// Used by `message`: returns the other rank of the pair, and whether this rank sends first.
+/// For `message`: the other rank of the pair, and whether this rank sends first.
 [[nodiscard]] constexpr int partner_of(const Job& job) { return job.rank ^ 1; }
 [[nodiscard]] constexpr bool begins(const Job& job) { return job.rank % 2 == 0; }
 
-/// A candidate runs the operation of a case. It is Rueda (with one of its memories and calls), a peer, or a bound of
+/// Something that runs the operation of a case: Rueda (with one kind of memory and of call), plain MPI, or a bound of
 /// the machine.
 class Candidate {
 public:
     virtual ~Candidate() = default;
     [[nodiscard]] virtual std::string name() const = 0;
     [[nodiscard]] virtual bool can(const Case& c) const = 0;
-    /// Allocates for one case. Collective.
+    /// Allocates the memory for a case. All ranks must call this function together.
     virtual void begin(const Case& c) = 0;
-    /// Returns the input, which is rewritten before every operation.
+    /// Returns the input, which the caller rewrites before every operation.
     [[nodiscard]] virtual std::byte* input() = 0;
-    /// Runs the operation that is timed.
+    /// Runs the measured operation.
     virtual void run() = 0;
     [[nodiscard]] virtual const std::byte* output() = 0;
-    /// Returns whether output() is the operation's result. A bound moves the same bytes but has no result.
+    /// Returns whether output() is the operation's result. A bound moves the same bytes but computes no result.
     [[nodiscard]] virtual bool has_result() const { return true; }
     virtual void end() = 0;
 };
 
-/// Returns all candidates of this build. With MPI they include plain MPI and the bounds. The rows of the table have the
-/// order of this list.
+/// Returns all candidates of this build in the order of the table's rows. With MPI they include plain MPI and the
+/// bounds.
 [[nodiscard]] std::vector<std::unique_ptr<Candidate>> make_candidates(const Job& job);
 
-/// mpi_candidates.cpp defines this. In builds without MPI, without_mpi.cpp defines it.
+/// Defined in mpi_candidates.cpp, or in without_mpi.cpp in builds without MPI.
 void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job);
-/// A barrier that all ranks leave at about the same moment. It is MPI's barrier if there is one, otherwise Rueda's.
+/// A barrier that all ranks leave at about the same moment: MPI's, or Rueda's in builds without MPI.
 void line_up();
 [[nodiscard]] std::string mpi_description();
-/// begin_mpi() calls MPI_Init; call it before Rueda starts. end_mpi() calls MPI_Finalize; call it after Rueda has
-/// ended. Without MPI both do nothing.
+/// begin_mpi() calls MPI_Init before Rueda starts. end_mpi() calls MPI_Finalize after Rueda has ended. Without MPI,
+/// both do nothing.
 void begin_mpi(int* argc, char*** argv);
 void end_mpi();
 

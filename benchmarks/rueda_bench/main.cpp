@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Times collectives and messages of Rueda, of plain MPI, and of the bounds of the machine. All of them take turns in
-// one run.
+// Times collectives and messages of Rueda, of plain MPI, and of the bounds of the machine, which take turns in one run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -54,7 +53,7 @@ std::vector<Case> cases_of(const Options& options) {
                                      Operation::reducescatter, Operation::alltoall, Operation::message},
                                     "operation");
                 c.dtype = named(
-                    dtype,  // all dtypes that have a sum, because sums are measured
+                    dtype,  // all types that have a sum, because the benchmark measures sums
                     {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
                      DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64},
                     "dtype");
@@ -71,7 +70,7 @@ std::vector<Case> cases_of(const Options& options) {
     return cases;
 }
 
-/// Returns the time of the peer; the table shows ratios to this time.
+/// Returns MPI's median time, to which the table shows ratios.
 double peer_median(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
         if (row.candidate == "MPI") {
@@ -110,7 +109,7 @@ nlohmann::json json_of(const Row& row, const Job& job) {
             {"wrong_elements", row.wrong}};
 }
 
-/// Returns the largest value of all ranks, on every rank.
+/// Returns the largest value of all ranks.
 double largest(const char* name, double mine) {
     rueda::allreduce(name, std::span(&mine, 1), {.op = rueda::ReduceOp::max});
     return mine;

@@ -20,12 +20,12 @@ void write_input(std::byte* input, const Case& c, const Encoding& encoding, int 
     }
 }
 
-/// Returns the expected element i of the output, by the definition of the operation.
+/// Returns the expected element i of the output.
 int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t iteration) {
     const std::uint64_t part = c.count() / static_cast<std::uint64_t>(job.size);
-    const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // the index at which this rank's part begins
+    const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // the first index of this rank's part
     switch (c.operation) {
-        case Operation::alltoall:  // the output consists of the parts that all ranks have for this rank
+        case Operation::alltoall:  // the output has the parts of all ranks for this rank
             return value_at(mine + i % part, static_cast<int>(i / part), iteration);
         case Operation::reducescatter:
             i += mine;
@@ -56,7 +56,7 @@ std::uint64_t count_wrong(const std::byte* output, const Case& c, const Encoding
     return wrong;
 }
 
-/// Takes the time of the slowest rank in every iteration, and adds the errors of all ranks.
+/// Takes each iteration's time from the slowest rank, and adds up the errors of all ranks.
 void combine(std::vector<Row>& rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const std::string name = "bench.times." + std::to_string(i);
@@ -68,7 +68,7 @@ void combine(std::vector<Row>& rows) {
     }
 }
 
-/// Rank 0's clock decides for all ranks whether there is time for another round.
+/// Returns whether there is time for another round. Rank 0's clock decides for all ranks.
 bool goes_on(Clock::time_point end, std::uint64_t done, const Plan& plan) {
     std::int32_t more = done < plan.fewest_iterations || (done < plan.most_iterations && Clock::now() < end) ? 1 : 0;
     rueda::broadcast("bench.goes_on", std::span(&more, 1), 0);
@@ -103,7 +103,7 @@ double Row::bus_gigabytes_per_second(int size) const {
 std::vector<Row> measure(const Case& c, const std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job,
                          const Plan& plan) {
     constexpr std::uint64_t kWarmUp = 3;
-    constexpr std::uint64_t kRound = 20;  // the number of iterations before the clock is read again
+    constexpr std::uint64_t kRound = 20;  // number of iterations before the clock is read again
     const Encoding encoding(c.dtype);
     std::vector<Candidate*> able;
     std::vector<Row> rows;

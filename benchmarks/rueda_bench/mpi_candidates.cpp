@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Candidates that use MPI: plain MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the
-// machine.
-#define OMPI_SKIP_MPICXX 1  // no C++ interface: that of Open MPI 4 does not compile without warnings
+// Candidates that use MPI: plain MPI, hand-written code in MPI's shared memory, and the crossing bound of the machine.
+
+// The definition leaves out MPI's old C++ interface, which in Open MPI 4 does not compile without warnings.
+#define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
 #include <algorithm>
@@ -119,7 +120,7 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// Buffers of all ranks in one window of shared memory, with a counter per rank for synchronisation.
+/// Buffers of all ranks in a window of shared memory, with a counter for each rank to synchronise.
 class SharedBuffers {
 public:
     SharedBuffers(const Job& job, std::uint64_t bytes) : job_(job) {
@@ -145,7 +146,7 @@ public:
     SharedBuffers& operator=(const SharedBuffers&) = delete;
 
     [[nodiscard]] std::byte* of(int rank) const { return data_[static_cast<std::size_t>(rank)]; }
-    /// Returns when all ranks have called it. Spins, as a hand-written program on an idle machine would do.
+    /// Waits until all ranks have called it. Spins, as a hand-written program on an idle machine would do.
     void meet() {
         ++round_;
         counters_[static_cast<std::size_t>(job_.rank)]->store(round_, std::memory_order_release);
@@ -157,9 +158,9 @@ public:
             }
         }
     }
-    /// Returns this rank's part of `count` elements.
+    /// Returns the begin and the end of this rank's part of `count` elements.
     [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> share(std::uint64_t count) const {
-        constexpr std::uint64_t kUnit = 16;  // the number of float32 values in a cache line
+        constexpr std::uint64_t kUnit = 16;  // number of float32 values in a cache line
         const std::uint64_t units = (count + kUnit - 1) / kUnit;
         const auto size = static_cast<std::uint64_t>(job_.size);
         const auto rank = static_cast<std::uint64_t>(job_.rank);
@@ -174,8 +175,8 @@ private:
     std::uint64_t round_ = 0;
 };
 
-/// A hand-written allreduce. It waits for all inputs, writes the sum of this rank's share into all buffers, and waits
-/// for all ranks.
+/// A hand-written allreduce: waits for all inputs, writes the sum of this rank's share into all buffers, and waits for
+/// all ranks.
 class SharedSum final : public Candidate {
 public:
     explicit SharedSum(const Job& job) : job_(job) {}
@@ -200,8 +201,8 @@ public:
     void end() override { buffers_.reset(); }
 
 private:
-    static constexpr std::uint64_t kBlock = 2048;  // the number of float32 values of which the sum is computed at a
-                                                   // time; it stays in the L1 cache
+    // The number of float32 values whose sum is computed at a time. This sum stays in the L1 cache.
+    static constexpr std::uint64_t kBlock = 2048;
 
     void add_block(std::uint64_t begin, std::uint64_t end) {
         float sum[kBlock];
@@ -228,8 +229,8 @@ private:
     std::unique_ptr<SharedBuffers> buffers_;
 };
 
-/// The hand-written form of other operations. It waits for all inputs, copies (or adds) this rank's part of them, and
-/// waits for all ranks.
+/// Hand-written code for the other operations: waits for all inputs, copies or adds this rank's part of them, and waits
+/// for all ranks.
 class SharedCopy final : public Candidate {
 public:
     explicit SharedCopy(const Job& job) : job_(job) {}
@@ -289,9 +290,9 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// A bound that no allreduce in shared memory can beat by much. After every rank has written its buffer, rank p scales
-/// its share of all buffers in place. So each rank reads S bytes and writes S bytes (S × ranks / ranks), and another
-/// core wrote most of them last.
+/// A bound that no allreduce in shared memory can beat by much. When all ranks have written their buffers, rank p
+/// scales its share of all buffers in place. Each rank thus reads and writes S bytes, most of which another core wrote
+/// last.
 class CrossingBound final : public Candidate {
 public:
     explicit CrossingBound(const Job& job) : job_(job) {}
@@ -325,8 +326,7 @@ private:
     std::unique_ptr<SharedBuffers> buffers_;
 };
 
-/// Returns whether an MPI launcher started this process. Otherwise an MPI that is initialised here would consist of
-/// this process only, and not of the whole job.
+/// Returns whether an MPI launcher started this process. Without one, MPI would know only this process and not the job.
 bool launched_by_mpi() {
     return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
            std::getenv("PMIX_RANK") != nullptr;

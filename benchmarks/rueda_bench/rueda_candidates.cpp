@@ -35,7 +35,7 @@ private:
     std::byte* data_ = nullptr;
 };
 
-/// Runs Rueda's blocking calls, by slot or by name, and in place if the operation allows this.
+/// Rueda's blocking calls, by slot or by name, in place if the operation allows it.
 class RuedaCandidate final : public Candidate {
 public:
     RuedaCandidate(const Job& job, Memory memory, bool by_name) : job_(job), memory_(memory), by_name_(by_name) {}
@@ -44,7 +44,7 @@ public:
         return std::string("rueda ") + (memory_ == Memory::resident ? "resident" : "staged") +
                (by_name_ ? ", by name" : "");
     }
-    /// Calls by name are measured only for small tensors, because the look-up of the name matters only for latency.
+    /// Calls by name are measured only for small tensors, whose latency contains the look-up of the name.
     [[nodiscard]] bool can(const Case& c) const override {
         return c.is_even(job_.size) && (!by_name_ || (c.bytes <= 4096 && c.operation != Operation::message));
     }
@@ -107,7 +107,7 @@ private:
     std::string text_;
     std::optional<Buffer> buffer_;
     std::optional<TensorSlot> slot_;
-    std::optional<Buffer> output_;  // used if the output is not in the input's memory
+    std::optional<Buffer> output_;  // unused if the output is in the input's memory
 };
 
 }  // namespace

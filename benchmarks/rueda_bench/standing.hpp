@@ -6,17 +6,17 @@
 
 namespace rueda::bench {
 
-/// Returns the memory of this process plus its part of the memory that it shares with other processes (PSS), from
-/// /proc/self/smaps_rollup. Returns 0 if this cannot be read.
+/// Returns this process's memory plus its part of shared memory (PSS in /proc/self/smaps_rollup), or 0 if the system
+/// does not tell it.
 [[nodiscard]] std::uint64_t proportional_bytes();
 
-/// Returns the CPU time of all threads of this process so far, in seconds.
+/// Returns the CPU time of all threads of this process, in seconds.
 [[nodiscard]] double cpu_seconds();
 
-/// Does nothing for the given time, and returns the share of one core, in percent, that this process uses meanwhile.
+/// Sleeps for the given time. Returns the share of a core, in percent, that this process uses meanwhile.
 [[nodiscard]] double idle_cpu_percent(double seconds);
-/// Like idle_cpu_percent(), but the process is blocked in an operation for which rank 0 is late. All ranks must call
-/// this function.
+/// Waits in an operation for which rank 0 is late. Returns the share of a core, in percent, that this process uses
+/// meanwhile. All ranks must call this function together.
 [[nodiscard]] double waiting_cpu_percent(double seconds, int rank);
 
 }  // namespace rueda::bench

@@ -12,16 +12,16 @@
 
 namespace rueda::bench {
 
-/// The values are small whole numbers. Every dtype can represent them and their sums over up to 40 ranks exactly. So
-/// every result can be compared bit by bit with the expected result.
+/// The values are small integers. They and their sums over up to 40 ranks are exact in every type, so results can be
+/// compared bit by bit.
 inline constexpr int kModulus = 7;
 
-/// Returns the value that rank `rank` contributes at element `i` in iteration `iteration`.
+/// Returns element i of a rank's input in an iteration.
 [[nodiscard]] inline int value_at(std::uint64_t i, int rank, std::uint64_t iteration) {
     return static_cast<int>((i + static_cast<std::uint64_t>(rank) + iteration) % kModulus);
 }
 
-/// Returns the bytes of a small whole number (0 … 255) in a dtype.
+/// Encodes small integers (0 … 255) in a type.
 class Encoding {
 public:
     explicit Encoding(DType dtype) : bytes_(size_of(dtype)) {
@@ -66,7 +66,7 @@ private:
                 return put(to,
                            static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
             case DType::float16: {
-                // For whole numbers below 2048, the exponent and the first 10 bits of the fraction are the same as in
+                // For integers below 2048, the exponent (shifted) and the first 10 bits of the fraction are those of
                 // float32.
                 const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
                 const std::uint32_t half = value == 0 ? 0 : ((bits >> 13) - ((127U - 15U) << 10));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Replaces mpi_candidates.cpp if no MPI was found. The table then has only Rueda's rows.
+// Replaces mpi_candidates.cpp in builds without MPI. The table then has only Rueda's rows.
 #include "candidate.hpp"
 #include "rueda/rueda.hpp"
 

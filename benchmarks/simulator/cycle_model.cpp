@@ -7,7 +7,7 @@
 namespace rueda::simulator {
 namespace {
 
-/// The size of a tensor in a rank's request or in rank 0's response: a name of about 40 bytes, a shape, and fixed
+/// The bytes of a tensor in a rank's request or in rank 0's response: a name of about 40 bytes, a shape, and fixed
 /// fields.
 constexpr std::size_t kRequestBytes = 80;
 
@@ -49,7 +49,7 @@ public:
     }
 
 private:
-    /// Adds an allreduce of the bit vector by recursive doubling: every rank sends and receives in every step.
+    /// Adds an allreduce of the bit vector by recursive doubling, in which every rank sends and receives in every step.
     Nanoseconds vote(bool cached, StepResult& result) const {
         const std::size_t words = 1 + (cached ? (job_.tensors + 63) / 64 : 0);
         const std::size_t bytes = 8 * words;
@@ -65,7 +65,8 @@ private:
         return (local_steps_ + remote_steps_) * (costs_.send + costs_.receive);
     }
 
-    /// Returns how many of the ranks' tensors became ready between the last call and `time`, in whole bins.
+    /// Returns how many of the ranks' tensors became ready between the last call and `time`, counted in whole bins of
+    /// time.
     static std::uint64_t announced_until(Nanoseconds time, const Arrivals& arrivals, std::size_t& bin) {
         std::uint64_t count = 0;
         for (; bin < arrivals.counts.size() && static_cast<Nanoseconds>(bin) * Arrivals::kBin <= time; ++bin) {
@@ -74,7 +75,8 @@ private:
         return count;
     }
 
-    /// Every rank sends its list to rank 0, and receives the list of operations to execute through a binomial tree.
+    /// Adds a negotiation by lists: every rank sends its list to rank 0. A binomial tree takes the list of operations
+    /// back to all ranks.
     Nanoseconds through_rank_0(std::uint64_t announced, std::size_t ready, StepResult& result) const {
         const std::uint64_t others = job_.ranks() - 1;
         const std::size_t lists = announced * kRequestBytes;
@@ -85,7 +87,7 @@ private:
         const Nanoseconds gathering = static_cast<Nanoseconds>(others) * costs_.receive +
                                       static_cast<Nanoseconds>(announced + ready) * costs_.item;
         result.coordinator += gathering + steps * costs_.send;
-        // Each of the other ranks writes its list, sends it, and processes the answer.
+        // Each other rank writes and sends its list, and processes the answer.
         result.work += gathering + static_cast<Nanoseconds>(announced) * costs_.item +
                        static_cast<Nanoseconds>(others) *
                            (2 * costs_.send + costs_.receive + static_cast<Nanoseconds>(ready) * costs_.item);
@@ -109,8 +111,8 @@ std::vector<StepResult> simulate_cycles(const Job& job, const Costs& costs, std:
     Cycles cycles(job, costs);
     std::vector<StepResult> results;
     for (std::uint32_t step = 0; step < steps; ++step) {
-        // The cache evicts the least recently used entry. If not all tensors fit, the entry of a tensor has always been
-        // evicted before the tensor is used again.
+        // The cache evicts the least recently used entry. If not all tensors fit, each tensor is evicted before its
+        // next use.
         const bool cached = step > 0 && job.tensors <= job.cache_capacity;
         results.push_back(cycles.step(arrivals_of(job, step), cached));
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Simulates the negotiation of jobs with thousands of ranks, and compares Rueda's tree of leaders with Horovod's
-// cycles.
+// Simulates the negotiation in jobs with thousands of ranks. Compares Rueda's tree of leaders with Horovod's cycles.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

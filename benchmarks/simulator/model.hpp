@@ -7,21 +7,20 @@
 #include <cstdint>
 #include <vector>
 
-/// Simulates negotiation in jobs that are too large to run: the workload of the job, the costs of the network, and the
-/// measured results.
+/// A simulation of the negotiation in jobs that are too large to run: the workload, the network's costs, and the
+/// results.
 namespace rueda::simulator {
 
 using Nanoseconds = std::int64_t;
 
-/// The costs of single actions. The defaults describe a cluster with 10 Gbit/s and a fast MPI; see docs/simulator.md.
+/// The costs of single actions. The defaults are a cluster with 10 Gbit/s and a fast MPI; see docs/simulator.md.
 struct Costs {
-    Nanoseconds latency = 5'000;         ///< the time of a message from one host to another
-    Nanoseconds local_latency = 500;     ///< the time of a message from one process of a host to another
-    double bytes_per_nanosecond = 1.25;  ///< of each host's outgoing link
-    Nanoseconds send = 1'000;            ///< the CPU time of the sender for each message
-    Nanoseconds receive = 1'000;         ///< the CPU time of the receiver for each message
-    Nanoseconds item = 400;              ///< the CPU time for each announcement or decision that a node writes or
-                                         ///< processes
+    Nanoseconds latency = 5'000;         ///< time of a message from one host to another
+    Nanoseconds local_latency = 500;     ///< time of a message between processes of a host
+    double bytes_per_nanosecond = 1.25;  ///< rate of each host's outgoing link
+    Nanoseconds send = 1'000;            ///< CPU time of the sender per message
+    Nanoseconds receive = 1'000;         ///< CPU time of the receiver per message
+    Nanoseconds item = 400;              ///< CPU time for each announcement or decision that a node writes or processes
 
     [[nodiscard]] Nanoseconds transfer(std::size_t bytes) const {
         return static_cast<Nanoseconds>(static_cast<double>(bytes) / bytes_per_nanosecond);
@@ -35,14 +34,14 @@ struct Job {
     std::uint32_t tensors = 400;
     std::uint64_t tensor_bytes = 256 * 1024;
     std::uint64_t fusion_threshold_bytes = 64 * 1024 * 1024;
-    Nanoseconds backward = 100'000'000;  ///< the time in which the tensors become ready one after the other
-    Nanoseconds skew = 1'000'000;        ///< a rank begins a step up to this much later than others
+    Nanoseconds backward = 100'000'000;  ///< time in which the tensors become ready one after another
+    Nanoseconds skew = 1'000'000;        ///< a rank begins a step at most this much later than others
     Nanoseconds noise = 50'000;          ///< a rank's tensor becomes ready up to this much later than in the plan
-    double stragglers = 0.001;           ///< the fraction of ranks that are late in a step
+    double stragglers = 0.001;           ///< part of the ranks that is late in a step
     Nanoseconds straggler_delay = 10'000'000;
     std::uint32_t radix = 8;
     Nanoseconds cycle = 1'000'000;        ///< Horovod's cycle time
-    std::uint32_t cache_capacity = 1024;  ///< the number of tensors that Horovod's cache can hold
+    std::uint32_t cache_capacity = 1024;  ///< number of tensors that Horovod's cache can hold
     std::uint64_t seed = 1;
 
     [[nodiscard]] std::uint32_t ranks() const { return hosts * ranks_per_host; }
@@ -54,13 +53,13 @@ struct Arrival {
     std::uint32_t tensor = 0;
 };
 
-/// The times at which the tensors become ready in a step, counted from the beginning of the step.
+/// When the tensors become ready in a step, counted from the step's beginning.
 struct Arrivals {
     static constexpr Nanoseconds kBin = 50'000;
 
-    std::vector<std::vector<Arrival>> by_host;  ///< the arrivals of each host, in the order of time
-    std::vector<Nanoseconds> last;              ///< for each tensor, the time at which it is ready on all ranks
-    std::vector<std::uint64_t> counts;          ///< for each bin of time, how many of the ranks' tensors become ready
+    std::vector<std::vector<Arrival>> by_host;  ///< each host's arrivals in the order of time
+    std::vector<Nanoseconds> last;              ///< for each tensor: when it is ready on all ranks
+    std::vector<std::uint64_t> counts;          ///< for each bin of time: how many of the ranks' tensors become ready
 };
 
 [[nodiscard]] Arrivals arrivals_of(const Job& job, std::uint32_t step);
@@ -69,15 +68,14 @@ struct Arrivals {
 struct StepResult {
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t most_messages = 0;  ///< the largest number of messages that one node sent and received
-    Nanoseconds busiest = 0;          ///< the CPU time of the node that worked most
-    Nanoseconds coordinator = 0;      ///< the CPU time of the root (tree) or of rank 0 (cycles)
-    Nanoseconds work = 0;             ///< the CPU time of all nodes together
-    std::vector<Nanoseconds> delays;  ///< for each tensor, the time from ready on all ranks to known on all hosts, in
-                                      ///< ascending order
-    std::uint64_t rounds = 0;         ///< the number of cycles or of batches
-    bool exactly_once = true;         ///< whether each host got each tensor once, and all hosts got them in the same
-                                      ///< order
+    std::uint64_t most_messages = 0;  ///< largest number of messages that one node sent and received
+    Nanoseconds busiest = 0;          ///< CPU time of the busiest node
+    Nanoseconds coordinator = 0;      ///< CPU time of the root (tree) or of rank 0 (cycles)
+    Nanoseconds work = 0;             ///< CPU time of all nodes together
+    std::vector<Nanoseconds> delays;  ///< for each tensor: the time from ready on all ranks to known on all hosts;
+                                      ///< ascending
+    std::uint64_t rounds = 0;         ///< number of cycles or batches
+    bool exactly_once = true;         ///< whether every host got each tensor once, in the same order
 
     [[nodiscard]] Nanoseconds delay(double quantile) const {
         const auto last = static_cast<double>(delays.size() - 1);
@@ -85,13 +83,13 @@ struct StepResult {
     }
 };
 
-/// Simulates the tree of leaders: it runs the real TreeNode over a modelled network. The negotiation within a host
-/// costs nothing. Returns one result for each step; in the first step all names are new.
+/// Simulates the tree of leaders: the shipped TreeNode over a modelled network. The negotiation within a host costs
+/// nothing. Returns a result for each step; in the first step all names are new.
 [[nodiscard]] std::vector<StepResult> simulate_tree(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_tree(const Job& job);
 
-/// Simulates Horovod's scheme: every rank takes part in every cycle, rank 0 coordinates, and known tensors are a bit
-/// vector. The model is a formula for each cycle, without state machines.
+/// Simulates Horovod's scheme with a formula for each cycle. Every rank takes part in every cycle, rank 0 coordinates,
+/// and known tensors are bits of a vector.
 [[nodiscard]] std::vector<StepResult> simulate_cycles(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_cycles(const Job& job);
 

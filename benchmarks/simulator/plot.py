@@ -41,7 +41,7 @@ def draw(report: Row, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    # The salt is fixed, so that the same figures give the same file.
+    # With a fixed salt, the same figures give the same file.
     matplotlib.rcParams["svg.hashsalt"] = "simulator"
     matplotlib.rcParams["svg.fonttype"] = "none"
     matplotlib.rcParams["font.family"] = "sans-serif"

@@ -42,17 +42,17 @@ Size size_of(const TreeMessage& message) {
     return size;
 }
 
-/// A message that has arrived or is in transit.
+/// A message in transit, or in the inbox of its receiver.
 struct Delivery {
     std::uint32_t from = 0;
     TreeMessage message;
     Size size;
 };
 
-/// A neighbour to which a leader sends messages.
+/// A neighbour in the tree, to which a leader sends messages.
 struct Neighbour {
     std::uint32_t host = 0;
-    Nanoseconds left = 0;  ///< the time when the last message to this neighbour was sent completely
+    Nanoseconds left = 0;  ///< when the last message to this neighbour has left
 };
 
 /// A leader with one CPU and one outgoing link.
@@ -60,15 +60,14 @@ struct Leader {
     std::unique_ptr<core::TreeNode> node;
     std::vector<Neighbour> neighbours;
     std::vector<Delivery> inbox;
-    Nanoseconds free_at = 0;  ///< when its CPU is free
-    /// the time when the leader looks for messages: if a message arrives during other work, the leader finishes this
-    /// work first
+    Nanoseconds free_at = 0;  ///< when the leader's CPU is free
+    /// When the leader looks for messages. A message that arrives during other work waits until this work is done.
     Nanoseconds looks_at = 0;
-    Nanoseconds way_out_at = 0;  ///< the time when its outgoing link is free
+    Nanoseconds way_out_at = 0;  ///< when the outgoing link is free
     Nanoseconds busy = 0;        ///< CPU time in this step
-    std::uint64_t messages = 0;  ///< the messages that the leader sent or received in this step
+    std::uint64_t messages = 0;  ///< number of messages sent or received in this step
     std::size_t next_arrival = 0;
-    std::uint32_t got = 0;  ///< the number of tensors that were called on this host in this step
+    std::uint32_t got = 0;  ///< number of tensors that were called on this host in this step
 };
 
 /// An event at a host: a message arrives, or the leader looks for messages.
@@ -77,8 +76,8 @@ struct Event {
     std::uint64_t order = 0;
     std::uint32_t host = 0;
 };
-/// Orders events for std::priority_queue, which returns the largest element first. Events at the same time are handled
-/// in the order in which they were created.
+/// Orders events for std::priority_queue, which returns the largest element first. Simultaneous events keep the order
+/// of their creation.
 struct Later {
     bool operator()(const Event& a, const Event& b) const { return a.at != b.at ? a.at > b.at : a.order > b.order; }
 };
@@ -109,7 +108,7 @@ public:
         }
     }
 
-    /// A step begins when all work of the previous step has ended.
+    /// Simulates a step, which begins when all work of the previous step is done.
     StepResult step(const Arrivals& arrivals) {
         arrivals_ = &arrivals;
         result_ = {};
@@ -153,8 +152,7 @@ private:
             leader.inbox.push_back(std::move(delivery.mapped()));
         }
         if (leader.free_at > now_) {
-            if (leader.looks_at != leader.free_at) {  // the leader looks once for all messages that arrived in the
-                                                      // meantime
+            if (leader.looks_at != leader.free_at) {  // a single look finds all messages that have arrived
                 leader.looks_at = leader.free_at;
                 look(host, leader.free_at);
             }
@@ -163,7 +161,7 @@ private:
         work(host);
     }
 
-    /// A leader processes all messages that have arrived, and then sends its own messages.
+    /// Lets a leader process all messages that have arrived, and then send its own.
     void work(std::uint32_t host) {
         Leader& leader = leaders_[host];
         Nanoseconds cost = take_arrivals(host) + take_messages(leader);
@@ -171,7 +169,7 @@ private:
             cost += costs_.item;
             note(host, *decision, now_ + cost);
             if (host == 0 && decision->ends_batch) {
-                // the batch counts as executed immediately, because only the negotiation is simulated
+                // Only the negotiation is simulated, so the batch counts as executed at once.
                 leader.node->executed(++batches_);
             }
         }
@@ -214,7 +212,7 @@ private:
         const auto last = first + static_cast<std::int32_t>(job_.ranks_per_host) - 1;
         return {{0, name_of(tensor), std::nullopt}, {{metadata, {{first, last}}}}, {}};
     }
-    /// Returns a name that is as long as typical names of parameters.
+    /// Returns a name of typical length for a parameter.
     static std::string name_of(std::uint32_t tensor) {
         return "allreduce.encoder.layer." + std::to_string(tensor) + ".attention.weight";
     }
@@ -235,7 +233,7 @@ private:
     Nanoseconds send(std::uint32_t host, Neighbour& to, Nanoseconds cost_before) {
         Leader& leader = leaders_[host];
         if (to.left > now_) {
-            return 0;  // the leader looks again when the last message to this neighbour was sent
+            return 0;  // the leader looks again when the last message to this neighbour has left
         }
         auto message = leader.node->next_message(to.host);
         if (!message) {
@@ -307,8 +305,8 @@ private:
     std::vector<Leader> leaders_;
     std::priority_queue<Event, std::vector<Event>, Later> events_;
     std::uint64_t events_made_ = 0;
-    std::unordered_map<std::uint64_t, Delivery> under_way_;  ///< the key is the order number of the event at which the
-                                                             ///< message arrives
+    /// The key is the order number of the event at which the message arrives.
+    std::unordered_map<std::uint64_t, Delivery> under_way_;
     Nanoseconds now_ = 0;
     Nanoseconds start_ = 0;  ///< when the step began
     std::uint64_t batches_ = 0;
@@ -317,7 +315,7 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> tensor_of_id_;
     std::unordered_map<std::string, std::uint32_t> tensor_of_name_;
     const Arrivals* arrivals_ = nullptr;
-    std::vector<std::uint32_t> order_;  ///< the tensors in the order in which the first host got their calls
+    std::vector<std::uint32_t> order_;  ///< tensors in the order in which the first host got their calls
     std::vector<Nanoseconds> known_everywhere_;
     StepResult result_;
 };

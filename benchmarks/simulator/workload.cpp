@@ -9,7 +9,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-/// std::uniform_int_distribution is not used, because its results differ between standard libraries.
+/// Returns a random time of at most `most`. std::uniform_int_distribution would differ between standard libraries.
 Nanoseconds up_to(Random& random, Nanoseconds most) {
     return most <= 0 ? 0 : static_cast<Nanoseconds>(random() % static_cast<std::uint64_t>(most + 1));
 }

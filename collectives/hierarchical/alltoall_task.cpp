@@ -25,8 +25,8 @@ void AlltoallTask::begin(const Batch& batch) {
     remote_.begin(parts_);
 }
 
-/// Places the parts one behind the other. Other ranks report how many rows arrive from them. If the number of bytes
-/// overflows, the caller has allocated no output for these rows, and nothing is exchanged.
+/// Places the parts one behind the other. The numbers of rows come from other ranks, so their sum can overflow. In this
+/// case the caller has allocated no output, and nothing is exchanged.
 void AlltoallTask::lay_out(std::span<const std::int64_t> rows, std::uint64_t row_bytes, std::vector<Range>& parts) {
     std::uint64_t end = 0;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
@@ -60,7 +60,7 @@ bool AlltoallTask::end() {
 
 bool AlltoallTask::act() { return remote_.act(work_) || local_.act(work_) || copy_own(); }
 
-/// The remaining bytes of the part that this rank copies to itself.
+/// How many bytes this rank still has to copy from its own input to its own output.
 std::uint64_t AlltoallTask::own_left() const {
     return parts_.output == nullptr ? 0 : parts_.to[set_.hosts.my_rank()].bytes() - own_copied_;
 }

@@ -14,9 +14,9 @@
 
 namespace rueda::collectives {
 
-/// Alltoall: every rank has a part for every other rank, and both ranks know the size of the part. A rank copies the
-/// part for itself. Parts for ranks of the same host go through the cells, parts for other hosts over the transport,
-/// both at the same time. A batch has one segment.
+/// Alltoall on several hosts: every rank has a part for every rank, and sender and receiver both know its size. A rank
+/// copies its own part directly. Parts for ranks of the same host go through the host's shared memory, and parts for
+/// other hosts go over the transport, both at the same time. A batch has one segment.
 class AlltoallTask final : public Task {
 public:
     explicit AlltoallTask(HierarchicalSet& set) : set_(set), local_(set), remote_(set) {}
@@ -35,8 +35,8 @@ private:
     PairParts parts_;
     LocalExchange local_;
     RemoteExchange remote_;
-    std::uint64_t own_copied_ = 0;  // bytes
-    std::uint64_t work_ = 0;        // bytes, in this step
+    std::uint64_t own_copied_ = 0;  // how many bytes of its own part this rank has copied
+    std::uint64_t work_ = 0;        // bytes moved in the current step
 };
 
 }  // namespace rueda::collectives

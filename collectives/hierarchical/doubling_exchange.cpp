@@ -68,7 +68,7 @@ void DoublingExchange::combine_received(std::uint32_t phase) {
         return;
     }
     if (is_folded_away()) {
-        current_ = received;  // the result
+        current_ = received;  // this host took no part in the combining; it received the finished result
         return;
     }
     const bool other_is_lower = part_in(phase).other < host();

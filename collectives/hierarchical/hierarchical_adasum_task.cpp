@@ -8,8 +8,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// How many bytes of one host's partial are measured and combined at one time. On a host with one rank, as many bytes
-/// are delivered at one time.
+/// How many bytes of one host's partial result are measured and combined at one time. On a host with one rank, the same
+/// number of bytes is copied to the output at one time.
 constexpr std::uint64_t kPieceBytes = 32 * 1024;
 
 constexpr std::uint64_t up_to_lines(std::uint64_t bytes) {
@@ -26,8 +26,8 @@ HierarchicalAdasumTask::HierarchicalAdasumTask(HierarchicalSet& set)
       maps_(set.hosts.lanes()),
       piece_bytes_(set.members > 1 ? set.arena->plan().cell_bytes : kPieceBytes) {}
 
-/// Before the first pieces of a batch are written, the cells hold data of another batch. So the first pieces wait until
-/// the run may begin.
+/// Whether this rank may write piece `number` to its cells (its part of the shared memory). The first pieces of a batch
+/// overwrite data of an earlier batch, so they wait until all ranks of the host have ended that batch.
 bool HierarchicalAdasumTask::may_write(std::uint64_t number) const {
     return number < set_.arena->plan().cells_per_rank ? set_.run_may_begin()
                                                       : set_.exchanged_cell_is_free(set_.chunks + number);
@@ -52,7 +52,7 @@ void HierarchicalAdasumTask::begin(const Batch& batch) {
     phase_ = Phase::partials;
 }
 
-/// Places the parts in the same way as AdasumPasses::cut().
+/// Cuts the tensors into the same parts as AdasumPasses::cut().
 void HierarchicalAdasumTask::find_parts() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint32_t parts = hosts * set_.hosts.lanes();
@@ -68,8 +68,8 @@ void HierarchicalAdasumTask::find_parts() {
     }
 }
 
-/// Allocates memory: for this lane's part of the tensors, for the other hosts' partials of the range that this host
-/// combines, and for the dot products of all hosts.
+/// Allocates memory for this rank's part of the tensors, for the partial results that other hosts send, and for the dot
+/// products of all hosts. Only ranks that communicate for their host (lanes) need it.
 void HierarchicalAdasumTask::make_room() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint64_t own = own_part().bytes();
@@ -112,7 +112,7 @@ bool HierarchicalAdasumTask::end() {
     return true;
 }
 
-/// Does one action, or moves on to the next phase.
+/// Does one action, or moves on to the next phase. Returns false if there was nothing to do.
 bool HierarchicalAdasumTask::act() {
     switch (phase_) {
         case Phase::partials:
@@ -193,7 +193,7 @@ void HierarchicalAdasumTask::spread() {
     }
 }
 
-/// Calls f(part, offset in the tensor, bytes, offset in this lane's part) for the next piece of this host's part.
+/// Calls f(part, offset in the tensor, bytes, offset in this rank's memory) for the next piece of this host's part.
 /// Returns false if there is no further piece.
 template <class F>
 bool HierarchicalAdasumTask::next_of_own(F&& f) {
@@ -243,7 +243,7 @@ void HierarchicalAdasumTask::tell() {
     }
 }
 
-/// Adds the dot products in the order of the hosts, so that all hosts get the same bits.
+/// Adds the dot products in the order of the hosts. All hosts therefore get the same bits.
 void HierarchicalAdasumTask::add_numbers() {
     std::memcpy(dots_.data(), numbers_[0], dots_.size() * sizeof(double));
     for (std::uint32_t host = 1; host < set_.hosts.count(); ++host) {
@@ -255,7 +255,7 @@ void HierarchicalAdasumTask::add_numbers() {
     }
 }
 
-/// The weights do not include prescale and postscale, because the factors were already applied to the partials.
+/// Prescale and postscale do not enter the weights, because they were already applied to the hosts' partial results.
 void HierarchicalAdasumTask::find_weights() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::size_t pairs = ops::pairs_of(hosts);
@@ -266,7 +266,7 @@ void HierarchicalAdasumTask::find_weights() {
     }
 }
 
-/// Writes the result over this host's partial, which was sent before.
+/// Writes the combined values over this host's partial result, which was sent before and is no longer needed.
 bool HierarchicalAdasumTask::combine() {
     const std::uint32_t hosts = set_.hosts.count();
     return next_of_own([&](const PartMap::Part& part, std::uint64_t, std::uint64_t bytes, std::uint64_t at) {
@@ -335,7 +335,7 @@ bool HierarchicalAdasumTask::take_piece() {
     return true;
 }
 
-/// Writes results to this rank's outputs. `piece` holds the results for the range `range` of the part of `lane`.
+/// Writes results to this rank's outputs. `piece` points to the results for `range` of the part of `lane`.
 void HierarchicalAdasumTask::write_results(std::uint32_t lane, const std::byte* piece, Range range) {
     maps_[lane].for_each_piece(
         range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {

@@ -16,9 +16,10 @@
 
 namespace rueda::collectives {
 
-/// An allreduce by adasum over several hosts. First the ranks of each host combine their tensors (AdasumPasses), and
-/// the result is rounded to the dtype. Then the hosts combine these *partials*, each tensor by itself. Each tensor is
-/// divided between the lanes, and the part of a lane is divided between the hosts. Let h be the number of hosts.
+/// An allreduce by Adasum over several hosts. First the ranks of each host combine their tensors (AdasumPasses) and
+/// round to the dtype; the result is the host's *partial*. Then the hosts combine their partials, tensor by tensor. A
+/// *lane* is a rank that sends and receives for its host. Each tensor is divided between the lanes, and a lane's part
+/// is divided between the hosts. Let h be the number of hosts.
 ///
 ///     phase     by       what it does
 ///     partials  lane     copies its part of the host's result to its own memory
@@ -30,12 +31,12 @@ namespace rueda::collectives {
 ///     collect   lane     receives the other hosts' parts of the result
 ///     deliver   host     copies the result through the cells to all outputs
 ///
-/// The phases run one after the other, so the network is idle while a host computes. Between hosts, a lane sends and
-/// receives 2 (h−1)/h of its part. Recursive vector halving and doubling would move as many bytes, but in 2 log₂ h
-/// steps instead of two. A lane also sends h (h+1)/2 numbers for each tensor. With l lanes, a lane's part of a tensor
-/// of S bytes has S/l bytes. Each lane keeps memory for twice its part and reuses it for the next batch.
+/// The phases run one after the other, so the network is idle while a host computes. Cost: a lane whose part has P
+/// bytes sends and receives 2 (h−1)/h × P bytes, and h (h+1)/2 numbers for each tensor. Recursive vector halving and
+/// doubling would move as many bytes, but would take 2 log₂ h steps instead of two. With l lanes and a tensor of S
+/// bytes, P = S/l. Each lane keeps memory for 2 P bytes and reuses it for the next batch.
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class HierarchicalAdasumTask final : public Task {
 public:
     explicit HierarchicalAdasumTask(HierarchicalSet& set);
@@ -51,7 +52,7 @@ private:
     [[nodiscard]] std::uint32_t host_after(std::uint32_t distance) const {
         return (set_.hosts.my_host() + distance) % set_.hosts.count();
     }
-    /// The range of `host`'s part within this lane's part, as offsets in this lane's memory.
+    /// The range of `host`'s part within this rank's memory for partial results, as byte offsets.
     [[nodiscard]] Range part_of(std::uint32_t host) const { return {host_begins_[host], host_begins_[host + 1]}; }
     [[nodiscard]] Range own_part() const { return part_of(set_.hosts.my_host()); }
     [[nodiscard]] const PartMap& own_map() const { return maps_[set_.rank]; }
@@ -73,7 +74,7 @@ private:
     bool take_piece();
     template <class F>
     bool next_of_own(F&& f);
-    /// Finds, for one piece, the memory of each host's partial.
+    /// Stores in `sources_` where each host's partial of the piece at offset `at` is.
     void collect_sources(std::uint64_t at);
     void write_results(std::uint32_t lane, const std::byte* piece, Range range);
 
@@ -81,20 +82,20 @@ private:
     AdasumPasses passes_;
     PeerExchange exchange_;
     NumbersSum numbers_sum_;
-    std::vector<PartMap> maps_;  // by lane
+    std::vector<PartMap> maps_;  // indexed by lane
 
     Batch batch_;
     Phase phase_ = Phase::partials;
-    std::vector<std::uint64_t> host_begins_;  // by host: the beginning of its part, as an offset in this lane's part;
-                                              // one entry more than there are hosts
+    std::vector<std::uint64_t> host_begins_;  // offsets in this rank's memory at which each host's part begins, and the
+                                              // end of the last part
     std::byte* memory_ = nullptr;
     std::uint64_t memory_bytes_ = 0;
-    std::vector<std::byte*> received_;  // by host: that host's partial of this host's part
-    std::vector<std::byte*> numbers_;   // by host
-    std::uint64_t position_ = 0;        // how far the current phase has come, as an offset in this host's part
+    std::vector<std::byte*> received_;  // indexed by host: that host's partial of the part that this host combines
+    std::vector<std::byte*> numbers_;   // indexed by host: the received dot products
+    std::uint64_t position_ = 0;        // progress of the current phase: an offset in this host's part
     ops::DotProducts products_;
-    std::vector<double> dots_;     // dot products by segment, then by pair of hosts
-    std::vector<double> weights_;  // by segment, then by host
+    std::vector<double> dots_;     // dot products, indexed by segment (tensor), then by pair of hosts
+    std::vector<double> weights_;  // indexed by segment (tensor), then by host
     std::vector<const std::byte*> sources_;
     std::uint64_t piece_bytes_ = 0;
     std::uint64_t pieces_ = 0;  // the number of pieces to deliver

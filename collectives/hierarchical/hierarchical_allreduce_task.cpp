@@ -12,15 +12,16 @@
 namespace rueda::collectives {
 namespace {
 
-/// The size of a place on a host with one rank. Such a host needs no cells.
+/// The size in bytes of a piece on a host with one rank. Such a host does not copy through shared memory.
 constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 
-/// The largest number of places for staging. With two places, staging and combining overlap. With four places, a rank
-/// that is late for a moment does not delay the others.
+/// The largest number of places for staging, that is, for copying inputs to shared memory. A place is a buffer there.
+/// With two places, staging and combining overlap. With four places, a rank that is late for a moment does not delay
+/// the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// The largest staged element has two words. A compressed double takes four times as many bytes when it is staged as on
-/// the network, so a place is at least four times this long.
+/// The largest staged element consists of two int64 values (16 bytes). A compressed double takes four times as many
+/// bytes in shared memory as on the network, so a place has at least four times this size.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
@@ -43,14 +44,15 @@ void HierarchicalAllreduceTask::plan_cells() {
         staging_places_ /= 2;
     }
     const std::uint64_t bytes = half / staging_places_ / lanes;
-    // A cell is large enough for one element of every member (core/setup/arena_setup.cpp).
+    // A cell (a rank's buffer in shared memory) has space for one element of every member; see
+    // core/setup/arena_setup.cpp.
     RUEDA_ASSERT(bytes >= kLeastPlace);
     place_bytes_ = bytes / base::kCacheLine * base::kCacheLine;
     delivery_places_ = half / place_bytes_;
 }
 
-/// Chooses how many bytes of a lane cross between hosts at one time. A place must hold all these bytes in their staged
-/// form, which may be longer.
+/// Chooses how many bytes one rank sends to other hosts at one time. Before compression the data can be longer. The
+/// longer form must also fit into one place (a buffer in shared memory).
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -68,7 +70,7 @@ void HierarchicalAllreduceTask::begin(const Batch& batch) {
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
         const std::uint64_t rows =
             batch.operation == Operation::reducescatter ? static_cast<std::uint64_t>(batch.rows[0]) : 1;
-        // With only one host nothing is sent, so nothing is compressed.
+        // With only one host, nothing crosses the network, so nothing is compressed.
         const bool crosses = set_.hosts.count() > 1;
         const PartialReduction& partial = reductions_.emplace_back(
             in_partials(reduction(i), crosses ? batch.segments[i].compression : Compression::none));
@@ -128,15 +130,15 @@ const std::byte* HierarchicalAllreduceTask::resident_input(std::uint32_t segment
     return reductions_[segment].in_words ? nullptr : location(segment, member).input;
 }
 
-/// In a reduce, only the root gets the result. A rank that has joined has no memory for a result.
+/// In a reduce, only the root gets the result. A rank that has called join() has no memory for a result.
 bool HierarchicalAllreduceTask::wants_result(std::uint32_t segment, std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[segment].root;
     return !location(segment, member).absent &&
            (batch_.operation != Operation::reduce || (set_.hosts.is_here(root) && set_.hosts.local_of(root) == member));
 }
 
-/// In a reducescatter each rank copies its own rows, and in a reduce the root copies the result. Only the result of an
-/// allreduce is written directly to the outputs of other ranks.
+/// Only the result of an allreduce is written directly to the outputs of other ranks. In a reducescatter each rank
+/// copies its own rows, and in a reduce the root copies the result.
 bool HierarchicalAllreduceTask::writes_directly(std::uint32_t segment, std::uint32_t member) const {
     return batch_.operation == Operation::allreduce && !reductions_[segment].in_words &&
            location(segment, member).output != nullptr;
@@ -171,7 +173,7 @@ bool HierarchicalAllreduceTask::end() {
     return true;
 }
 
-/// Does one action. The actions are tried in a fixed order: first those that most delay other ranks.
+/// Does one action. Actions that delay other ranks most are tried first. Returns false if there was nothing to do.
 bool HierarchicalAllreduceTask::act() {
     if (is_lane() && pipeline_.step()) {
         return true;
@@ -205,7 +207,7 @@ bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progres
     return true;
 }
 
-/// A place may be reused when all lanes have combined its previous content.
+/// A place (a buffer in shared memory) may be reused when all ranks that combine have combined its earlier content.
 bool HierarchicalAllreduceTask::may_stage() const {
     if (is_at_end(staging_) || set_.members == 1) {
         return false;
@@ -220,7 +222,7 @@ void HierarchicalAllreduceTask::stage() {
     for (std::uint32_t lane = 0; lane < staging_.chunk.lanes; ++lane) {
         const Range range = part(staging_, lane);
         if (lane == set_.rank || range.bytes() == 0) {
-            continue;  // not staged: a lane reads its own input directly
+            continue;  // this rank combines its own input directly from its own memory
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)
@@ -274,7 +276,7 @@ void HierarchicalAllreduceTask::combine() {
     }
 }
 
-/// This rank's own input, in the form in which it is combined.
+/// Returns this rank's own input in the form in which inputs are combined: elements, or words for exact sums.
 const std::byte* HierarchicalAllreduceTask::own_input(std::uint32_t segment, std::uint64_t offset,
                                                       std::uint64_t bytes) {
     if (!reductions_[segment].in_words) {
@@ -298,8 +300,8 @@ void HierarchicalAllreduceTask::combine_segment(std::uint32_t segment, std::span
     ops::compress(*reduction.compressed, combined_.data(), partial, elements);
 }
 
-/// Reduces the inputs of the ranks that have not joined. If all ranks of this host have joined, it writes neutral
-/// elements, which do not change what other hosts contribute.
+/// Reduces the inputs of the ranks that have not called join(). If all ranks of this host have joined, writes neutral
+/// elements (for example zeros for a sum) instead.
 void HierarchicalAllreduceTask::reduce_present(const ops::Reduction& reduction,
                                                std::span<const std::byte* const> sources, std::byte* to,
                                                std::uint64_t count) {
@@ -310,7 +312,7 @@ void HierarchicalAllreduceTask::reduce_present(const ops::Reduction& reduction,
     }
 }
 
-/// A place may be reused when all ranks have fetched its previous content.
+/// A place in shared memory may be reused when all ranks have copied the result that it held before.
 bool HierarchicalAllreduceTask::may_deliver() const {
     if (!is_lane() || is_at_end(delivering_) || !pipeline_.is_ready(delivering_.chunk_index)) {
         return false;
@@ -387,7 +389,7 @@ void HierarchicalAllreduceTask::fetch() {
     }
 }
 
-/// The range of a segment's result that this rank's output has space for.
+/// The range of the tensor's result that this rank stores in its output.
 Range HierarchicalAllreduceTask::kept(std::uint32_t segment) const {
     const std::uint64_t row = batch_.segments[segment].count * reductions_[segment].carried_bytes;
     if (batch_.operation != Operation::reducescatter) {
@@ -408,8 +410,8 @@ void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_
     write_to(batch_.segments[segment].output, segment, begin - keep.begin, result + (begin - offset), end - begin);
 }
 
-/// Writes to `output`. `offset` is the position in the output, counted in bytes of the form in which results are
-/// carried.
+/// Writes `bytes` bytes of a result to `output`. `offset` is the position in the output, counted in bytes as they cross
+/// the network (possibly compressed, or as int64 values for exact sums).
 void HierarchicalAllreduceTask::write_to(std::byte* output, std::uint32_t segment, std::uint64_t offset,
                                          const std::byte* result, std::uint64_t bytes) const {
     const PartialReduction& partial = reductions_[segment];

@@ -15,26 +15,29 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of all segments of a batch. It also runs reduce, in which only the root keeps the result, and
-/// reducescatter, in which a rank keeps only its rows.
+/// An allreduce of all segments (tensors) of a batch. The class also runs reduce, in which only the root keeps the
+/// result, and reducescatter, in which each rank keeps only its rows.
 ///
-/// A chunk (NetworkChunks) goes through a host in *pieces*. A piece consists of as many bytes of each lane's share as
-/// fit into the cells. One piece has these phases:
+/// A *lane* is a rank that sends and receives for its host. Each lane has a share of every chunk (NetworkChunks). A
+/// chunk goes through a host in *pieces*. A piece is as much of each lane's share as fits into the *cells*, the ranks'
+/// buffers in shared memory. One piece has these phases:
 ///
 ///     stage    every rank   copies its input for the other lanes   → first half of its own cells
 ///     combine  every lane   combines its part of all ranks' inputs → its LanePipeline       (in rank order)
 ///     deliver  every lane   copies its part of the result          → its own output, and second half of its own cells
 ///     fetch    every rank   copies the other lanes' parts          → its output
 ///
-/// Between combine and deliver, the piece crosses the network. The two halves of the cells are used independently of
-/// each other. So every phase of a piece waits only for earlier pieces, and no circular wait can arise. Tensors in the
-/// arena are not staged: lanes read them there, and write results there. On a host with one rank, nothing goes through
-/// cells. A tensor that will be compressed is staged and combined uncompressed, but its result stays compressed in the
-/// cells, as it crossed the network. All ranges and offsets count bytes that cross the network.
+/// Between combine and deliver, the piece crosses the network. The two halves of the cells are used independently, so
+/// every phase waits only for earlier pieces, and no circular wait can arise. Tensors in the host's shared memory (the
+/// arena) are not staged: lanes read their inputs and write their results in place. On a host with one rank, nothing
+/// goes through cells. A tensor that will be compressed is staged and combined uncompressed, but its result lies
+/// compressed in the cells. All ranges and offsets count bytes as they cross the network.
 ///
-/// A rank that has joined (Location::absent) stages and fetches nothing. If it is a lane, it combines the inputs of the
-/// other ranks. If all ranks of its host have joined, it sends neutral elements. Cost per rank for S bytes, with m
-/// ranks and l lanes on the host: it copies S bytes out, combines S × m/l bytes, and copies S bytes in.
+/// A rank that has called join() (Location::absent) stages and fetches nothing. If it is a lane, it still combines the
+/// inputs of the other ranks. If all ranks of its host have joined, it sends neutral elements.
+///
+/// Cost per rank for S bytes, with m ranks and l lanes on the host: it copies S bytes to the cells, combines S × m/l
+/// bytes, and copies S bytes from the cells.
 class HierarchicalAllreduceTask final : public Task {
 public:
     explicit HierarchicalAllreduceTask(HierarchicalSet& set);
@@ -80,8 +83,8 @@ private:
     [[nodiscard]] ops::Reduction reduction(std::uint32_t segment) const {
         return batch_.segments[segment].reduction(set_.hosts.size());
     }
-    /// In this and the following functions, offsets and bytes count what crosses the network. Returns null if the input
-    /// is not in the arena.
+    /// Returns null if the member's input is not in the host's shared memory. In this function and the following ones,
+    /// offsets and bytes count bytes that cross the network.
     [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
@@ -100,18 +103,19 @@ private:
     Batch batch_;
     NetworkChunks chunks_;
     LanePipeline pipeline_;
-    std::vector<PartialReduction> reductions_;  // by segment
+    std::vector<PartialReduction> reductions_;  // indexed by segment (tensor)
     std::uint64_t chunk_count_ = 0;
-    std::vector<std::byte> own_words_;  // a piece of this rank's input, as words
+    std::vector<std::byte> own_words_;  // a piece of this rank's input, as words for exact sums
     std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
-    std::uint64_t place_bytes_ = 0;  // the length of a place, which holds one piece of one lane
+    std::uint64_t place_bytes_ = 0;  // the size in bytes of a place, a buffer in shared memory
     std::uint64_t piece_bytes_ = 0;  // how many bytes of one lane cross between hosts at one time, in this batch
-    // the largest ratio, in this batch, of an element's staged bytes to its bytes between hosts
+    // The largest ratio, in this batch, of an element's size in shared memory to its size between hosts.
     std::uint64_t staged_ratio_ = 1;
-    std::uint64_t staging_places_ = 0;   // the number of places in the first half of a rank's cells; each place holds a
-                                         // piece for every lane
-    std::uint64_t delivery_places_ = 0;  // the number of places in the second half of a lane's cells
+    std::uint64_t staging_places_ = 0;   // the number of places (buffers) in the first half of a rank's shared memory,
+                                         // which is for inputs
+    std::uint64_t delivery_places_ = 0;  // the number of places (buffers) in the second half of a rank's shared memory,
+                                         // which is for results
 
     Cursor staging_;
     Cursor combining_;

@@ -14,11 +14,12 @@
 
 namespace rueda::collectives {
 
-/// Collectives over the ranks of several hosts. Within a host they use the host's arena. Between hosts, each lane uses
-/// the transport (docs/design/0002-several-hosts.md). If the transport fails, a task makes no more progress: failed()
-/// gives the reason, and the job has to end.
+/// Collectives over the ranks of several hosts. Ranks of one host exchange data through the arena, the host's shared
+/// memory. A *lane* is a rank that also sends and receives for its host, over the transport
+/// (docs/design/0002-several-hosts.md). If the transport fails, tasks make no more progress. failed() returns the
+/// reason, and the job has to end.
 ///
-/// Threads: as Communicator says.
+/// Threads: one at a time, namely the thread that drives progress (see Communicator).
 class HierarchicalCommunicator final : public Communicator {
 public:
     HierarchicalCommunicator(std::shared_ptr<Arena> arena, const LocalGroup& group, Transport& transport,

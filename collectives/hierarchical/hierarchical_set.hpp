@@ -12,15 +12,15 @@
 
 namespace rueda::collectives {
 
-/// The state that the tasks of a process set on several hosts share: the state that tasks of one host share, the hosts
-/// of all ranks, and the messages.
+/// The state that all tasks of a process set on several hosts share. It adds to HostSet (the state for one host) the
+/// hosts of all ranks, and the messages between hosts.
 ///
-/// A rank's cells are one piece of memory, and each kind of task divides this memory in its own way. So when the kind
-/// changes, the next batch writes to its cells only after every rank of the host has ended all earlier batches.
-/// Consecutive batches of one kind form a run. Within a run, the counters of pieces show which part of the cells is
-/// free.
+/// A rank's *cells* are its buffers in the host's shared memory. Each kind of task divides this memory in its own way.
+/// Consecutive batches of one kind form a *run*. Within a run, counters of pieces show which part of the cells is free.
+/// When the kind changes, a new run begins, and its first batch writes to the cells only after every rank of the host
+/// has ended all earlier batches.
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 struct HierarchicalSet : HostSet {
     enum class CellUse : std::uint8_t { none, allreduce, streams, by_pairs, adasum };
 
@@ -32,13 +32,13 @@ struct HierarchicalSet : HostSet {
     Messages messages;
     HierarchicalOptions options;
     std::uint64_t batches = 0;  ///< how many batches this rank has ended
-    /// How many pieces went through the cells before this run of batches began; the same on all ranks of the host.
+    /// How many pieces went through the cells before this run began. The number is the same on all ranks of the host.
     std::uint64_t run_begin = 0;
     std::uint64_t batches_before_run = 0;
     CellUse use = CellUse::none;
 
-    /// Begins a batch. `chunks` counts the pieces of all earlier batches. A batch by pairs or of adasum always begins a
-    /// new run.
+    /// Begins a batch. The batch begins a new run if it divides the cells (buffers in shared memory) in another way
+    /// than the batch before it. A batch of CellUse::by_pairs or adasum always begins a new run.
     void begin_batch(CellUse next) {
         if (use != next || next == CellUse::by_pairs || next == CellUse::adasum) {
             use = next;
@@ -46,21 +46,23 @@ struct HierarchicalSet : HostSet {
             batches_before_run = batches;
         }
     }
-    /// Whether this run may write to the cells. Pairs with end_batch() on the other ranks.
+    /// Whether this run may write to the cells (buffers in shared memory). Acquires what the other ranks publish in
+    /// end_batch(), so they no longer read data of earlier runs.
     [[nodiscard]] bool run_may_begin() const { return all_reached(&Progress::ended, batches_before_run); }
-    /// Ends a batch. `pieces` is the number of its pieces that went through the cells.
+    /// Ends a batch, in which `pieces` pieces of data went through the cells (buffers in shared memory). Publishes this
+    /// to run_may_begin() on the other ranks.
     void end_batch(std::uint64_t pieces) {
         chunks += pieces;
         ++batches;
         publish(mine().ended, batches);
     }
-    /// The amount of work in one step, in bytes. It is about as large as a chunk within one host, so that the engine
-    /// often checks for an abort and for other waiting tasks.
+    /// How many bytes one step moves at most. This is about a chunk within one host, so the engine often gets to check
+    /// for an abort and to step other tasks.
     static constexpr std::uint64_t kStepBytes = 64 * 1024;
-    /// Runs one step of a task. It calls act(), which adds the bytes that it moves to `work` and returns whether it
-    /// found anything to do. It repeats this until `work` reaches kStepBytes or act() finds nothing to do, and then
-    /// asks whether the task has ended. Each action counts as at least one cache line of work, so a step ends even if
-    /// its actions move no bytes.
+    /// Runs one step of a task. It calls act() repeatedly until `work` reaches kStepBytes or act() finds nothing to do.
+    /// Then it calls ended(), which says whether the task is done. act() adds the bytes that it moved to `work`, and
+    /// returns whether it did something. Each action counts as at least one cache line of work, so that a step ends
+    /// even if no action moves bytes.
     template <class Act, class Ended>
     [[nodiscard]] StepResult step(std::uint64_t& work, Act&& act, Ended&& ended) {
         work = 0;
@@ -80,7 +82,7 @@ struct HierarchicalSet : HostSet {
         }
         return messages.under_way() ? StepResult::polling : StepResult::waiting;
     }
-    /// The cells of a rank, as one contiguous piece of memory.
+    /// The cells (buffers in shared memory) of a rank, as one contiguous piece of memory.
     [[nodiscard]] std::byte* cells_of(std::uint32_t member) const { return arena->cell(member, 0); }
     [[nodiscard]] std::uint64_t bytes_of_cells() const {
         return arena->plan().cell_bytes * arena->plan().cells_per_rank;

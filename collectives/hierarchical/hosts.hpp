@@ -10,9 +10,9 @@
 
 namespace rueda::collectives {
 
-/// Says which ranks run on which host, and which of them are lanes. The lanes of a host are its first ranks; every host
-/// has as many lanes as the smallest host has ranks. Everything except the calling rank's own position is the same on
-/// all ranks. Threads: a value.
+/// Says which ranks run on which host, and which ranks are lanes, that is, send and receive for their host. The lanes
+/// of a host are its first ranks. Every host has as many lanes as the smallest host has ranks. All ranks have the same
+/// values, except for the position of the calling rank. Threads: the object does not change, so any thread may read it.
 class Hosts {
 public:
     explicit Hosts(const LocalGroup& group);
@@ -30,9 +30,9 @@ public:
     [[nodiscard]] bool is_here(std::uint32_t rank) const { return host_of_[rank] == my_host_; }
 
 private:
-    std::vector<std::vector<std::uint32_t>> ranks_;  // by host
-    std::vector<std::uint32_t> host_of_;             // by rank
-    std::vector<std::uint32_t> local_of_;            // by rank
+    std::vector<std::vector<std::uint32_t>> ranks_;  // indexed by host
+    std::vector<std::uint32_t> host_of_;             // indexed by rank
+    std::vector<std::uint32_t> local_of_;            // indexed by rank
     std::uint32_t lanes_ = 1;
     std::uint32_t my_host_ = 0;
     std::uint32_t my_rank_ = 0;

@@ -22,7 +22,7 @@ void LanePipeline::begin(std::span<const PartialReduction> reductions) {
     reductions_ = reductions;
     count_ = chunks_.count();
     next_start_ = opened_ = ready_ = delivered_ = 0;
-    // All messages of the previous batch were sent, so all slots count as unused.
+    // All messages of the previous batch were sent, so every slot is free.
     for (Slot& slot : slots_) {
         slot.algorithm = nullptr;
     }
@@ -64,7 +64,7 @@ bool LanePipeline::open_next() {
     ++opened_;
     ++next_start_;
     if (opened_ >= kSlots) {
-        const Slot& oldest = slot(opened_);  // the next chunk uses this slot again
+        const Slot& oldest = slot(opened_);  // the next chunk will use this slot
         next_start_ = std::max(next_start_, oldest.start + kPhaseDistance * (oldest.algorithm->phases() - 1) + 1);
     }
     return true;

@@ -15,35 +15,38 @@
 
 namespace rueda::collectives {
 
-/// Carries the chunks of one lane between hosts. Several chunks are in progress at a time, so that the link stays busy
-/// while another chunk is combined or copied.
+/// Sends and receives the chunks of one lane (a rank that communicates for its host). Several chunks are in progress at
+/// a time, so that the link stays busy while a host combines or copies another chunk.
 ///
-/// **The order of messages.** Messages between two ranks are matched only by their order, so all hosts must start their
-/// sends in the same order, and also their receives in the same order. Phase s of chunk c has the key start(c) +
-/// kPhaseDistance × s. Phases start in ascending order of their keys; for equal keys the lower chunk comes first.
-/// start(c) is the next free key after all phases of the chunk that used the same slot before c. No circular wait can
-/// arise, because everything that c waits for comes earlier in this order. Chunk c starts only after the previous chunk
-/// in its slot has ended, and all phases of the previous chunk come earlier. A phase waits for the preceding phase of
-/// the same chunk on all hosts, which also comes earlier.
+/// **The order of messages.** MPI matches messages between two ranks by their order. All hosts must therefore start
+/// their sends in the same order, and also their receives. Each phase has a key, and phases start in ascending order of
+/// their keys. If two keys are equal, the phase of the lower chunk starts first. Phase s of chunk c has the key
+/// start(c) + kPhaseDistance × s. Each chunk uses one of kSlots slots. start(c) is the next free key above all keys of
+/// the previous chunk in the slot of c.
 ///
-/// Threads: the thread that drives progress.
+/// No circular wait can arise, because chunk c waits only for phases that come earlier in this order. First, it waits
+/// for the end of the previous chunk in its slot, all of whose phases have lower keys. Second, each phase of c waits
+/// for the preceding phase of c on all hosts.
+///
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class LanePipeline {
 public:
-    /// `lane` is this rank's lane.
+    /// `lane` is this rank's number among the ranks that communicate for its host.
     LanePipeline(HierarchicalSet& set, const NetworkChunks& chunks, std::uint32_t lane);
 
-    /// Begins the chunks of a batch. `reductions` is indexed by segment.
+    /// Begins the chunks of a batch. `reductions` is indexed by segment (tensor of the batch).
     void begin(std::span<const PartialReduction> reductions);
 
-    /// Starts all messages that can be started, and combines at most one chunk. Returns false if it could do nothing.
+    /// Starts all messages that can start now, and combines at most one chunk. Returns false if it could do nothing.
     bool step();
 
-    /// If is_open(), the caller may write to partials(). It then calls filled() to say that all partials are there.
+    /// If is_open() is true, the caller may write to partials(). When it has written all partial results of this host,
+    /// it calls filled().
     [[nodiscard]] bool is_open(std::uint64_t chunk) const { return chunk < opened_; }
     [[nodiscard]] std::byte* partials(std::uint64_t chunk) const { return slot(chunk).algorithm->partials(); }
     void filled(std::uint64_t chunk) { slot(chunk).filled = true; }
-    /// If is_ready(), the caller may read results(). It then calls delivered() to say that they are no longer needed.
-    /// Chunks are delivered in order.
+    /// If is_ready() is true, the caller may read results(). When it no longer needs them, it calls delivered(). The
+    /// caller must deliver the chunks in order.
     [[nodiscard]] bool is_ready(std::uint64_t chunk) const { return chunk < ready_; }
     [[nodiscard]] const std::byte* results(std::uint64_t chunk) const { return slot(chunk).algorithm->results(); }
     void delivered() { ++delivered_; }
@@ -54,16 +57,16 @@ private:
     /// The number of chunks in progress at one time. Three chunks are enough to keep a link busy while the other chunks
     /// are filled or delivered.
     static constexpr std::uint64_t kSlots = 6;
-    /// How many chunks start their first phase before the first of these chunks starts its second phase.
+    /// How many chunks start their first phase before the first of them starts its second phase.
     static constexpr std::uint64_t kPhaseDistance = 3;
 
     struct Slot {
-        std::array<std::unique_ptr<NetworkAllreduce>, kNetworkWays> algorithms;  // by NetworkWay
+        std::array<std::unique_ptr<NetworkAllreduce>, kNetworkWays> algorithms;  // indexed by NetworkWay
         NetworkAllreduce* algorithm = nullptr;
         std::byte* memory = nullptr;
-        std::uint64_t start = 0;     // key
-        std::uint32_t receives = 0;  // phases whose receives were started
-        std::uint32_t sends = 0;     // phases whose sends were started
+        std::uint64_t start = 0;     // the lowest key of the chunk
+        std::uint32_t receives = 0;  // number of phases whose receives were started
+        std::uint32_t sends = 0;     // number of phases whose sends were started
         bool filled = false;
     };
     [[nodiscard]] Slot& slot(std::uint64_t chunk) { return slots_[chunk % kSlots]; }
@@ -71,8 +74,8 @@ private:
     [[nodiscard]] NetworkAllreduce& algorithm(Slot& slot, NetworkWay way);
 
     bool open_next();
-    /// Returns the open chunk whose next phase comes first in the order. Returns nothing if this phase belongs to a
-    /// chunk that is not open yet, or if all phases were started.
+    /// Returns the open chunk whose next phase comes first in the order of messages. Returns nothing if all phases of
+    /// open chunks were started. Also returns nothing if a phase of a chunk that is not open yet comes first.
     [[nodiscard]] std::optional<std::uint64_t> next_in_order(std::uint32_t Slot::*started) const;
     bool start_receives();
     bool start_sends();
@@ -81,11 +84,11 @@ private:
     HierarchicalSet& set_;
     const NetworkChunks& chunks_;
     std::uint32_t lane_;
-    std::vector<std::uint32_t> peers_;  // by host
+    std::vector<std::uint32_t> peers_;  // indexed by host
     std::array<Slot, kSlots> slots_;
     std::span<const PartialReduction> reductions_;
     std::uint64_t count_ = 0;
-    std::uint64_t next_start_ = 0;  // the key of the chunk that is opened next
+    std::uint64_t next_start_ = 0;  // the lowest key of the next chunk
     std::uint64_t opened_ = 0;
     std::uint64_t ready_ = 0;
     std::uint64_t delivered_ = 0;

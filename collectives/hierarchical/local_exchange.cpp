@@ -78,8 +78,8 @@ void LocalExchange::learn() {
     set_.publish(set_.mine().fetched, set_.chunks + 1);
 }
 
-/// Checks a length that another rank of the host wrote, in memory that the other rank can change. This rank knows the
-/// lengths of the parts that it receives. Other lengths must not exceed the limit.
+/// Checks the length of a part that rank `from` wrote to shared memory. `from` may have written anything. This rank
+/// knows the lengths of the parts that it receives, and compares them. All other lengths must not exceed the limit.
 bool LocalExchange::can_be(std::uint32_t from, std::uint32_t to, std::uint64_t bytes) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     const std::uint64_t expected = parts_->from[rank_of(from)].bytes();
@@ -102,8 +102,8 @@ Range LocalExchange::piece(Range part, std::uint64_t round) const {
             std::min(part.begin + (round + 1) * piece_bytes_, part.end)};
 }
 
-/// A cell may be reused when all ranks have taken its previous content. Before the first rounds, the cells hold the
-/// lengths of the parts.
+/// A cell (a buffer in shared memory) may be reused when all ranks have taken its earlier data. Before the first
+/// rounds, this data is the lengths of the parts.
 bool LocalExchange::may_stage() const {
     const std::uint64_t cells = set_.arena->plan().cells_per_rank;
     return staged_ < rounds_ &&

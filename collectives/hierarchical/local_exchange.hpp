@@ -9,22 +9,22 @@
 
 namespace rueda::collectives {
 
-/// Exchanges the parts of an alltoall between the ranks of one host, through their cells. The exchange runs in rounds.
-/// Each round exchanges one piece of every part, and all pieces have the same length. A cell holds one piece for each
-/// other member. The longest part determines the number of rounds, so every rank first tells the others the lengths of
-/// its parts.
+/// Exchanges the parts of an alltoall between the ranks of one host, in rounds. Each round exchanges one piece of every
+/// part, and all pieces have the same length. The pieces go through the *cells*, the ranks' buffers in shared memory. A
+/// cell holds one piece for each other member. The longest part determines the number of rounds. Every rank therefore
+/// first tells the others the lengths of its parts.
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class LocalExchange {
 public:
     explicit LocalExchange(HierarchicalSet& set);
-    /// Begins the exchange, in a batch that begins a run (see HierarchicalSet). `parts` must stay valid until the
-    /// exchange is done.
+    /// Begins the exchange. The cells (buffers in shared memory) must not hold data that another rank still needs; so
+    /// the batch must begin a run, see HierarchicalSet. `parts` must stay valid until the exchange is done.
     void begin(const PairParts& parts);
     /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were copied.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done() const;
-    /// How many pieces went through the cells; the same on all ranks of the host.
+    /// How many pieces of data went through shared memory. The number is the same on all ranks of the host.
     [[nodiscard]] std::uint64_t pieces() const { return set_.members > 1 ? 1 + rounds_ : 0; }
 
 private:
@@ -37,7 +37,8 @@ private:
     void stage(std::uint64_t& work);
     [[nodiscard]] bool may_take() const;
     void take(std::uint64_t& work);
-    /// The place in a cell of `from` that holds the piece for `to`. Both are members of this host.
+    /// Where the piece from `from` to `to` lies, in the shared memory of `from`. Both numbers count the members of this
+    /// host.
     [[nodiscard]] std::byte* place(std::uint32_t from, std::uint32_t to, std::uint64_t round) const;
     [[nodiscard]] Range piece(Range part, std::uint64_t round) const;
     [[nodiscard]] std::uint32_t rank_of(std::uint32_t member) const {

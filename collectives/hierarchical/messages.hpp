@@ -18,15 +18,15 @@ namespace rueda::collectives {
 struct Message {
     Transport::Ticket ticket = 0;
     std::size_t bytes = 0;
-    std::uint32_t rank = 0;  ///< the rank that sends or receives it
+    std::uint32_t rank = 0;  ///< the rank of the other end: the receiver of a send, or the sender of a receive
     bool under_way = false;
 };
 
-/// The messages of a communicator's tasks, and the memory that holds their bytes. The memory belongs to the
-/// communicator, because MPI may still read and write it after an abort. This class stores the first failure. After a
-/// failure it does not call the transport any more, and no message ends.
+/// The messages of a communicator's tasks, and the memory that holds their bytes. The communicator owns this memory,
+/// because MPI may still read and write it after a task was aborted. The object stores the first failure. After a
+/// failure it does not call the transport any more, and has_ended() stays false for messages in progress.
 ///
-/// Threads: as Transport.
+/// Threads: any thread, but only one at a time (see Transport).
 class Messages {
 public:
     explicit Messages(Transport& transport)
@@ -35,21 +35,20 @@ public:
     Messages(const Messages&) = delete;
     Messages& operator=(const Messages&) = delete;
 
-    /// Returns memory that is not initialised. The destructor of this object frees it, except if messages are still in
-    /// progress; then the memory is never freed.
+    /// Returns uninitialised memory, which the destructor of this object frees. If messages are still in progress at
+    /// that time, the memory is never freed, because the transport may still use it.
     [[nodiscard]] std::byte* allocate(std::size_t bytes);
 
     /// Starts a send. `bytes` must lie in memory from allocate().
     [[nodiscard]] Message send(std::uint32_t rank, std::span<const std::byte> bytes);
-    /// Starts a receive. `room` must lie in memory from allocate(). The message must fill `room`; a shorter message is
-    /// a failure.
+    /// Starts a receive. `room` must lie in memory from allocate(). A message that is shorter than `room` is a failure.
     [[nodiscard]] Message receive(std::uint32_t rank, std::span<std::byte> room);
     /// Whether the message has ended. Also true for a message that was never started.
     [[nodiscard]] bool has_ended(Message& message);
 
     [[nodiscard]] bool under_way() const { return under_way_ > 0; }
     [[nodiscard]] const Status& failure() const { return failure_; }
-    /// Stores a failure. A task calls this if other ranks announce impossible messages.
+    /// Stores a failure. A task calls this function if data from another rank is not plausible.
     void fail(const Status& reason) noexcept {
         if (failure_.is_ok()) {
             failure_ = reason;

@@ -14,30 +14,31 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of one lane's share of a chunk. It runs between the ranks that are this lane on their hosts.
+/// An allreduce between hosts, of one lane's share of a chunk. Its ranks are those that have the same lane number on
+/// their hosts. A lane is a rank that sends and receives for its host.
 ///
-/// It runs in phases, and the number of phases is the same on all hosts. In each phase a host may send and may receive.
-/// Messages have no tags: messages between two ranks are matched by their order. A caller that runs several of these
-/// allreduces at once (LanePipeline) must therefore start their phases in an order that is the same on all hosts. The
-/// receives of a phase may start before its sends.
+/// The allreduce runs in phases, and all hosts have the same number of phases. In each phase a host may send and
+/// receive. The receives of a phase may start before its sends. Messages have no tags, and messages between two ranks
+/// are matched by their order. If a caller runs several allreduces at once (LanePipeline), it must start their phases
+/// in the same order on all hosts.
 ///
-/// A buffer that was sent is not written again before the next begin().
+/// A buffer whose send was started is not written again before the next begin().
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class NetworkAllreduce {
 public:
-    /// `peers` contains, for each host, the rank that is this lane.
+    /// `peers` contains one rank of each host: the one that communicates for the same lane.
     NetworkAllreduce(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host)
         : messages_(messages), peers_(peers), host_(host) {}
     virtual ~NetworkAllreduce() = default;
     NetworkAllreduce(const NetworkAllreduce&) = delete;
     NetworkAllreduce& operator=(const NetworkAllreduce&) = delete;
 
-    /// Begins the allreduce of the range `share` of `map`. `reductions` is indexed by segment. `memory` has
-    /// NetworkChunks::memory_bytes() bytes.
+    /// Begins the allreduce of the range `share` of `map`. `reductions` is indexed by segment (tensor of the batch).
+    /// `memory` has NetworkChunks::memory_bytes() bytes.
     void begin(const SegmentMap& map, Range share, std::span<const PartialReduction> reductions, std::byte* memory);
 
-    /// The caller writes this host's partials here before it starts the sends of the first phase.
+    /// Memory for this host's partial results. The caller writes them before it starts the sends of the first phase.
     [[nodiscard]] std::byte* partials() const { return memory_; }
     [[nodiscard]] virtual std::uint32_t phases() const = 0;
     virtual void start_receives(std::uint32_t phase) = 0;
@@ -48,8 +49,7 @@ public:
     /// Valid after finish().
     [[nodiscard]] virtual const std::byte* results() const = 0;
 
-    /// Whether everything up to and including `phase` has been received. The receives of `phase` must have been
-    /// started.
+    /// Whether everything up to and including `phase` has been received. Call this only after start_receives(phase).
     [[nodiscard]] bool has_received(std::uint32_t phase);
     /// Whether everything has been sent.
     [[nodiscard]] bool has_sent();
@@ -64,11 +64,11 @@ protected:
     [[nodiscard]] std::byte* memory() const { return memory_; }
     void send(std::uint32_t host, const std::byte* bytes, std::uint64_t count);
     void receive(std::uint32_t phase, std::uint32_t host, std::byte* room, std::uint64_t count);
-    /// Combines a part of the virtual range, namely `range`. `sources` and `destination` point to the beginning of this
-    /// part.
+    /// Combines `range` of this chunk's virtual range. `sources` and `destination` point to the data of the beginning
+    /// of `range`.
     void combine(Range range, std::span<const std::byte* const> sources, std::byte* destination,
                  ops::Reduction PartialReduction::*level);
-    /// Combines bytes of one segment.
+    /// Combines bytes of one segment (tensor of the batch).
     void combine_piece(std::uint32_t segment, std::span<const std::byte* const> sources, std::byte* destination,
                        std::uint64_t bytes, ops::Reduction PartialReduction::*level) const {
         const PartialReduction& partial = reductions_[segment];

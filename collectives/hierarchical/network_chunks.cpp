@@ -10,18 +10,18 @@
 namespace rueda::collectives {
 namespace {
 
-/// The bytes of a chunk for each host. A host divides a chunk by the number of hosts and sends each part as one
-/// message. So the messages have 32 KiB, and MPI sends them at once. For messages of more than 64 KiB over TCP, Open
-/// MPI first asks the receiver, and the receiver answers only when it calls MPI the next time. With two hosts, chunks
-/// of 128 and 512 KiB took 2.2 and 1.6 times as long on a link of 40 Gbit/s. On a link of 1 Gbit/s they took 7 %
-/// longer, because of the first and the last chunk (2026-11-22, 16 MiB, test hosts). The upper bound limits memory: a
-/// lane has memory for three chunk shares in each of its slots.
+/// The default size of a chunk, divided by the number of hosts. A host sends each of these parts as one message. MPI
+/// sends a message of 32 KiB at once. If a message over TCP has more than 64 KiB, Open MPI first asks the receiver,
+/// which answers only when it next calls MPI. With two hosts, chunks of 128 and 512 KiB took 2.2 and 1.6 times as long
+/// on a link of 40 Gbit/s. On a link of 1 Gbit/s they took 7 % longer, because of the first and the last chunk
+/// (2026-11-22, 16 MiB, test hosts). The upper bound limits memory, because a lane needs memory for three shares of a
+/// chunk in each of its slots.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// Sending a message costs as much as some KiB more in another message, so a share smaller than this is not divided
-/// between lanes.
+/// In bytes. A smaller share of a chunk is not divided between the ranks of a host, because a second message costs as
+/// much as some KiB in the first one.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {
@@ -44,8 +44,8 @@ NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const Hie
     const std::uint64_t wanted = options.network_chunk_bytes != 0 ? options.network_chunk_bytes : chosen;
     large_share_ = down_to_lines(std::min<std::uint64_t>(wanted, Transport::kMostBytes / 4));
     const std::uint32_t rooms = doubling_rooms(hosts);
-    // This is the memory for the partials, for what all other hosts send of one part, and for the results. Each part is
-    // rounded up to a cache line.
+    // The memory for the partial results, for the data that all other hosts send for one part, and for the results.
+    // Each part is rounded up to a cache line.
     const std::uint64_t large = 3 * large_share_ + hosts * base::kCacheLine;
     // In recursive doubling, a host sends whole chunks, not parts of a chunk.
     small_share_ = std::min({large_share_, down_to_lines(large / rooms), kOfEachHost});

@@ -9,13 +9,13 @@
 
 namespace rueda::collectives {
 
-/// The parts of an alltoall that this rank sends to each rank and receives from each rank, over all hosts. They are
-/// byte ranges, indexed by rank.
+/// The parts of an alltoall that this rank sends to each rank and receives from each rank, over all hosts. The ranges
+/// count bytes, and the vectors are indexed by rank.
 struct PairParts {
     std::vector<Range> to;    ///< ranges in this rank's input
     std::vector<Range> from;  ///< ranges in this rank's output
     const std::byte* input = nullptr;
-    std::byte* output = nullptr;  ///< null: nothing is kept
+    std::byte* output = nullptr;  ///< null: this rank stores no result
 };
 
 }  // namespace rueda::collectives

@@ -42,8 +42,8 @@ PartialReduction in_partials(const ops::Reduction& reduction, Compression compre
         return compressed(reduction, compression);
     }
     PartialReduction partial;
-    const ops::Levels levels = *ops::levels_of(reduction);  // a reduction that has no levels was handled above: it is
-                                                            // carried in words
+    const ops::Levels levels = *ops::levels_of(reduction);  // never empty: reductions without levels were handled
+                                                            // above, as exact sums
     partial.within = levels.within;
     partial.last = levels.across;
     partial.between = partial.last;

@@ -10,20 +10,21 @@
 
 namespace rueda::collectives {
 
-/// A reduction over ranks of several hosts. Each host computes a partial result in the tensor's dtype.
+/// How a reduction over ranks of several hosts is divided into steps. Each host computes a partial result in the
+/// tensor's dtype, and the hosts combine these partials.
 ///
-/// Prescale is applied to the inputs. Postscale and the division of an average are applied to the result, once. There
-/// is one exception: for a sum or an average of float16, whose largest value is 65504, they are applied to the partials
+/// Prescale is applied to the inputs. Postscale and the divisor of an average are applied once, to the result. Float16
+/// is the exception, because its largest value is 65504: in a sum or an average they are applied to the partials
 /// (ops::levels_of).
 ///
-/// An average of integers divides the exact sum, which the dtype cannot hold. Its elements are carried as words
-/// (ops/exact_sums.hpp) from the inputs to the outputs. In between, words are simply int64 values that are added.
+/// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements therefore
+/// travel as *words*: int64 values that are added (ops/exact_sums.hpp).
 ///
-/// The elements of a compressed tensor have 16 bits, from the moment when a host has combined its inputs until the
-/// result is written. `between` and `last` combine such elements, in the tensor's own dtype. The division of an average
-/// is applied to the partials, so that an average that fits into the 16-bit range has partials that fit as well.
-/// Postscale is applied to the expanded result (`expanded_by`), so a user can move small values into float16's range by
-/// prescale, and back by postscale.
+/// The elements of a compressed tensor have 16 bits after a host has combined its inputs, until the result is written.
+/// `between` and `last` combine such elements in the tensor's own dtype. The divisor of an average is applied to the
+/// partials. If the average fits into the 16-bit range, the partials then fit as well. Postscale is applied after the
+/// result was expanded to the tensor's dtype (`expanded_by`). A user can therefore move small values into the range of
+/// float16 by prescale, and back by postscale.
 struct PartialReduction {
     ops::Reduction within;   ///< combines the inputs of one host's ranks, in rank order
     ops::Reduction between;  ///< combines partials into another partial
@@ -33,7 +34,7 @@ struct PartialReduction {
     double expanded_by = 1.0;         ///< the factor applied when the result is expanded; only if compressed
     std::uint64_t carried_bytes = 0;  ///< the size of an element between hosts and in results, in bytes
 
-    /// How many times longer an element is when the ranks of a host stage it than when it crosses between hosts.
+    /// How many times longer an element is in the host's shared memory, before compression, than on the network.
     [[nodiscard]] std::uint64_t staged_ratio() const {
         return compressed ? size_of(compressed->dtype) / carried_bytes : 1;
     }

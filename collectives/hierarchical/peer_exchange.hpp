@@ -12,12 +12,12 @@
 
 namespace rueda::collectives {
 
-/// Exchanges bytes with some ranks of other hosts, in both directions at the same time and in place. Each rank knows
-/// how many bytes it sends and receives. The bytes are split into messages of equal size, and several messages of each
-/// direction are in flight at a time. A message waits only for earlier messages of its own direction, so no circular
-/// wait can arise.
+/// Exchanges bytes with some ranks of other hosts, in both directions at the same time. The data lies in the caller's
+/// memory. Each rank knows how many bytes it sends and receives. The bytes are split into messages of equal size, and
+/// several messages of each direction are in flight at a time. A message waits only for earlier messages of its own
+/// direction, so no circular wait can arise.
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class PeerExchange {
 public:
     explicit PeerExchange(HierarchicalSet& set);

@@ -8,13 +8,15 @@
 
 namespace rueda::collectives {
 
-/// Reduce-scatter + allgather, for large tensors. Every host is responsible for one part of the data. In phase 0, all
-/// other hosts send their partials of this part to it. The host combines the partials in the order of the hosts, and in
-/// phase 1 it sends the result to all other hosts. For h hosts and S bytes, each host sends and receives 2(h−1)/h × S
-/// bytes, in two steps.
+/// Reduce-scatter + allgather, for large tensors. Every host combines one part of the data. In phase 0, all other hosts
+/// send this host their partial results of its part. The host combines them in the order of the hosts. In phase 1 it
+/// sends the result to all other hosts. For h hosts and S bytes, each host sends and receives 2(h−1)/h × S bytes, in
+/// two steps.
 ///
-///     layout of the memory: | partials, by host | the other hosts' partials of this host's part, by host | results, by
-///     host |
+/// The memory has three areas, one behind the other:
+///     - this host's partial results, ordered by host
+///     - the other hosts' partial results of this host's part, ordered by host
+///     - the results, ordered by host
 class ReduceScatterExchange final : public NetworkAllreduce {
 public:
     using NetworkAllreduce::NetworkAllreduce;

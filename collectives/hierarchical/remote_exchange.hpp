@@ -12,10 +12,10 @@ namespace rueda::collectives {
 
 /// Exchanges the parts of an alltoall between ranks of different hosts, directly from rank to rank, in chunks. Every
 /// rank sends to the ranks after it and receives from the ranks before it, the nearest first. No circular wait can
-/// arise: of all pairs that are not finished, the nearest pair can always continue, because both its ranks have
-/// finished all nearer pairs.
+/// arise. Consider the nearest pair that is not finished: both its ranks have finished all nearer pairs, so this pair
+/// can continue.
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class RemoteExchange {
 public:
     explicit RemoteExchange(HierarchicalSet& set);
@@ -30,8 +30,8 @@ private:
     /// A position in the order of the chunks of one direction (sending or receiving).
     struct Cursor {
         Way way = Way::out;
-        std::uint32_t distance = 0;  ///< between the two ranks
-        std::uint64_t offset = 0;    ///< in the part
+        std::uint32_t distance = 0;  ///< distance between the numbers of the two ranks
+        std::uint64_t offset = 0;    ///< offset in the part, in bytes
     };
     struct Buffer {
         std::byte* memory = nullptr;

@@ -11,8 +11,8 @@
 
 namespace rueda::collectives {
 
-/// Sends one number from every rank to every other rank. Within a host the numbers go through the cells, between hosts
-/// they go in messages.
+/// Sends one number from every rank to every other rank. Between ranks of one host, the numbers go through shared
+/// memory. Between hosts, they go in messages.
 class SplitsTask final : public Task {
 public:
     explicit SplitsTask(HierarchicalSet& set) : set_(set) {}
@@ -29,10 +29,10 @@ private:
     HierarchicalSet& set_;
     std::span<const std::int64_t> to_;
     std::span<std::int64_t> from_;
-    std::byte* memory_ = nullptr;    // the numbers to send, by rank, followed by the received numbers
-    std::vector<Message> sends_;     // by rank
-    std::vector<Message> receives_;  // by rank
-    std::uint32_t received_ = 0;     // how many ranks' numbers have arrived
+    std::byte* memory_ = nullptr;    // first the numbers to send, indexed by rank, then the received numbers
+    std::vector<Message> sends_;     // indexed by rank
+    std::vector<Message> receives_;  // indexed by rank
+    std::uint32_t received_ = 0;     // the number of ranks whose numbers have arrived
     bool told_ = false;
     bool learnt_ = false;
 };

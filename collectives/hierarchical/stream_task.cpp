@@ -9,8 +9,9 @@
 namespace rueda::collectives {
 namespace {
 
-/// How many bytes cross at one time. A link of 1 Gbit/s carries them in a millisecond. Smaller chunks reduce the delay
-/// of a chain: its last host receives the first chunk after as many chunk times as the chain has hosts.
+/// How many bytes (a chunk) cross between hosts at one time. A link of 1 Gbit/s carries a chunk in a millisecond. If
+/// hosts pass a tensor on in a chain, each host of the chain delays the first chunk by this time. Smaller chunks make
+/// the delay shorter.
 constexpr std::uint64_t kChosenChunk = 128 * 1024;
 
 }  // namespace
@@ -171,7 +172,7 @@ bool StreamTask::all_sent() {
 
 std::byte* StreamTask::cell(std::uint32_t member, std::uint64_t piece) const { return set_.arena->cell(member, piece); }
 
-/// A cell may be reused when all ranks have taken its previous content.
+/// A cell (a buffer in shared memory) may be reused when all ranks have taken the piece that it held before.
 bool StreamTask::cell_is_free(std::uint64_t piece) const {
     const std::uint64_t held = held_[piece % held_.size()];
     return held == 0 ? set_.run_may_begin() : set_.all_reached(&Progress::fetched, held);

@@ -13,20 +13,25 @@
 
 namespace rueda::collectives {
 
-/// Broadcast and allgather. They consist of streams. Each stream is written to its place in the output of every rank. A
-/// batch has one segment.
+/// Broadcast and allgather on several hosts. A stream is the data that one rank sends to all ranks: its input. Every
+/// rank writes each stream to its place in the output. A batch has one segment.
 ///
-/// A stream crosses between hosts in chunks. Within a host, its owner passes it on in pieces through its own cells. The
-/// chunks of all streams have one order: first the first chunk of each stream, then the second chunk of each stream,
-/// and so on. Every rank processes the chunks in this order, and has buffers and cells for a few chunks in advance. So
-/// the first unfinished chunk never waits for a later chunk, and no circular wait can arise. This holds for streams of
-/// any sizes.
+/// On each host, one rank is the *owner* of the stream. A stream crosses between hosts in chunks, from owner to owner.
+/// The owner copies each chunk in pieces to its own cells (buffers in shared memory), where the other ranks of the host
+/// read it.
 ///
-///     open     the owner   takes a buffer for the next chunk; receives the chunk, or copies its own input there and
-///     sends it arrive   the owner   sends on what it has received publish  the owner   copies a piece to its cells and
-///     to its own output take     every rank  copies a piece to its output
+/// All ranks process the chunks in the same order: first the first chunk of each stream, then the second chunk of each
+/// stream, and so on. Every rank has buffers and cells for a few chunks in advance. The first unfinished chunk
+/// therefore never waits for a later chunk, and no circular wait can arise. This holds for streams of any sizes.
 ///
-/// If the source tensor lies in the arena, the ranks of the same host read the tensor there.
+///     open     the owner   takes a buffer for the next chunk, and receives the chunk into it (the source of the
+///                          stream copies its own input into it, and sends it)
+///     arrive   the owner   sends on what it has received
+///     publish  the owner   copies a piece to its cells and to its own output
+///     take     every rank  copies a piece to its output
+///
+/// If the source's tensor lies in the arena (the host's shared memory), the ranks of the same host read the tensor in
+/// place.
 class StreamTask final : public Task {
 public:
     explicit StreamTask(HierarchicalSet& set);
@@ -37,9 +42,9 @@ public:
 private:
     /// A position in the order of all pieces.
     struct Cursor {
-        std::uint64_t chunk = 0;  ///< of each stream
+        std::uint64_t chunk = 0;  ///< the chunk's number within each stream
         std::size_t stream = 0;
-        std::uint64_t offset = 0;  ///< the piece's number, counted within the chunk
+        std::uint64_t offset = 0;  ///< the piece's offset in the chunk, in bytes
         std::uint64_t number = 0;  ///< the piece's number, counted within this batch
     };
     /// A chunk that is being received or sent.
@@ -50,7 +55,7 @@ private:
     };
     static constexpr std::uint64_t kBuffers = 8;
 
-    // Functions about the order of pieces.
+    // The functions from here to go_to_crossing() compute the order of the pieces.
     [[nodiscard]] bool is_at_end(const Cursor& cursor) const { return cursor.chunk == chunk_count_; }
     [[nodiscard]] const Stream& stream_at(const Cursor& cursor) const { return streams_[cursor.stream]; }
     [[nodiscard]] std::uint64_t chunk_begin(const Cursor& cursor) const { return cursor.chunk * chunk_bytes_; }
@@ -58,15 +63,15 @@ private:
     [[nodiscard]] std::uint64_t bytes_of_piece(const Cursor& cursor) const;
     void next_chunk(Cursor& cursor) const;
     void next_piece(Cursor& cursor) const;
-    /// Both functions move the cursor forward to the next suitable piece, or leave it where it is if its piece is
-    /// suitable. For go_to_own(), the stream must be owned by this rank. For go_to_crossing(), this rank must also need
-    /// a buffer for the stream.
+    /// Both functions move the cursor forward to the next suitable piece. If the piece at the cursor is suitable, the
+    /// cursor stays. A piece is suitable for go_to_own() if this rank owns its stream. It is suitable for
+    /// go_to_crossing() if this rank also needs a buffer for the stream.
     void go_to_own(Cursor& cursor) const;
     void go_to_crossing(Cursor& cursor) const;
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
     [[nodiscard]] bool is_own(const Stream& stream) const { return stream.owner == set_.rank; }
     [[nodiscard]] bool is_source(const Stream& stream) const { return stream.source == set_.hosts.my_rank(); }
-    /// Whether the owner needs a buffer, because the stream comes from another host or goes to another host.
+    /// Whether the owner needs a buffer, because the stream comes from another host or goes to one.
     [[nodiscard]] bool crosses(const Stream& stream) const { return !is_source(stream) || !stream.to.empty(); }
     [[nodiscard]] bool needs_cells(const Stream& stream) const {
         return set_.members > 1 && stream.resident == nullptr;
@@ -95,18 +100,19 @@ private:
     std::uint64_t chunk_count_ = 0;  // the number of chunks in the longest stream
 
     std::array<Buffer, kBuffers> buffers_;
-    std::uint64_t opened_ = 0;     // how many buffers were opened, in this batch
-    std::uint64_t arrived_ = 0;    // buffers whose chunk has arrived
-    std::uint64_t published_ = 0;  // how many of these buffers have a chunk that was copied to the cells
+    std::uint64_t opened_ = 0;     // the number of buffers opened in this batch
+    std::uint64_t arrived_ = 0;    // the number of opened buffers whose chunk has arrived
+    std::uint64_t published_ = 0;  // the number of arrived buffers whose chunk was copied to the cells
     Cursor opening_;
     Cursor arriving_;
     Cursor publishing_;
     Cursor taking_;
 
-    // by owner: how many pieces this rank has taken from the owner's cells
+    // Indexed by owner: how many pieces this rank has taken from the owner's buffers in shared memory.
     std::array<std::uint64_t, base::kMaxLocalRanks> pieces_of_{};
-    std::uint64_t own_pieces_ = 0;  // how many pieces this rank has put into its cells
-    // by cell of this rank: the number of the piece in it, plus one; pieces are counted over all batches of the run
+    std::uint64_t own_pieces_ = 0;  // how many pieces this rank has put into its buffers in shared memory
+    // Indexed by this rank's cells (buffers in shared memory): one more than the number of the piece in the cell; 0 if
+    // the cell was not used in this run. The number counts the pieces of all batches of the run.
     std::vector<std::uint64_t> held_;
     ops::Store store_ = ops::Store::cached;
     std::uint64_t work_ = 0;  // bytes moved in this step

@@ -25,7 +25,7 @@ Stream stream(const HierarchicalSet& set, std::uint32_t source, std::uint64_t by
     return stream;
 }
 
-/// Each host begins with a different neighbour, so that not all hosts send to the same host at once.
+/// Each source begins with a different host, so that not all sources send to the same host at once.
 void send_to_all(Stream& stream, const Hosts& hosts) {
     if (stream.source != hosts.my_rank()) {
         return;
@@ -36,14 +36,14 @@ void send_to_all(Stream& stream, const Hosts& hosts) {
 }
 
 /// Returns true if a chain of hosts is faster than a binomial tree. In a chain of h hosts, the last host finishes h − 2
-/// chunk times after the first receiver. In a binomial tree, the root's link carries the tensor ⌈log₂ h⌉ times.
+/// chunk times after the second host. In a binomial tree, the root's link carries the whole tensor ⌈log₂ h⌉ times.
 bool goes_in_a_chain(std::uint64_t bytes, std::uint32_t hosts, std::uint64_t chunk_bytes) {
     return hosts > 2 && (std::bit_width(hosts - 1) - 1) * bytes > (hosts - 2) * chunk_bytes;
 }
 
 void send_by_tree(Stream& stream, const Hosts& hosts, bool chain) {
     const std::uint32_t root = hosts.host_of(stream.source);
-    const std::uint32_t place = (hosts.my_host() + hosts.count() - root) % hosts.count();  // the root has place 0
+    const std::uint32_t place = (hosts.my_host() + hosts.count() - root) % hosts.count();  // 0 for the root's host
     const auto owner_at = [&](std::uint32_t p) { return owner_on(hosts, stream.source, (root + p) % hosts.count()); };
     if (chain) {
         stream.from = place == 0 ? stream.source : owner_at(place - 1);
@@ -52,8 +52,8 @@ void send_by_tree(Stream& stream, const Hosts& hosts, bool chain) {
         }
         return;
     }
-    // The place of the parent is the place of this host with its lowest bit cleared. The farthest child has the largest
-    // subtree, so the stream is sent to it first.
+    // To get the place of the parent, clear the lowest set bit of this host's place. The most distant child has the
+    // largest subtree, so it is served first.
     stream.from = place == 0 ? stream.source : owner_at(place & (place - 1));
     const std::uint32_t end = place == 0 ? std::bit_ceil(hosts.count()) : place & (0 - place);
     for (std::uint32_t step = end / 2; step > 0; step /= 2) {

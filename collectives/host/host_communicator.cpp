@@ -9,8 +9,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Either all segments of a batch use adasum, or none of them. AllreduceTask handles adasum too if the set has one
-/// member, or if the announcements contained all inputs.
+/// Whether the batch needs the task for Adasum. Either all tensors of a batch use Adasum, or none. AllreduceTask
+/// handles Adasum if the set has one member, or if the announcements contained all inputs.
 bool needs_passes(const Batch& batch, std::uint32_t members) {
     if (members == 1 || batch.segments.front().reduce_op != ReduceOp::adasum) [[likely]] {
         return false;

@@ -16,14 +16,14 @@
 
 namespace rueda::collectives {
 
-/// Collectives over the ranks of one host, through their arena. The ranks are processes, or threads of one process.
-/// Threads: see Communicator.
+/// Collectives over the ranks of one host, through their shared memory. The ranks are processes, or threads of one
+/// process. Threads: one at a time, namely the thread that drives progress (see Communicator).
 class HostCommunicator final : public Communicator {
 public:
     explicit HostCommunicator(std::shared_ptr<Arena> arena);
 
     [[nodiscard]] Task& start(const Batch& batch) override;
-    // On one host, the announcements contain the splits, and no message can fail.
+    // On one host, the ranks' announcements contain the row counts (splits), and no message can fail.
     [[nodiscard]] bool exchanges_splits() const override { return false; }
     [[nodiscard]] Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from) override;
     [[nodiscard]] const Status& failed() const override { return no_failure_; }

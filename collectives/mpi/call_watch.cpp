@@ -29,7 +29,7 @@ CallWatch::CallWatch(MpiCallRules rules, const char* call, std::chrono::millisec
     if (!rules_.end_process) {
         return;
     }
-    // Signals belong to the program's threads, so this thread blocks them.
+    // Signals must be handled by the program's own threads, so this thread blocks all signals.
     sigset_t all;
     sigset_t saved;
     sigfillset(&all);
@@ -37,7 +37,7 @@ CallWatch::CallWatch(MpiCallRules rules, const char* call, std::chrono::millisec
     try {
         thread_ = std::thread([this] { watch(); });
     } catch (const std::system_error&) {
-        // The system allows no further thread. The start may still succeed, so it continues without a watch.
+        // The system allows no further thread. The MPI call then runs without a watch, because it may still succeed.
     }
     pthread_sigmask(SIG_SETMASK, &saved, nullptr);
 }
@@ -55,8 +55,8 @@ CallWatch::~CallWatch() {
 
 void CallWatch::watch() {
     const Clock::time_point deadline = Clock::now() + timeout_;
-    // The mutex is locked while end_process runs. So if the MPI call returns at that moment, its caller waits and does
-    // not continue.
+    // The mutex stays locked while end_process() runs. If the MPI call returns at this moment, its caller waits for the
+    // mutex in the destructor and does not continue.
     std::unique_lock lock(mutex_);
     while (!has_returned_) {
         Status reason = ask(rules_.interruption, rules_.rank, rules_.size);

@@ -12,16 +12,17 @@
 namespace rueda::collectives {
 
 /// Watches a call of MPI that waits for other processes and cannot be interrupted. The watch lasts as long as the
-/// object lives. If the call takes longer than `timeout`, or the rules' interruption returns a failure, the watch calls
-/// the rules' end_process.
+/// object lives. If the call takes longer than `timeout`, or if rules.interruption returns a failure, the watch calls
+/// rules.end_process().
 ///
-/// Threads: the thread that makes the MPI call creates and destroys the object. The watch starts one thread. If the
-/// rules contain no end_process, or the system allows no further thread, the call is not watched.
+/// Threads: the thread that makes the MPI call creates and destroys the object. The watch itself runs in a thread of
+/// its own. The call is not watched if `rules.end_process` is empty, or if the system allows no further thread.
 class CallWatch {
 public:
     /// `call` is the name of the MPI call, for error messages.
     CallWatch(MpiCallRules rules, const char* call, std::chrono::milliseconds timeout);
-    /// Ends the watch after the call has returned. If end_process has begun, the destructor waits for it.
+    /// Ends the watch. Destroy the object after the call has returned. If end_process() has begun, the destructor waits
+    /// for it.
     ~CallWatch();
     CallWatch(const CallWatch&) = delete;
     CallWatch& operator=(const CallWatch&) = delete;
@@ -33,8 +34,8 @@ private:
     const char* const call_;
     const std::chrono::milliseconds timeout_;
     std::mutex mutex_;
-    std::condition_variable returned_;  // the destructor wakes watch()
-    bool has_returned_ = false;         // under the mutex
+    std::condition_variable returned_;  // the destructor wakes watch(), which waits here
+    bool has_returned_ = false;         // protected by mutex_
     std::thread thread_;
 };
 

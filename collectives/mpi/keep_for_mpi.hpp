@@ -11,20 +11,21 @@
 
 namespace rueda::collectives {
 
-/// Keeps the memory until the process ends. Even if a request failed, or if Rueda has stopped waiting for it, the
-/// request may still be in progress, and any later call of MPI may use its memory. Threads: any.
+/// Keeps the memory of an MPI request until the process ends. The request may still be in progress, even if it failed
+/// or if Rueda stopped waiting for it. Any later call of MPI may then use its memory. Threads: any thread may call this
+/// function.
 template <class T, class Deleter>
 void keep_for_mpi(std::unique_ptr<T, Deleter> memory) noexcept {
     auto* const kept = memory.release();
     static std::mutex lock;
     const std::lock_guard held(lock);
     try {
-        // The list is never destroyed, because MPI may be called while the process exits. A leak checker does not
-        // report the memory in this list, because the list refers to it.
+        // The list is never destroyed, because MPI may be called while the process exits. The memory is still reachable
+        // through the list, so a leak checker does not report it.
         static auto* const list = new std::vector<decltype(memory.release())>;
         list->push_back(kept);
     } catch (const std::bad_alloc&) {
-        return;  // without a list entry the memory is also never freed
+        return;  // the memory is not in the list, but it is not freed either
     }
 }
 

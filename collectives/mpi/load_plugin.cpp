@@ -35,15 +35,15 @@ int note_mpi_library(dl_phdr_info* info, std::size_t /*size*/, void* found) {
     return 0;
 }
 
-/// The paths of the loaded MPI libraries. The paths are needed because a program can load a library without making its
-/// symbols visible, as Python does for modules.
+/// Returns the paths of the loaded MPI libraries. A search for MPI symbols would not find all of them: a program can
+/// load a library without making its symbols visible, as Python does for modules.
 std::vector<std::string> mpi_libraries() {
     std::vector<std::string> libraries;
     ::dl_iterate_phdr(note_mpi_library, &libraries);
     return libraries;
 }
 
-/// Calls the library's MPI_Initialized, without knowing which MPI the library is. This function has the same type in
+/// Calls MPI_Initialized of a library that can be any MPI. This is possible because the function has the same type in
 /// every MPI.
 LoadedMpi look_into(void* library) {
     using Initialized = int (*)(int*);
@@ -53,24 +53,25 @@ LoadedMpi look_into(void* library) {
     }
     int flag = 0;
     const bool is_initialized = initialized(&flag) == 0 && flag != 0;
-    // In Open MPI, MPI_COMM_WORLD is the address of this symbol.
+    // In Open MPI, and only there, MPI_COMM_WORLD is the address of this symbol.
     const bool is_open_mpi = ::dlsym(library, "ompi_mpi_comm_world") != nullptr;
     return {is_initialized, is_open_mpi ? MpiAbi::open_mpi : MpiAbi::mpich};
 }
 
-/// The plugin may have been built with a different MPI of the same ABI, whose library has a different file name. So the
-/// symbols of the MPI that is already loaded must be found first.
+/// Makes the symbols of the loaded MPI visible to libraries that are loaded later. The plugin may have been built with
+/// another MPI of the same ABI, whose library has another file name. It must still use the MPI that is already loaded.
 void make_global(MpiAbi abi) {
     for (const std::string& path : mpi_libraries()) {
         void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
         if (library != nullptr && look_into(library).abi == abi) {
             static_cast<void>(
-                ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));  // stays loaded, as MPI must
+                ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));  // the library stays loaded, because MPI
+                                                                                // cannot be unloaded
         }
     }
 }
 
-/// The folder of the file that this code was linked into.
+/// Returns the folder of the file (library or program) that contains this code.
 std::filesystem::path own_folder() {
     Dl_info info{};
     std::error_code error;
@@ -85,8 +86,8 @@ Result<const MpiPlugin*> load(const std::string& file, std::optional<MpiAbi> abi
     if (abi) {
         make_global(*abi);
     }
-    // With RTLD_GLOBAL, the libraries that the plugin needs become global too. The plugin is never closed, because MPI
-    // cannot be unloaded.
+    // RTLD_GLOBAL also applies to the MPI library that the plugin needs. The plugin is never closed, because MPI cannot
+    // be unloaded.
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
         const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own
@@ -119,7 +120,7 @@ LoadedMpi find_loaded_mpi() {
         }
         if (void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD); library != nullptr) {
             const LoadedMpi here = look_into(library);
-            ::dlclose(library);  // only decrements the count that RTLD_NOLOAD has incremented; the library stays loaded
+            ::dlclose(library);  // undoes the count of RTLD_NOLOAD; the library stays loaded
             found = here.is_initialized || !found.abi ? here : found;
         }
     }
@@ -168,8 +169,7 @@ Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& c
         if (plugin.is_ok()) {
             failures.push_back(fmt::format("the MPI plugin '{}' is for {}, but the MPI of this job is {}", candidate,
                                            name_of(plugin.value()->abi), name_of(*abi)));
-            break;  // no other plugin is tried: the MPI of this plugin is loaded now, and its symbols would be found
-                    // first
+            break;  // the MPI of this plugin is loaded now, so another plugin would find its symbols first
         }
         failures.push_back(plugin.status().message());
     }

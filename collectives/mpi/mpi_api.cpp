@@ -42,7 +42,7 @@ Result<MPI_Comm> with_errors_returned(MPI_Comm communicator) {
     return communicator;
 }
 
-/// A group of processes that is freed when it goes out of scope.
+/// A group of processes in MPI. The destructor frees it.
 struct Group {
     Group() = default;
     Group(const Group&) = delete;
@@ -145,7 +145,7 @@ public:
                                      "MPI_Comm_create_keyval"));
         auto attribute = std::make_unique<std::function<void()>>(std::move(called));
         RUEDA_RETURN_IF_FAILED(check(MPI_Comm_set_attr(MPI_COMM_SELF, key, attribute.get()), "MPI_Comm_set_attr"));
-        static_cast<void>(attribute.release());  // run_callback deletes it
+        static_cast<void>(attribute.release());  // run_callback() will delete it
         return key;
     }
     Status release_finalize_key(int key) override {
@@ -227,7 +227,7 @@ public:
             return std::optional<MpiEnvelope>();
         }
         RUEDA_RETURN_IF_FAILED(check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
-        if (count < 0) {  // MPI_UNDEFINED means that the message has more bytes than an int can count
+        if (count < 0) {  // MPI_UNDEFINED: the message has more bytes than an int can count
             return failure(ErrorCode::aborted,
                            "MPI_Iprobe: a message of rank {} is longer than MPI can tell; expected at most {} bytes",
                            status.MPI_SOURCE, std::numeric_limits<int>::max());

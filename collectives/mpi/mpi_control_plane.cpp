@@ -28,10 +28,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Whether Rueda initialised MPI. This is a global variable, because MPI belongs to the process.
+/// Whether Rueda initialised MPI. This state is global, because a process has only one MPI.
 struct Ownership {
-    std::shared_ptr<MpiApi> mpi;  ///< null: the program initialised it
-    pid_t process = 0;            ///< checked at exit, because a forked child must not finalise the MPI of its parent
+    std::shared_ptr<MpiApi> mpi;  ///< null if the program initialised MPI
+    pid_t process = 0;            ///< the process that initialised MPI; a forked child must not finalise the MPI of its
+                                  ///< parent
     bool finalize_at_exit = false;
 };
 Ownership& ownership() {
@@ -43,8 +44,7 @@ Ownership& ownership() {
 void finalize_at_exit() {
     const Ownership& owner = ownership();
     if (owner.finalize_at_exit && owner.process == ::getpid() && !owner.mpi->finalized()) {
-        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit, no caller is left to which the error could be
-                                                           // returned
+        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit, nobody is left who could handle an error
     }
 }
 
@@ -63,7 +63,7 @@ const char* thread_level_name(int level) {
     }
 }
 
-/// Finds the ABI from the text of MPI_Get_library_version.
+/// Finds out which ABI an MPI has, from the text of MPI_Get_library_version.
 std::optional<MpiAbi> abi_of(const std::string& version) {
     if (version.find("Open MPI") != std::string::npos) {
         return MpiAbi::open_mpi;
@@ -76,7 +76,8 @@ std::optional<MpiAbi> abi_of(const std::string& version) {
     return std::nullopt;
 }
 
-/// The plugin uses the handles of the MPI that it was compiled against. A different MPI would not understand them.
+/// Checks that the loaded MPI has the ABI of the headers that the plugin was compiled with. Otherwise it would not
+/// understand the plugin's handles.
 Status check_abi(const std::string& version) {
     if (abi_of(version) != own_mpi_abi()) {
         return failure(
@@ -88,13 +89,13 @@ Status check_abi(const std::string& version) {
     return {};
 }
 
-/// After waiting this long in its shutdown, a rank logs that it waits for other ranks.
+/// How long a rank waits in its shutdown before it logs that it waits for other ranks.
 constexpr std::chrono::milliseconds kClosingWarning = std::chrono::seconds(10);
 
-/// The time limit for cancelling receives, which needs no other rank.
+/// The time limit for cancelling receives. It can be short, because cancelling needs no other rank.
 constexpr std::chrono::milliseconds kCancelling = std::chrono::seconds(10);
 
-/// Memory that MPI reads and writes until a request is complete.
+/// Memory that MPI reads and writes until the request of an operation is complete.
 struct Buffers {
     Bytes sent;
     Bytes received;
@@ -102,7 +103,7 @@ struct Buffers {
     std::vector<int> offsets;
 };
 
-/// The numbers of messages that this rank sent to each rank, and the number that the other ranks sent to this rank.
+/// How many messages this rank sent to each rank, and how many all other ranks sent to this rank.
 struct MessageCounts {
     std::vector<std::uint32_t> sent;
     std::uint32_t received;
@@ -188,7 +189,7 @@ public:
         Ownership& owner = ownership();
         if (after_failure || !failed_.is_ok() || !transport_->failed().is_ok()) {
             transport_->abandon();
-            // MPI is not finalised after a failure: MPI_Finalize may hang, or print errors although the job has ended.
+            // After a failure MPI is not finalised, because MPI_Finalize may hang or print errors.
             owner = Ownership();
             return;
         }
@@ -203,7 +204,7 @@ public:
             owner = Ownership();
             return;
         }
-        // A failure here is ignored, because the job already has its results.
+        // The job already has its results, so a failure of these calls is ignored.
         static_cast<void>(mpi_->release_finalize_key(key_).is_ok());
         static_cast<void>(mpi_->free_communicator(communicator_).is_ok());
         if (owner.mpi == nullptr) {
@@ -228,8 +229,8 @@ private:
         return {};
     }
 
-    /// The calls that create a communicator cannot be interrupted. Therefore the members first check that all of them
-    /// are present (mpi_rendezvous.hpp). This check can be interrupted.
+    /// The MPI calls that create a communicator cannot be interrupted. The members therefore first check that all of
+    /// them are present (mpi_rendezvous.hpp). This check can be interrupted.
     Result<MPI_Comm> create_communicator() {
         const Membership& asked = options_.membership;
         if (!asked.communicator.empty()) {
@@ -266,7 +267,8 @@ private:
         return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    /// This call is not interrupted when a rank of the launch ends, because that rank need not be a member of this job.
+    /// The rules have no interruption: if a rank of the launch ends, the call goes on, because this rank may belong to
+    /// another job.
     MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
     Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {
@@ -292,7 +294,8 @@ private:
         return communicator;
     }
 
-    /// Runs the body of an operation, unless an earlier operation failed or MPI was finalised. Throws nothing.
+    /// Runs the body of an operation. Returns a failure instead if an earlier operation failed or MPI was finalised.
+    /// Throws nothing.
     template <class T, class Body>
     Result<T> guarded(const char* operation, Body body) {
         if (life_->finalized.load()) {
@@ -324,15 +327,15 @@ private:
         return result;
     }
 
-    /// If a message arrived after its receiver had freed the communicator, MPI could deliver it in a later communicator
-    /// that has the same number. Therefore the ranks tell each other how many messages they sent, and every rank waits
-    /// until all its messages have arrived.
+    /// Waits until all messages of all ranks have arrived. For this, the ranks first tell each other how many messages
+    /// they sent. If a message arrived after its receiver had freed the communicator, MPI could deliver it in a later
+    /// communicator with the same number.
     Status end_messages() {
         operation_ = "shutdown";
         const Clock::time_point begin = Clock::now();
         deadline_ = begin + options_.operation_timeout;
         warn_at_ = begin + kClosingWarning;
-        // The counts are on the heap, because MPI may still use them after a failure.
+        // The counts are on the heap, because MPI may still use them after this function has returned with a failure.
         auto counts = std::make_unique<MessageCounts>(MessageCounts{transport_->sent_to(), 0});
         Status status = wait(mpi_->isum_scatter(counts->sent.data(), &counts->received, communicator_));
         if (!status.is_ok()) {
@@ -359,7 +362,7 @@ private:
             options_.warn(text);
         }
     }
-    /// Warns once if the shutdown takes long.
+    /// Logs one warning if the shutdown takes long.
     void warn_if_late(Clock::time_point now) {
         if (now >= warn_at_) {
             warn_at_ = Clock::time_point::max();
@@ -405,8 +408,8 @@ private:
         return sizes;
     }
 
-    /// Checks numbers from other processes before memory of that size is allocated. All ranks see the same numbers, so
-    /// either all ranks or none refuse them.
+    /// Checks sizes from other processes before this rank allocates memory for them. All ranks check the same numbers,
+    /// so they all accept or all refuse them.
     Status check_sizes(std::span<const std::uint64_t> sizes, std::uint64_t own) const {
         std::uint64_t left = kMaxControlMessage;
         for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
@@ -462,7 +465,7 @@ private:
         RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(buffers_->sent, root, communicator_)));
         std::uint64_t bytes = 0;
         std::copy(buffers_->sent.begin(), buffers_->sent.end(), std::as_writable_bytes(std::span(&bytes, 1)).begin());
-        if (bytes > kMaxControlMessage) {  // all ranks see the same number, so all of them fail here
+        if (bytes > kMaxControlMessage) {  // all ranks see the same number, so all ranks fail
             return failure(ErrorCode::invalid_argument, "broadcast: rank {} gave {} bytes, expected at most {}", root,
                            bytes, kMaxControlMessage);
         }
@@ -522,12 +525,12 @@ private:
     Clock::time_point deadline_;
     Clock::time_point warn_at_ = Clock::time_point::max();  ///< the time at which to warn that the shutdown takes long
     Clock::time_point next_question_;
-    Buffers* buffers_ = nullptr;  ///< of the operation in progress
+    Buffers* buffers_ = nullptr;  ///< memory of the operation in progress
     Status failed_;
     bool closed_ = false;
 };
 
-/// Initialises MPI unless it is initialised already. Returns the thread level of MPI.
+/// Initialises MPI if it is not initialised. Returns the thread level of MPI.
 Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlaneOptions& options) {
     if (mpi->finalized()) {
         return failure(
@@ -578,7 +581,7 @@ std::string short_mpi_version(const std::string& library_version) {
             result += ' ';
         }
     }
-    // Finds name and number in texts such as "Open MPI v4.1.4" and "MPICH Version: 4.0.2" (or "Version 4.0.2").
+    // Finds name and version number in texts such as "Open MPI v4.1.4" and "MPICH Version: 4.0.2" (or "Version 4.0.2").
     for (const std::string filler : {" Version: ", " Version ", " v"}) {
         const std::size_t at = result.find(filler);
         if (at != std::string::npos && at + filler.size() < result.size() &&
@@ -605,15 +608,16 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
         return status;
     }
     if (owner.mpi != nullptr && options.finalize == MpiFinalize::at_exit) {
-        // This handler is registered after MPI_Init, so it runs before the handlers that MPI_Init registered.
+        // Exit handlers run in reverse order. This one is registered after MPI_Init, so it runs before those that
+        // MPI_Init registered.
         static const int registered = std::atexit(finalize_at_exit);
         static_cast<void>(registered);
     }
     OpenedMpi opened;
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
     if (Status status = plane->open(); !status.is_ok()) {
-        // After an invalid request MPI can be used again. After any other failure, MPI is not used again and not
-        // finalised.
+        // A request that was invalid or did not match does no harm, and MPI can be used again. After any other failure,
+        // MPI is neither used nor finalised.
         const bool is_as_before = status.code() == ErrorCode::invalid_argument || status.code() == ErrorCode::mismatch;
         owner.finalize_at_exit = is_as_before && options.finalize == MpiFinalize::at_exit;
         if (!is_as_before) {

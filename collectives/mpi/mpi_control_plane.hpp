@@ -10,11 +10,12 @@
 
 namespace rueda::collectives {
 
-/// Opens a control plane over `mpi`. (The plugin's entry calls this with the real MPI.) Initialises MPI in the calling
-/// thread unless it is initialised already. The same thread must close the plane.
+/// Opens a control plane (the slow communication of ranks at the start) over `mpi`. The plugin passes the real MPI. If
+/// MPI is not initialised, this function initialises it in the calling thread. The same thread must close the control
+/// plane.
 ///
-/// `chunk_bytes` is the maximum number of bytes that one MPI call receives. There is a maximum because MPI counts in
-/// int. Tests make it small.
+/// `chunk_bytes` is the maximum number of bytes that one MPI call receives. MPI counts bytes in an int, so there must
+/// be a maximum. Tests use a small value.
 [[nodiscard]] Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi,
                                                        const MpiControlPlaneOptions& options,
                                                        std::size_t chunk_bytes = std::size_t{1} << 30);

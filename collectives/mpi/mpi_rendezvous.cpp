@@ -18,29 +18,31 @@
 #include "collectives/mpi/polling_pause.hpp"
 #include "collectives/wire.hpp"
 
-// The lowest member sends a question to every other member. Each member answers with its list, and waits for the
-// verdict. Numbers are in the machine's byte order:
+// The protocol of a rendezvous: the lowest member sends a question to every other member. Each member answers with its
+// list of members and waits for the verdict. Numbers are in the machine's byte order:
 //
 //   question  attempt (32 bits), the lowest member's timeout in milliseconds (32 bits, more than 0)
 //   answer    attempt, hash of the list (64 bits), the list as text
 //   verdict   attempt, 0 (32 bits), and a failure (wire.hpp) unless all members are present and have the same list
 //
-// `attempt` is a number that the lowest member's process increments with each rendezvous. Answers and verdicts repeat
-// the number of the question, so that members recognise and ignore messages of a rendezvous that was given up.
+// `attempt` is the number of the rendezvous, counted by the process of the lowest member. Answers and verdicts repeat
+// the number of their question. Members can therefore recognise messages of an earlier rendezvous that was given up,
+// and ignore them.
 
 namespace rueda::collectives {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The longest message that is received. The text of a failure is at most 4096 bytes long.
+/// The maximum length of a message that a member receives. The text of a failure has at most 4096 bytes.
 constexpr std::size_t kMostMessageBytes = 8192;
-/// The longest text of a list: describe_ranks() shows 32 ranks.
+/// The maximum length of a list as text. describe_ranks() shows at most 32 ranks.
 constexpr std::size_t kMostListText = 1024;
-/// The time limit for sending small messages, and for receiving a message whose beginning has arrived.
+/// How long sending a small message may take. Also how long receiving a message may take after its beginning has
+/// arrived.
 constexpr std::chrono::milliseconds kTransferTime{2000};
 
-/// FNV-1a (Fowler, Noll, Vo), 64 bits.
+/// The 64-bit FNV-1a hash (Fowler, Noll, Vo) of a list of ranks.
 std::uint64_t hash_of(std::span<const int> ranks) {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (const std::byte byte : std::as_bytes(ranks)) {
@@ -56,7 +58,7 @@ std::int32_t in_milliseconds(std::chrono::milliseconds time) {
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
-/// The name of a member in messages, for example "rank 3 of those that were launched".
+/// Returns the name of a member for error texts, for example "rank 3 of those that were launched".
 std::string name_of(const RendezvousPlan& plan, int rank) {
     return fmt::format("rank {} of {}", rank, plan.is_by_list ? "those that were launched" : "the communicator");
 }
@@ -67,8 +69,9 @@ Status damaged(const RendezvousPlan& plan, int rank) {
                    name_of(plan, rank));
 }
 
-/// The messages of one rank's part in a rendezvous. A receive is started only after its message has arrived, so no
-/// unfinished receive is left that could get a message of a later rendezvous. Threads: one.
+/// Sends and receives the messages of one rank in a rendezvous. A receive is started only after its message has
+/// arrived. No receive therefore stays open, which could get a message of a later rendezvous. Threads: only one thread
+/// may use an object.
 class RendezvousMessages {
 public:
     RendezvousMessages(MpiApi& mpi, MPI_Comm communicator) : mpi_(mpi), communicator_(communicator) {}
@@ -97,7 +100,7 @@ public:
         return sent_.empty();
     }
 
-    /// Returns the next message from this rank, or nothing if no message has arrived.
+    /// Returns the next message from rank `from`, or nothing if no message has arrived.
     Result<std::optional<Bytes>> receive(int from) {
         const auto found = mpi_.probe(from, kRendezvousTag, communicator_);
         RUEDA_RETURN_IF_FAILED(found.status());
@@ -105,7 +108,7 @@ public:
             return std::optional<Bytes>();
         }
         if (found.value()->bytes > kMostMessageBytes) {
-            return std::optional(Bytes());  // an empty message counts as damaged too
+            return std::optional(Bytes());  // the caller treats an empty message as damaged
         }
         auto message = std::make_unique<Message>(Message{Bytes(found.value()->bytes), MPI_REQUEST_NULL});
         auto started = mpi_.irecv(message->bytes, from, kRendezvousTag, communicator_);
@@ -137,9 +140,9 @@ private:
     std::vector<std::unique_ptr<Message>> sent_;
 };
 
-/// The part of the lowest member. It asks the other members, compares their lists with its own, and sends the verdict
-/// to all members that answered. A member that answered the current question is still waiting, because it waits longer
-/// than this rank does.
+/// What the lowest member does. It asks the other members, compares their lists with its own, and sends the verdict to
+/// all members that have answered. These members are still waiting, because they wait longer than the lowest member
+/// does.
 class LowestMember final : public Rendezvous {
 public:
     LowestMember(MpiApi& mpi, RendezvousPlan plan, std::int32_t attempt, RendezvousTime now)
@@ -197,7 +200,8 @@ private:
         }
         return {};
     }
-    /// Receives messages until the answer to this question has arrived. Answers to earlier questions arrive before it.
+    /// Receives messages until the answer to the current question has arrived. Answers to earlier questions may arrive
+    /// before it.
     Status hear(Other& other) {
         while (!other.has_answered) {
             auto message = messages_.receive(other.rank);
@@ -241,7 +245,7 @@ private:
                 message.number(attempt_);
                 message.number(std::int32_t{0});
                 message.append(verdict.is_ok() ? Bytes() : encode_failure(verdict));
-                // A failure is ignored: a member that gets no verdict ends at its own deadline.
+                // A member that gets no verdict ends at its own deadline, so a failure to send is ignored.
                 static_cast<void>(messages_.send(other.rank, std::move(message).take()).is_ok());
             }
         }
@@ -256,9 +260,9 @@ private:
     std::optional<Status> verdict_;
 };
 
-/// The part of any other member. It answers the lowest member's questions, and ends when it gets the verdict or at its
-/// deadline. A question may be older than this rendezvous. The member answers such a question too, because the lowest
-/// member knows which question it asked last.
+/// What every other member does. It answers the lowest member's questions until it gets the verdict or its deadline
+/// passes. It also answers questions that are older than this rendezvous. Only the lowest member knows which question
+/// is the current one.
 class OtherMember final : public Rendezvous {
 public:
     OtherMember(MpiApi& mpi, RendezvousPlan plan, RendezvousTime now)
@@ -301,7 +305,8 @@ private:
             verdict_ = message.complete() ? Status() : parse_failure(bytes.subspan(sizeof attempt + sizeof timeout));
         }
     }
-    /// After its answer, this rank waits longer than the lowest member's time limit.
+    /// Answers a question. Afterwards this rank waits longer than the lowest member's time limit, so that the verdict
+    /// can arrive.
     void answer(std::int32_t attempt, std::chrono::milliseconds timeout, RendezvousTime now) {
         answered_ = attempt;
         deadline_ = std::max(deadline_, now + timeout + kRendezvousGrace);
@@ -317,11 +322,11 @@ private:
     const RendezvousPlan plan_;
     RendezvousTime deadline_;
     RendezvousMessages messages_;
-    std::optional<std::int32_t> answered_;  ///< the number of the last question
+    std::optional<std::int32_t> answered_;  ///< the number of the last question that this member answered
     std::optional<Status> verdict_;
 };
 
-/// Waits until the messages were sent, because the receiving members may be waiting for them.
+/// Waits until this rank's messages were sent, because other members may be waiting for them.
 void see_off(Rendezvous& rendezvous) {
     const Clock::time_point deadline = Clock::now() + kTransferTime;
     while (!rendezvous.have_messages_left() && Clock::now() < deadline) {
@@ -340,7 +345,7 @@ std::unique_ptr<Rendezvous> begin_rendezvous(MpiApi& mpi, RendezvousPlan plan, s
 }
 
 Status meet_members(MpiApi& mpi, const RendezvousPlan& plan, const std::function<Status()>& go_on) {
-    // Relaxed is enough, because the counter only has to give each rendezvous of the process a different number.
+    // Relaxed is enough, because the counter only gives each rendezvous of this process a different number.
     static std::atomic<std::int32_t> attempts{0};
     const std::int32_t attempt = attempts.fetch_add(1, std::memory_order_relaxed) + 1;
     const auto rendezvous = begin_rendezvous(mpi, plan, attempt, Clock::now());

@@ -14,10 +14,10 @@
 namespace rueda::collectives {
 namespace {
 
-/// The communicator belongs to Rueda, and MPI's collectives use separate tags, so there are no other tags than these.
-/// MPI guarantees tags up to 32767.
+/// Returns the MPI tag for a port. Only Rueda uses the communicator, and MPI's collectives have separate tags, so all
+/// tags are free for ports. MPI guarantees tags up to 32767.
 int tag_of(Transport::Port port) {
-    constexpr std::uint32_t kChannels = 4;  // of each set
+    constexpr std::uint32_t kChannels = 4;  // number of channels of each process set
     constexpr std::uint32_t kMessages = 1 + kChannels * Transport::kMostSets;
     static_assert(kMessages <= 32767);
     RUEDA_ASSERT(port.set < Transport::kMostSets);
@@ -47,7 +47,8 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
 MpiTransport::~MpiTransport() {
     const bool has_ended = std::all_of(places_.begin(), places_.end(), [](const UnderWay& one) { return one.is_free; });
     if (!has_ended) {
-        // After a failure, MPI may still write into the memory for messages without a receive. So this memory is kept.
+        // After a failure, MPI may still write into this memory for messages without a receive. It therefore stays
+        // allocated.
         for (std::unique_ptr<std::byte[]>& room : strays_) {
             keep_for_mpi(std::move(room));
         }
@@ -108,7 +109,7 @@ Result<std::optional<Transport::Arrival>> MpiTransport::probe() {
     return std::optional(Arrival{found.value()->rank, found.value()->bytes});
 }
 
-/// Checks a message for which there is no memory yet.
+/// Checks the sender and the length of a message before memory is allocated for it.
 Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
     const bool is_of_other = envelope.rank >= 0 && envelope.rank < size_ && envelope.rank != rank_;
     return is_of_other && envelope.bytes <= kMostBytes
@@ -122,7 +123,7 @@ Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
 
 Status MpiTransport::progress() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    // The result does not matter: during any call, MPI makes progress with its messages.
+    // Any call makes MPI progress its messages, so the result of this probe does not matter.
     return mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_).status();
 }
 
@@ -150,7 +151,7 @@ Result<bool> MpiTransport::has_ended(std::uint32_t expected) {
     return all_left && received_ == expected;
 }
 
-/// Receives a message for which no receive is posted. Its contents are not used.
+/// Receives and drops a message for which no receive was started.
 Status MpiTransport::receive_stray() {
     const auto stray = mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_);
     if (!stray.is_ok()) {
@@ -180,7 +181,7 @@ Status MpiTransport::cancel_receives(std::chrono::milliseconds limit) {
         if (Status status = mpi_->cancel(places_[place].request); !status.is_ok()) {
             return sticky(std::move(status));
         }
-        // Cancelling needs no other process. It takes long only if something is wrong with MPI.
+        // Cancelling needs no other process, so this takes long only if MPI does not work correctly.
         while (!places_[place].is_free) {
             RUEDA_RETURN_IF_FAILED(ask(place).status());
             if (!places_[place].is_free && std::chrono::steady_clock::now() >= deadline) {
@@ -245,7 +246,8 @@ Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     return std::optional(answer.value().bytes);
 }
 
-/// Some MPIs report the length of the message, others the length of the part that they wrote.
+/// Returns the failure for a message that is longer than its memory. Some MPIs report the length of the message, others
+/// the length of the part that they wrote.
 Status MpiTransport::truncated(const UnderWay& receive, std::size_t bytes) const {
     return bytes > receive.bytes
                ? failure(ErrorCode::aborted, "rank {} sent {} bytes where rank {} has room for {}", receive.rank, bytes,

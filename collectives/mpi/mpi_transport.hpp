@@ -16,17 +16,18 @@
 
 namespace rueda::collectives {
 
-/// Whether the program finalised MPI while Rueda was in use. Shared with the callback that MPI keeps.
+/// Whether the program finalised MPI while Rueda was in use. A callback that MPI calls shares this object.
 struct MpiLife {
-    /// The callback stores this flag within MPI_Finalize, and the transport loads it before it calls MPI. The flag
-    /// protects no other memory.
+    /// The callback stores this flag during MPI_Finalize. The transport and the control plane load it before they call
+    /// MPI. The flag protects no other memory.
     std::atomic<bool> finalized{false};
 };
 
-/// A transport that uses the communicator of a control plane. The plane owns the communicator and the transport.
+/// A transport over the MPI communicator of a control plane. The control plane owns the communicator and this
+/// transport.
 ///
-/// The memory of unfinished messages must stay valid until cancel_receives(), and after a failure until the process
-/// ends. Threads: one at a time.
+/// The memory of unfinished messages must stay valid until cancel_receives(). After a failure it must stay valid until
+/// the process ends. Threads: any thread, but only one at a time.
 class MpiTransport final : public Transport {
 public:
     MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator, int rank,
@@ -43,27 +44,27 @@ public:
     Result<bool> cancel(Ticket ticket) override;
     void abandon() override;
 
-    // The control plane asks for this: the first failure of a message, or the failure with which the transport was
-    // abandoned.
+    // Returns the first failure of a message, or the failure with which the transport was abandoned. The control plane
+    // checks it.
     [[nodiscard]] const Status& failed() const { return failed_; }
-    /// Makes every later call fail with this failure, which happened outside the transport.
+    /// Makes every later call fail with `status`, a failure that happened outside the transport.
     void fail(const Status& status);
     /// How many messages this rank sent to each rank.
     [[nodiscard]] const std::vector<std::uint32_t>& sent_to() const { return sent_to_; }
-    /// Called before the communicator is freed. The other ranks have sent `expected` messages to this rank. Returns
-    /// true when all of these messages have arrived and all messages of this rank were sent. This function also
-    /// receives the messages for which no receive was started.
+    /// Returns true when all messages of this rank were sent, and `expected` messages have arrived. `expected` is the
+    /// number of messages that other ranks sent to this rank. The function also receives and drops messages without a
+    /// receive. Call it repeatedly before the communicator is freed.
     [[nodiscard]] Result<bool> has_ended(std::uint32_t expected);
-    /// Called when no rank sends messages any more. Cancels the receives that are still posted. It may take at most
-    /// `limit`.
+    /// Cancels all receives that are in progress. Call this function when no rank sends messages any more. It takes at
+    /// most `limit`.
     [[nodiscard]] Status cancel_receives(std::chrono::milliseconds limit);
 
 private:
     struct UnderWay {
         MPI_Request request;
-        std::size_t bytes;  ///< the length of a sent message, or the size of the memory for a received message
+        std::size_t bytes;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank;
-        std::uint32_t generation;  ///< counts how often the place was used, so that an old ticket is detected
+        std::uint32_t generation;  ///< how often this place in the list was used; an old ticket has a lower number
         bool is_send;
         bool is_free;
     };
@@ -83,13 +84,13 @@ private:
     const MPI_Comm communicator_;
     const int rank_;
     const int size_;
-    std::vector<UnderWay> places_;  ///< a ticket consists of a place's number and its generation
+    std::vector<UnderWay> places_;  ///< a ticket consists of an index in this list and the generation
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> sent_to_;
     std::uint32_t received_ = 0;
     std::vector<std::unique_ptr<std::byte[]>> strays_;
     Status failed_;
-    Status abandoned_;  // created in advance, because later there may be no memory for it
+    Status abandoned_;  // created in advance, because an abort may happen when no memory is left
 };
 
 }  // namespace rueda::collectives

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The only symbol that librueda_mpi.so exports.
+// Defines the plugin's entry function, the only symbol that librueda_mpi.so exports.
 #include "collectives/mpi/mpi_control_plane.hpp"
 #include "rueda/version.h"
 

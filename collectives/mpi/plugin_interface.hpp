@@ -15,8 +15,8 @@
 
 namespace rueda::collectives {
 
-/// The version of the interface. Increase it with every change of anything that librueda and a plugin use of each
-/// other, including ControlPlane.
+/// The version of the interface between librueda.so and its MPI plugins. Increase it when anything changes that one of
+/// them uses of the other, for example the class ControlPlane.
 inline constexpr std::uint32_t kMpiPluginInterface = 8;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
@@ -34,59 +34,58 @@ enum class MpiAbi : std::uint8_t { open_mpi, mpich };
     return "an unknown MPI";
 }
 
-/// Says when MPI is finalised, if Rueda initialised it.
+/// When MPI is finalised. This matters only if Rueda initialised MPI.
 enum class MpiFinalize {
-    at_close,  ///< in close(false); afterwards MPI cannot be initialised again in this process
-    at_exit,   ///< when the process exits, so that Rueda can be initialised again after a shutdown
+    at_close,  ///< when the control plane is closed; this process cannot initialise MPI again
+    at_exit,   ///< when the process exits; Rueda can therefore be initialised again after a shutdown
 };
 
-/// Rules for a call of MPI that waits for other processes. Such a call cannot be interrupted. So if the start cannot
-/// succeed any more, the process must end.
+/// Rules for an MPI call that waits for other processes and cannot be interrupted. If the start cannot succeed any
+/// more, only the end of the process can end such a call.
 struct MpiCallRules {
-    /// Called every kInterruptionInterval with `rank` and `size`, by a thread that exists only for that. If it returns
-    /// a failure, the MPI call waits for a process that will not come. If the function is empty, only the time limit is
-    /// checked.
+    /// A separate thread calls this function every kInterruptionInterval, with `rank` and `size`. A failure means that
+    /// the MPI call waits for a process that will never come. If the function is empty, only the time limit is checked.
     Interruption interruption{};
-    /// Called by the same thread with the name of the call, `rank` and the reason. This function must end the process.
-    /// If it is empty, the call is not watched.
+    /// The thread that calls `interruption` calls this function with the name of the MPI call, `rank`, and the reason.
+    /// The function must end the process. If it is empty, the MPI call is not watched.
     std::function<void(const char* call, int rank, const Status& reason)> end_process{};
-    /// This process' number among the launched processes, according to the launcher; -1 if the launcher does not tell
-    /// it.
+    /// This process's number among the launched processes, as the launcher gave it; -1 if unknown.
     int rank = -1;
-    int size = 0;  ///< the number of launched processes; 0 if the launcher does not tell it
+    int size = 0;  ///< the number of launched processes, as the launcher gave it; 0 if unknown
 };
 
 struct MpiControlPlaneOptions {
-    /// The time within which all ranks must call one operation. MPI_Init counts as an operation too.
+    /// How long an operation waits for all ranks to call it. This limit also applies to MPI_Init.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
     MpiFinalize finalize = MpiFinalize::at_close;
-    /// Called with this rank's number in MPI_COMM_WORLD and the size of MPI_COMM_WORLD. It is not called during
-    /// MPI_Init, for which `init_rules` apply.
+    /// A function that can end a wait. It is called with this rank's number in MPI_COMM_WORLD and the size of
+    /// MPI_COMM_WORLD. It is not used during MPI_Init, which has `init_rules`.
     Interruption interruption{};
     Membership membership{};
-    /// The rules for MPI_Init. They also apply, without the interruption, to the call that creates the communicator.
+    /// The rules for MPI_Init. The call that creates the communicator has the same rules, but no interruption.
     MpiCallRules init_rules{};
-    /// Called with a line for the user about something that takes long. If the function is empty, the line is dropped.
+    /// Called with a text for the user if something takes long. If the function is empty, the text is dropped.
     std::function<void(const std::string& text)> warn{};
 };
 
 struct OpenedMpi {
     std::unique_ptr<ControlPlane> control_plane;
     std::string notice;               ///< a line for the log; empty if there is nothing to report
-    std::vector<int> launch_ranks{};  ///< by rank: its rank in MPI_COMM_WORLD, or −1 if it has none
-    int launch_size = 1;              ///< of MPI_COMM_WORLD
+    std::vector<int> launch_ranks{};  ///< indexed by rank: the rank in MPI_COMM_WORLD, or −1 if it has none
+    int launch_size = 1;              ///< the size of MPI_COMM_WORLD
 };
 
-/// The functions of a plugin. The struct is part of the plugin, which is never unloaded.
+/// The functions of a plugin. The object lies in the plugin's library, which is never unloaded.
 struct MpiPlugin {
     std::uint32_t interface_version;
     const char* rueda_version;
     MpiAbi abi;
-    /// Initialises MPI in the calling thread unless it is initialised already. Collective.
+    /// Initialises MPI in the calling thread, unless MPI is initialised already, and opens a control plane. All ranks
+    /// must call it.
     Result<OpenedMpi> (*open)(const MpiControlPlaneOptions& options);
 };
 
-/// The plugin's entry function, extern "C". Returns null if the plugin does not have this interface.
+/// The plugin's entry function, extern "C". Returns null if the plugin has another interface version.
 using MpiPluginEntry = const MpiPlugin* (*)(std::uint32_t interface_version);
 
 }  // namespace rueda::collectives

@@ -10,9 +10,9 @@
 
 namespace rueda::collectives {
 
-/// The pauses of one wait. The wait has to poll, because a thread cannot sleep until an event of MPI. If a rank is
-/// late, it is usually late by milliseconds. So the pauses soon grow, up to 1 ms; spinning could take the core away
-/// from the rank that is awaited. Threads: one.
+/// The pauses of one wait for MPI. A thread cannot sleep until MPI has an event, so it has to poll. A rank that is late
+/// is usually late by milliseconds, so the pauses soon grow to 1 ms. Polling without pauses could take the core away
+/// from the late rank. Threads: only one thread may use an object.
 class PollingPause {
 public:
     void wait() {

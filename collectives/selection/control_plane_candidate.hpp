@@ -30,21 +30,20 @@ struct StartRequest {
 struct SelectedControlPlane {
     std::unique_ptr<ControlPlane> control_plane;
     std::string notice;  ///< a line that is logged as a warning; empty if there is nothing to report
-    /// by rank: its number among the launched processes, or −1 if it was started in another way
+    /// Indexed by rank: the rank's number among the launched processes, or −1 if it was not launched with them.
     std::vector<int> launch_ranks;
-    int launch_size = 1;  ///< how many were launched
+    int launch_size = 1;  ///< the number of launched processes
 };
 
 /// A way in which the ranks of a job can find each other. All functions except `open` depend only on their argument.
 struct ControlPlaneCandidate {
-    base::ControlPlaneKind kind;  ///< the value of RUEDA_CONTROL_PLANE that selects this candidate
+    base::ControlPlaneKind kind;  ///< the value of RUEDA_CONTROL_PLANE that selects this way
     bool takes_communicators;     ///< whether a job can consist of the processes of an MPI communicator
-    /// Whether the settings and facts indicate this candidate. It is called if no setting asks for a specific
-    /// candidate.
+    /// Whether the settings and the facts suggest this way. Called only if no setting selects a way.
     bool (*is_indicated)(const StartRequest& request);
-    /// Returns success if the candidate can serve this process. Otherwise the failure says why not and what to do.
+    /// Returns success if this way can work in this process. Otherwise the failure says why not, and what to do.
     Status (*viable)(const StartRequest& request);
-    /// Opens the control plane of a viable candidate. Collective among the members of the job.
+    /// Opens the control plane. Call it only after viable() succeeded. All members of the job must call it.
     Result<SelectedControlPlane> (*open)(const StartRequest& request);
 };
 
@@ -55,13 +54,13 @@ extern const ControlPlaneCandidate kMpiCandidate;
 /// This process is the only rank.
 extern const ControlPlaneCandidate kSingleCandidate;
 
-/// Returns the members of the job, which are some or all of the `size` launched processes. It is called in process
-/// `own`.
+/// Returns the members of the job, which are some or all of the `size` launched processes. `own` is the number of the
+/// calling process.
 [[nodiscard]] Result<std::vector<int>> members_of(const Membership& membership, int own, int size);
 
 [[nodiscard]] std::chrono::milliseconds start_timeout(const base::Config& config);
 
-/// Checks that the settings name a socket, and that they say correctly which rank this process is.
+/// Checks that the settings name a socket, and that they give this process a valid rank.
 [[nodiscard]] Status check_socket_settings(const base::Config& config);
 
 }  // namespace rueda::collectives

@@ -21,7 +21,8 @@ bool is_folder(const std::string& path) {
     return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-/// A PMIx server has a folder, which exists as long as the server lives.
+/// Whether the PMIx server (the launcher's service for its ranks) still runs. Its folder exists only as long as it
+/// runs.
 bool is_pmix_alive(const base::EnvironmentLookup& environment) {
     const auto folder = environment.value("PMIX_SERVER_TMPDIR");
     return folder && is_folder(*folder);
@@ -33,7 +34,7 @@ bool is_connected_socket(int fd) {
     return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
 }
 
-/// Finds the facts about the launcher in the environment.
+/// Finds out from environment variables which launcher started this process.
 LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     LaunchFacts facts;
     const bool has_pmix_folder = environment.value("PMIX_SERVER_TMPDIR").has_value();
@@ -47,8 +48,8 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
         facts.launcher = "an MPI launcher (PMI_FD)";
         facts.job_rank = number_of(environment, "PMI_RANK");
         facts.job_size = number_of(environment, "PMI_SIZE");
-        // Hydra, the launcher of MPICH and Intel MPI, sets this variable too. Slurm does not set it, and can also start
-        // programs that use Open MPI.
+        // MPI_LOCALNRANKS means that the launcher is Hydra, which belongs to MPICH and Intel MPI. Slurm does not set
+        // this variable, and can also start programs that use Open MPI.
         if (environment.value("MPI_LOCALNRANKS")) {
             facts.abi = MpiAbi::mpich;
         }
@@ -66,7 +67,8 @@ LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment) {
     LaunchFacts facts = launcher_of(environment);
     const LoadedMpi loaded = find_loaded_mpi();
     facts.mpi_initialized = loaded.is_initialized;
-    // If an MPI is in use, its ABI counts. If an MPI is only loaded, the ABI of the launcher's MPI comes first.
+    // If an MPI is initialised in this process, its ABI is used. If an MPI is only loaded, the ABI of the launcher's
+    // MPI has priority.
     if (loaded.is_initialized || !facts.abi) {
         facts.abi = loaded.abi;
     }

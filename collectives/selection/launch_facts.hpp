@@ -11,17 +11,18 @@
 
 namespace rueda::collectives {
 
-/// What this process can find out about how it was started. Environment variables alone prove little, because batch
-/// scripts and child processes inherit them too.
+/// How this process was started, as far as it can find out. An environment variable alone is no proof, because batch
+/// scripts and child processes inherit it too.
 struct LaunchFacts {
-    bool mpi_initialized = false;  ///< an MPI library in this process has been initialised (and perhaps finalised)
+    bool mpi_initialized = false;  ///< an MPI library in this process was initialised; it may be finalised by now
     std::string launcher;          ///< for example "mpirun (OMPI_COMM_WORLD_SIZE)"; empty if there is no MPI launcher
-    std::optional<std::int32_t> job_size;    ///< how many processes this launcher started, according to the launcher
-    std::optional<MpiAbi> abi;               ///< the ABI of the MPI in this process or of the launcher, if one is known
-    std::optional<std::int32_t> job_rank{};  ///< this process' number among these processes, according to the launcher
+    std::optional<std::int32_t> job_size;    ///< how many processes the launcher started, as it says itself
+    std::optional<MpiAbi> abi;               ///< the ABI of the MPI that this process or the launcher uses, if known
+    std::optional<std::int32_t> job_rank{};  ///< this process's number among the launched processes, as the launcher
+                                             ///< says
 };
 
-/// The facts about the calling process: its environment, its descriptors, its libraries.
+/// Finds out the facts about the calling process from its environment, its open descriptors, and its loaded libraries.
 [[nodiscard]] LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment);
 
 }  // namespace rueda::collectives

@@ -13,14 +13,14 @@
 
 namespace rueda::collectives {
 
-/// The objects with which a set on several hosts communicates with the other hosts.
+/// What a process set on several hosts needs in order to communicate with the other hosts.
 struct OtherHosts {
     const LocalGroup& group;
     Transport& transport;
     HierarchicalOptions options;
 };
 
-/// Makes the communicator of a process set. Without `others`, all members of the set are on one host.
+/// Makes the communicator of a process set. If `others` is empty, all members of the set are on one host.
 [[nodiscard]] std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Arena> arena,
                                                               const std::optional<OtherHosts>& others);
 

@@ -15,8 +15,8 @@ bool is_mpi_indicated(const StartRequest& request) {
     return request.has_communicator() || request.facts.mpi_initialized || !request.facts.launcher.empty();
 }
 
-/// If the caller passes a communicator, it belongs to an MPI that this process already uses. Otherwise Rueda can load
-/// an MPI.
+/// Whether MPI can be used. If the caller passes a communicator, this process must already use an MPI. Otherwise Rueda
+/// can load one.
 Status is_mpi_viable(const StartRequest& request) {
     if (!request.has_communicator()) {
         return {};
@@ -33,8 +33,9 @@ Status is_mpi_viable(const StartRequest& request) {
                          "MPI_THREAD_MULTIPLE, ...) before");
 }
 
-/// If launcher and plugin belong to different MPIs, MPI tells every process that it is alone. Then every process would
-/// be a job of size 1 and train by itself.
+/// Compares the number of ranks in MPI with the number that were launched. If launcher and plugin belong to different
+/// MPIs, MPI tells every process that it is alone. Without this check, every process would be a job of size 1 and train
+/// alone.
 Status check_mpi_size(const SelectedControlPlane& selected, const base::Config& config, const LaunchFacts& facts) {
     const ControlPlane& plane = *selected.control_plane;
     const int rank = selected.launch_ranks[static_cast<std::size_t>(plane.rank())];
@@ -58,8 +59,8 @@ Status check_mpi_size(const SelectedControlPlane& selected, const base::Config& 
     return {};
 }
 
-/// Settings may differ between ranks. If one rank finds an error, the start fails on all ranks, so that no other rank
-/// waits for this rank.
+/// Makes the start fail on all ranks if one rank has found an error. Settings may differ between ranks, so possibly
+/// only one rank finds the error, and the other ranks would wait for it.
 Status agree(ControlPlane& plane, const Status& mine) {
     auto gathered = plane.allgather(mine.is_ok() ? Bytes() : encode_failure(mine));
     if (!gathered.is_ok()) {
@@ -91,8 +92,8 @@ Result<SelectedControlPlane> open_mpi(const StartRequest& request) {
     options.warn = [logger = base::Logger(config, facts.job_rank)](const std::string& text) {
         logger.warning("{}", text);
     };
-    // MPI is finalised only at exit, because it cannot be initialised twice in a process, and the program may call
-    // rueda::init() again after rueda::shutdown().
+    // MPI is finalised only at exit. The program may call rueda::init() again after rueda::shutdown(), but MPI cannot
+    // be initialised twice in a process.
     options.finalize = MpiFinalize::at_exit;
     auto opened = plugin.value()->open(options);
     if (!opened.is_ok()) {

@@ -9,8 +9,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// The candidates, in the order of preference. The first candidate is used that the settings ask for or that is
-/// indicated.
+/// All ways to find other ranks, most preferred first. The first that the settings ask for is used. If they ask for
+/// none, the first whose is_indicated() returns true is used.
 constexpr std::array kCandidates{&kSocketCandidate, &kMpiCandidate, &kSingleCandidate};
 
 Status check_identity(const base::Config& config) {
@@ -44,7 +44,7 @@ Result<const ControlPlaneCandidate*> choose_control_plane(const StartRequest& re
     if (!request.has_communicator()) {
         RUEDA_RETURN_IF_FAILED(check_identity(request.config));
     }
-    // If the caller passes a communicator, this decides, whatever the setting is.
+    // If the caller passes a communicator, the setting RUEDA_CONTROL_PLANE is ignored.
     const bool is_automatic = asked == base::ControlPlaneKind::automatic || request.has_communicator();
     for (const ControlPlaneCandidate* const candidate : kCandidates) {
         const bool is_possible = candidate->takes_communicators || !request.has_communicator();

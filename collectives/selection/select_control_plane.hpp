@@ -6,13 +6,13 @@
 
 namespace rueda::collectives {
 
-/// Chooses the control plane for the request. Fails if the settings and facts in the request contradict each other. It
-/// communicates with no other process and opens nothing.
+/// Chooses how the ranks of the requested job find each other. Fails if the settings and facts in the request
+/// contradict each other. The function communicates with no other process and opens nothing.
 [[nodiscard]] Result<const ControlPlaneCandidate*> choose_control_plane(const StartRequest& request);
 
-/// Chooses and opens the control plane for the members of the new job. Collective among the members. It must be called
-/// in the thread that called rueda::init, because MPI belongs to that thread. The interruption is called with rank
-/// numbers of the launch. This function fills in the rank and the size of `init_rules`.
+/// Chooses and opens the control plane for the members of the new job. All members must call it, in the thread that
+/// called rueda::init(), because this thread may have to initialise MPI. The arguments of `interruption` are
+/// counted among the launched processes. This function sets the rank and the size in `init_rules`.
 [[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                                 const base::EnvironmentLookup& environment,
                                                                 const Interruption& interruption = {},

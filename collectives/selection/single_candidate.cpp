@@ -17,7 +17,8 @@ bool is_single_indicated(const StartRequest& /*request*/) { return true; }
 Status is_single_viable(const StartRequest& request) {
     const base::Config& config = request.config;
     if (config.control_plane == ControlPlaneKind::automatic && !config.rendezvous.empty()) {
-        // The settings name a socket, but not the rank of this process. An error is better than training alone.
+        // The settings name a socket, but not the rank of this process. An error is better than a rank that trains
+        // alone.
         RUEDA_RETURN_IF_FAILED(check_socket_settings(config));
     }
     if (config.size.value_or(1) == 1 && config.rank.value_or(0) == 0) {
@@ -32,7 +33,8 @@ Status is_single_viable(const StartRequest& request) {
               "program by ruedarun or mpirun");
 }
 
-/// Returns the notice to log if a launcher started other processes. Returns an empty text if nothing is unusual.
+/// Returns a text to log if a launcher started several processes, because this process is alone in its job. Otherwise
+/// returns an empty text.
 std::string single_notice(const LaunchFacts& facts) {
     if (facts.job_size.value_or(1) <= 1) {
         return "";

@@ -18,7 +18,7 @@ bool is_socket_indicated(const StartRequest& request) {
 
 Status is_socket_viable(const StartRequest& request) { return check_socket_settings(request.config); }
 
-/// The name of the socket for a job of some launched ranks. Disjoint jobs have different lowest ranks, and therefore
+/// Returns the name of the socket for a job of some launched ranks. It contains the lowest rank, so disjoint jobs have
 /// different sockets.
 std::string socket_of_members(const base::Config& config, std::span<const int> members) {
     const bool is_all = static_cast<int>(members.size()) == config.size;

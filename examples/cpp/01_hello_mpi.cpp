@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-// The twin of 01_hello.cpp in plain MPI.
+// The same program as 01_hello.cpp in plain MPI.
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <vector>
 
-// The twin of 02_average.cpp in plain MPI. MPI has sums but no averages. MPI matches calls by their order. If two ranks
-// call in different orders, they get wrong results or wait forever.
+// The same program as 02_average.cpp in plain MPI. MPI has sums but no averages. MPI matches calls by their order:
+// ranks that call in different orders get wrong results or wait forever.
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;

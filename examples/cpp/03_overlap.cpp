@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-// The backward pass computes the gradients one after the other. Each gradient is reduced while the next one is
-// computed.
+// The backward pass computes one gradient after another. Each gradient is reduced while the next one is computed.
 int main() {
     rueda::init();
     constexpr std::size_t kLayers = 4;
-    // Allocator allocates memory that the ranks of a host reduce in place, which is faster.
+    // The ranks of a host reduce memory of this allocator in place, which is faster.
     using Gradient = std::vector<float, rueda::Allocator<float>>;
     std::vector<Gradient> gradients(kLayers, Gradient(100'000));
     std::vector<rueda::Handle> handles;

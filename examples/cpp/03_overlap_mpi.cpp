@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <vector>
 
-// The twin of 03_overlap.cpp in plain MPI. All ranks have to start the operations in the same order. Most MPI libraries
-// move large messages only while the program is inside an MPI call, so MPI moves little data before MPI_Waitall.
+// The same program as 03_overlap.cpp in plain MPI. All ranks have to start the operations in the same order. Most MPI
+// libraries move large messages only inside MPI calls, so little data moves before MPI_Waitall.
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;

@@ -9,7 +9,7 @@
 // Fits y = 3x + 2 by gradient descent. Each rank computes the gradient for its share of every batch.
 int main() {
     rueda::init();
-    // All ranks must begin with the same model, so they take the parameters of rank 0.
+    // All ranks must begin with the same model, so they take rank 0's parameters.
     std::vector<double> model = {0.1 * rueda::rank(), 0.0};  // slope, offset
     rueda::training::broadcast_parameters(std::vector<rueda::training::NamedTensor>{{"model", model}});
 
@@ -24,7 +24,8 @@ int main() {
                 gradient[0] += 2.0 * error * x;
                 gradient[1] += 2.0 * error;
             }
-            // Divide the sum by the size of the whole batch. This is correct even if the ranks' shares differ in size.
+            // The sum is divided by the size of the whole batch, which is right even if the ranks' shares differ in
+            // size.
             rueda::allreduce(
                 "gradient", gradient,
                 {.op = rueda::ReduceOp::sum, .postscale = 1.0 / static_cast<double>(sampler.batch_size(batch))});

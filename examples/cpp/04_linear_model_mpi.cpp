@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-// The twin of 04_linear_model.cpp in plain MPI. The program itself shuffles the samples and distributes them over the
-// ranks.
+// The same program as 04_linear_model.cpp in plain MPI. The program itself shuffles the samples and divides them among
+// the ranks.
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
 
     std::vector<int> samples(64);
     std::iota(samples.begin(), samples.end(), 0);
-    std::mt19937 random(0);  // the same seed on all ranks, so all ranks get the same order
+    std::mt19937 random(0);  // with the same seed, all ranks get the same order
     constexpr int kBatch = 16;
     for (int epoch = 0; epoch < 100; ++epoch) {
         std::shuffle(samples.begin(), samples.end(), random);

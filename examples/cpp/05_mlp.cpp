@@ -9,7 +9,7 @@ using Matrix = Eigen::MatrixXf;
 
 namespace {
 
-/// The weights of a layer and their gradient. The ranks of a host can reduce the gradient's memory in place.
+/// The weights of a layer and their gradient. The ranks of a host reduce the gradient's memory in place.
 struct Layer {
     Layer(const char* layer_name, Eigen::Index outputs, Eigen::Index inputs)
         : name(layer_name), weights(Matrix::Random(outputs, inputs) * 0.5F), gradient(outputs, inputs) {
@@ -29,8 +29,8 @@ struct Layer {
 
 }  // namespace
 
-// A multi-layer perceptron learns the product of two numbers. Columns are samples; the last row of an input is 1, which
-// gives the layer its bias.
+// A multi-layer perceptron learns the product of two numbers. Columns are samples. The last row of an input is 1, for
+// the bias of the layer.
 int main() {
     rueda::init();
     std::srand(static_cast<unsigned>(rueda::rank() + 1));  // every rank has other samples
@@ -47,8 +47,7 @@ int main() {
         const Matrix error = second.weights * hidden - targets;
         loss = error.squaredNorm() / kSamples;
 
-        // The backward pass: the gradient of the second layer is reduced while the gradient of the first layer is
-        // computed.
+        // In the backward pass, the second layer's gradient is reduced while the first layer's gradient is computed.
         *second.gradient = error * hidden.transpose() * (2.0F / kSamples);
         second.start();
         const Matrix slope = (second.weights.transpose() * error).array() * (1.0F - hidden.array().square());

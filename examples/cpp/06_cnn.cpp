@@ -11,7 +11,7 @@
 
 namespace {
 
-/// Makes noisy images of ten random patterns.
+/// Returns noisy images of ten random patterns.
 digits::Images make_images(std::int64_t count) {
     rueda::training::Random random(1);
     std::vector<float> patterns(digits::kClasses * digits::kPixels);
@@ -32,8 +32,8 @@ digits::Images make_images(std::int64_t count) {
 
 }  // namespace
 
-// A convolutional network over oneDNN and Eigen: the training loop of examples/digits, without options, files and
-// checkpoints. The network is that of examples/digits/network.hpp, which contains no communication.
+// Trains a convolutional network with oneDNN and Eigen. This is the training loop of examples/digits without options,
+// files and checkpoints. examples/digits/network.hpp has the network, which does not communicate.
 int main() {
     rueda::init();
     digits::use_one_thread();
@@ -46,7 +46,7 @@ int main() {
             const digits::Images mine = images.pick(sampler.share(batch));
             const double scale = 1.0 / static_cast<double>(sampler.batch_size(batch));
             const digits::Loss loss = digits::softmax_loss(network.forward(mine), mine.labels, scale);
-            // backward() calls this function for each gradient as soon as the gradient is complete. So the gradient is
+            // backward() calls this function for each gradient as soon as the gradient is complete. The gradient is
             // reduced while backward() computes the layers below.
             network.backward(mine, loss.slope, [](digits::Parameter& parameter) { parameter.gradient.start(); });
             for (digits::Parameter* parameter : network.parameters()) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-// Trains for 50 steps and saves a checkpoint. If you start it again, with any number of ranks, it continues from the
+// Trains for 50 steps and saves a checkpoint. When it is started again, with any number of ranks, it continues from the
 // checkpoint:
 //   ruedarun -np 2 07_resume model.safetensors
 int main(int argc, char** argv) {
@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
     const std::vector<rueda::training::NamedTensor> model = {{"slope", slope}};
     int step = 0;
 
-    // Only rank 0 needs access to the file. It tells the other ranks whether the file exists, and restore_checkpoint()
-    // sends them the contents.
+    // Only rank 0 needs the file. It tells the other ranks whether the file exists, and restore_checkpoint() sends them
+    // the content.
     std::vector<std::int32_t> saved = {std::filesystem::exists(path) ? 1 : 0};
     rueda::broadcast("saved", saved, /*root=*/0);
     if (saved[0] == 1) {
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
         rueda::allreduce("gradient", gradient);
         slope[0] -= 0.01 * gradient[0];
     }
-    // Rank 0 writes the file, and all ranks learn whether that worked. If a rank is killed meanwhile, the old file
+    // Rank 0 writes the file, and all ranks learn whether this worked. If a rank is killed meanwhile, the old file
     // stays intact.
     rueda::training::save_checkpoint(path, model, {{"step", std::to_string(step)}});
     std::printf("rank %d: steps %d to %d, slope %.2f\n", rueda::rank(), first, step, slope[0]);

@@ -4,8 +4,9 @@
 #include <rueda/rueda.hpp>
 #include <vector>
 
-// Runs on several hosts. Ranks of one host share memory; hosts exchange messages. Only two things are different for the
-// program: local_rank() tells it which device of its host to use, and a gradient may be compressed between hosts.
+// Runs on several hosts. The ranks of a host share memory, and hosts exchange messages. For the program, only two
+// things are different: local_rank() tells which device of the host to use, and gradients may be compressed between
+// hosts.
 int main() {
     rueda::init();
     std::printf("rank %d of %d: local rank %d of %d on host %d of %d\n", rueda::rank(), rueda::size(),

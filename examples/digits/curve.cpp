@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kColumns = "step,epoch,loss,learning_rate,accuracy";
 
-/// Returns the shortest text that reads back as the same number.
+/// Returns the shortest text that is read as the same number.
 std::string text_of(double value) {
     std::array<char, 32> text{};
     const auto result = std::to_chars(text.data(), text.data() + text.size(), value);

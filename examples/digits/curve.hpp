@@ -15,23 +15,23 @@ struct CurvePoint {
     std::int64_t epoch = 0;
     double loss = 0.0;  ///< mean over the global batch
     double learning_rate = 0.0;
-    std::optional<double> accuracy;  ///< accuracy on the held-out images, after the last step of an epoch
+    std::optional<double> accuracy;  ///< accuracy on the held-out images, only in the last step of an epoch
 };
 using Curve = std::vector<CurvePoint>;
 
-/// Writes the curve as CSV. Reading a number from the file gives the same bits. The file appears complete or not at
-/// all. Throws rueda::InvalidArgument or rueda::ResourceExhausted with path and reason.
+/// Writes the curve as CSV, without loss of precision. The file appears completely or not at all. Throws
+/// rueda::InvalidArgument or rueda::ResourceExhausted with path and reason.
 void write_csv(const std::filesystem::path& path, const Curve& curve);
 
-/// Reads the points before step `end` from a file that write_csv wrote. Returns an empty curve if the file does not
-/// exist. Throws rueda::InvalidArgument, with the line, if the file has another form.
+/// Reads the points before step `end` from a file of write_csv(). Returns an empty curve if the file does not exist.
+/// Throws rueda::InvalidArgument, with the line, if the file has another format.
 Curve read_csv(const std::filesystem::path& path, std::int64_t end);
 
-/// Draws loss and accuracy over the steps, as a picture that any browser can show. Throws the same errors as write_csv.
+/// Draws loss and accuracy over the steps as an SVG picture. Throws the same errors as write_csv().
 void write_svg(const std::filesystem::path& path, const Curve& curve);
 
-/// Writes `text` to a temporary file beside `path`, then renames this file to `path`. Throws the same errors as
-/// write_csv.
+/// Writes `text` to a temporary file beside `path`, and then renames this file to `path`. Throws the same errors as
+/// write_csv().
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace digits

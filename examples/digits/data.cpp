@@ -21,13 +21,12 @@ namespace digits {
 namespace {
 
 constexpr int kMaxPixel = 16;
-// Limits the length of the text, because a small gzipped file can inflate to any length. The limit is a fixed number of
-// the longest possible lines: 64 times "16,", a label and "\r
-// ". The digits have 1797 lines.
+// Limits the text's length, because a small gzipped file can become arbitrarily large. The limit is a fixed number of
+// lines of the greatest length: 64 times "16,", a label and a line break. The digits have 1797 lines.
 constexpr std::size_t kMaxLine = 64 * 3 + 1 + 2;
 constexpr std::size_t kMaxImages = 100'000;
 constexpr std::size_t kMaxBytes = kMaxImages * kMaxLine;
-constexpr std::uint64_t kSplitSeed = 1797;  ///< an arbitrary number, which must never change
+constexpr std::uint64_t kSplitSeed = 1797;  ///< an arbitrary number that must never change
 
 using GzFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
 
@@ -35,7 +34,7 @@ using GzFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
     throw rueda::InvalidArgument("data file " + path.string() + ": " + what);
 }
 
-/// Returns the text of a gzipped or plain file (zlib detects which of the two it is).
+/// Returns the text of a plain or gzipped file; zlib recognises the kind.
 std::string read_text(const std::filesystem::path& path) {
     if (std::filesystem::is_directory(path)) {
         refuse(path, "it is a folder; name a .csv or .csv.gz file");
@@ -65,7 +64,7 @@ std::string read_text(const std::filesystem::path& path) {
     return text;
 }
 
-/// Reads images from the lines of a text. It keeps the number of the current line for error messages.
+/// Reads images from the lines of a text. Counts the lines for error messages.
 class Reader {
 public:
     explicit Reader(const std::filesystem::path& path) : path_(path) {}
@@ -98,7 +97,7 @@ private:
         images_.labels.push_back(read_number(line, kPixels + 1, kClasses - 1));
     }
 
-    /// Removes a number and the comma after it from the beginning of the line, and returns the number.
+    /// Removes a number and the comma after it from the beginning of the line. Returns the number.
     int read_number(std::string_view& line, std::int64_t column, std::int64_t most) {
         const std::string_view field = line.substr(0, line.find(','));
         int value = -1;
@@ -151,7 +150,7 @@ DataSet read_data(const std::filesystem::path& path) {
         refuse(path,
                "has " + std::to_string(all.count()) + " images; at least " + std::to_string(kFewest) + " are needed");
     }
-    // A single batch with all samples is a random permutation of the samples.
+    // A single batch of all samples is a random permutation of the samples.
     const rueda::training::Sampler shuffled({.samples = all.count(), .batch = all.count(), .seed = kSplitSeed});
     const std::span<const std::int64_t> order = shuffled.share(0);
     const auto held_out = static_cast<std::size_t>(all.count() / 5);

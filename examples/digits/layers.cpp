@@ -20,8 +20,8 @@ auto matrix(const float* data, std::int64_t rows, std::int64_t columns) {
 }
 auto matrix(float* data, std::int64_t rows, std::int64_t columns) { return Eigen::Map<Matrix>(data, rows, columns); }
 
-/// The standard deviation of He et al. 2015 (arXiv:1502.01852) keeps the variance the same through layers with max(0,
-/// ·).
+/// Returns the bound of the first weights. He et al. 2015 (arXiv:1502.01852) choose their deviation so that layers with
+/// max(0, ·) keep the variance.
 float bound_for(std::int64_t inputs) { return std::sqrt(6.0F / static_cast<float>(inputs)); }
 
 std::size_t elements(std::int64_t images, std::int64_t each) { return static_cast<std::size_t>(images * each); }
@@ -29,8 +29,8 @@ std::size_t elements(std::int64_t images, std::int64_t each) { return static_cas
 }  // namespace
 
 void use_one_thread() {
-    // Debian's oneDNN computes with OpenMP. This program needs only one function of OpenMP, so it looks up the function
-    // by name. A oneDNN without OpenMP does not need the call.
+    // Debian's oneDNN computes with OpenMP. The program looks up the only OpenMP function that it needs by name,
+    // because oneDNN may be built without OpenMP.
     using SetThreads = void (*)(int);
     if (const auto set_threads = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) {
         set_threads(1);
@@ -65,7 +65,7 @@ struct Convolution::Plan {
         static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
         return cpu;
     }
-    /// oneDNN takes inputs, too, as a pointer to non-const memory.
+    /// oneDNN takes a pointer to non-const memory for inputs, too.
     static dnnl::memory memory(const dnnl::memory::desc& form, const float* data) {
         return {form, engine(), const_cast<float*>(data)};
     }
@@ -175,7 +175,8 @@ Loss softmax_loss(const std::vector<float>& logits, std::span<const std::int32_t
     for (std::int64_t i = 0; i < images; ++i) {
         const Eigen::ArrayXd values =
             Eigen::Map<const Eigen::ArrayXf>(logits.data() + i * classes, classes).cast<double>();
-        const Eigen::ArrayXd powers = (values - values.maxCoeff()).exp();  // without the maximum, exp could overflow
+        // Without subtracting the maximum, exp() could overflow.
+        const Eigen::ArrayXd powers = (values - values.maxCoeff()).exp();
         const std::int32_t label = labels[static_cast<std::size_t>(i)];
         loss.sum += std::log(powers.sum()) - (values(label) - values.maxCoeff());
         Eigen::ArrayXd slope = powers / powers.sum();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The layers of the network: convolutions through oneDNN, dense layers through Eigen. The layers do not communicate.
+/// The layers of the network: convolutions with oneDNN, and dense layers with Eigen. The layers do not communicate.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace digits {
 
-/// Makes oneDNN compute only in the calling thread. Then two runs give the same bits, and the other processes can use
-/// the other cores. Call this before the first layer is made.
+/// Makes oneDNN compute only in the calling thread, so that two runs give the same bits and other processes can use the
+/// other cores. Must be called before the first layer is created.
 void use_one_thread();
 
-/// A 3×3 convolution with padding 1 over square images. The images lie in memory channel by channel and row by row. The
-/// backward pass has two halves, as in Dense.
+/// A 3×3 convolution with padding 1 over square images, which are in memory channel by channel and row by row. The
+/// backward pass has two halves, like that of Dense.
 class Convolution {
 public:
     struct Form {
@@ -41,7 +41,7 @@ public:
     Parameter biases;
 
 private:
-    struct Plan;  ///< oneDNN's primitives for a certain number of images
+    struct Plan;  ///< oneDNN's primitives for a number of images
     Plan& plan(std::int64_t images);
 
     Form form_;
@@ -51,16 +51,16 @@ private:
     std::vector<float> in_slope_;
 };
 
-/// Computes in × weights + biases. The backward pass has two halves, so the gradients of the parameters can be reduced
+/// Computes in × weights + biases. The backward pass has two halves, so that the parameters' gradients can be reduced
 /// while the slope for the layer below is computed.
 class Dense {
 public:
     Dense(const std::string& name, std::int64_t inputs, std::int64_t outputs, rueda::training::Random& random);
 
     const std::vector<float>& forward(const std::vector<float>& in, std::int64_t images);
-    /// Replaces the gradients of weights and biases. `in` is the input of the last forward.
+    /// Computes the gradients of weights and biases. `in` must be the input of the last forward().
     void backward_parameters(const std::vector<float>& in, const std::vector<float>& out_slope);
-    /// Returns the slope of the loss with respect to the input of the last forward.
+    /// Returns the slope of the loss with respect to the input of the last forward().
     std::vector<float>& backward_input(const std::vector<float>& out_slope);
 
     Parameter weights;
@@ -74,27 +74,27 @@ private:
     std::vector<float> in_slope_;
 };
 
-/// max(0, ·) of each value.
+/// Computes max(0, ·) of each value.
 class Rectifier {
 public:
     void forward(const std::vector<float>& in);
-    /// Changes `slope` in place: keeps it where the input of forward was above 0, and sets it to 0 elsewhere.
+    /// Keeps `slope` where the input of forward() was above 0, and sets it to 0 elsewhere.
     void backward(std::vector<float>& slope) const;
-    /// Returns the result of the last forward.
+    /// Returns the result of the last forward().
     [[nodiscard]] const std::vector<float>& out() const noexcept { return out_; }
 
 private:
     std::vector<float> out_;
 };
 
-/// Softmax and cross-entropy.
+/// The loss: softmax and cross-entropy.
 struct Loss {
-    double sum = 0.0;          ///< over the images
-    std::vector<float> slope;  ///< the slope of sum × scale with respect to the logits
+    double sum = 0.0;          ///< sum over the images
+    std::vector<float> slope;  ///< slope of sum × scale with respect to the logits
 };
 Loss softmax_loss(const std::vector<float>& logits, std::span<const std::int32_t> labels, double scale);
 
-/// Returns the number of images whose largest logit is the logit of their label.
+/// Returns the number of images whose label has the largest logit.
 std::int64_t count_correct(const std::vector<float>& logits, std::span<const std::int32_t> labels);
 
 }  // namespace digits

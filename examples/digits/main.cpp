@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Data-parallel training with Rueda, from beginning to end. Every process runs this program on its own share of the
-/// images. The calls of rueda:: below combine the processes into one training. Start the program with ruedarun, with
-/// mpirun, or alone.
+/// A complete data-parallel training with Rueda. Every process runs this program on its own share of the images. The
+/// calls of rueda:: make one training of the processes. The program is started with ruedarun, with mpirun, or alone.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -31,7 +30,7 @@ namespace {
 using namespace digits;
 namespace training = rueda::training;
 
-/// The data, the network and the progress of a rank's training.
+/// One rank's data, network and progress.
 class Trainer {
 public:
     Trainer(const Options& options, const DataSet& data)
@@ -72,7 +71,7 @@ public:
     }
 
 private:
-    /// Runs one epoch and returns the mean loss of its steps.
+    /// Runs one epoch. Returns the mean loss of its steps.
     double train_epoch() {
         double sum = 0.0;
         sampler_.start_epoch(epoch_);
@@ -88,16 +87,16 @@ private:
         return sum / static_cast<double>(sampler_.batches());
     }
 
-    /// Updates the parameters once, in the same way on every rank. Returns the mean loss over the global batch.
+    /// Updates the parameters once, equally on every rank. Returns the mean loss over the global batch.
     double train_step(std::int64_t batch, double rate) {
         const Images images = data_.training.pick(sampler_.share(batch));
-        // Each rank divides its loss by the size of the global batch, and Rueda adds up the results. So the ranks'
-        // shares of the batch may differ in size.
+        // Each rank divides its loss by the size of the global batch, and Rueda adds up the results. The ranks' shares
+        // may differ in size.
         const double scale = 1.0 / static_cast<double>(sampler_.batch_size(batch));
         const Loss loss = softmax_loss(network_.forward(images), images.labels, scale);
         loss_.numbers()[0] = loss.sum * scale;
         loss_.start();
-        // backward() works layer by layer: a complete gradient is reduced while the layers below are computed.
+        // A gradient is reduced as soon as its layer is done, while backward() computes the layers below.
         network_.backward(images, loss.slope,
                           [this](Parameter& parameter) { parameter.gradient.start(options_.compression); });
         for (Parameter* parameter : network_.parameters()) {
@@ -108,7 +107,7 @@ private:
         return loss_.numbers()[0];
     }
 
-    /// Returns the share of the held-out images that the network recognises. Each rank evaluates a part of the images.
+    /// Returns the part of the held-out images that the network recognises. Each rank evaluates some of the images.
     double evaluate() {
         const rueda::Busy busy("evaluating");
         const training::Range mine = training::shard(data_.held_out.count(), rueda::rank(), rueda::size());
@@ -119,8 +118,8 @@ private:
         return static_cast<double>(right_.numbers()[0]) / static_cast<double>(data_.held_out.count());
     }
 
-    /// Returns what the checkpoint stores beside the tensors: the options and the checksum of the data that determine
-    /// the training, and the number of finished epochs.
+    /// Returns what the checkpoint stores beside the tensors: the options and the data's checksum, which determine the
+    /// training, and the number of finished epochs.
     [[nodiscard]] training::Metadata metadata(std::int64_t epochs_done) const {
         training::Metadata text = course_of(options_);
         text["data"] = data_.checksum;
@@ -192,13 +191,13 @@ private:
     Progress progress_;
     Summed<double> loss_;
     Summed<std::int64_t> right_;
-    Curve curve_;  ///< complete on rank 0
+    Curve curve_;  ///< complete only on rank 0
     std::int64_t epoch_ = 0;
     std::int64_t step_ = 0;
 };
 
-/// If work on a single rank fails (options, files, memory), run_on_every_rank makes it fail on all ranks. So no rank
-/// waits for a rank that has already ended.
+/// run_on_every_rank lets a failure on one rank (options, files, memory) fail on all ranks, so that no rank waits for a
+/// rank that has ended.
 void run(int argc, char** argv) {
     std::optional<Options> options;
     std::string help;
@@ -217,8 +216,8 @@ void run(int argc, char** argv) {
     trainer->run();
 }
 
-/// Prints one line. Errors end all ranks in the same way, so only rank 0 prints. If a rank has died, every other rank
-/// prints.
+/// Prints the error in one line. Errors end all ranks in the same way, so only rank 0 prints. After the death of a
+/// rank, every other rank prints.
 int report(const rueda::Error& error) {
     if (!rueda::initialized() || rueda::rank() == 0 || error.code() == rueda::ErrorCode::aborted) {
         std::fprintf(stderr, "digits: %s: %s\n", name_of(error.code()), error.what());

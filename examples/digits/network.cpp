@@ -35,7 +35,7 @@ const std::vector<float>& Network::forward(const Images& images) {
 
 void Network::backward(const Images& images, const std::vector<float>& logits_slope,
                        const std::function<void(Parameter&)>& ready) {
-    if (images.count() == 0) {  // a rank without samples in this step takes part in the sums with zeros
+    if (images.count() == 0) {  // a rank without samples contributes zeros to the sums
         for (Parameter* parameter : parameters_) {
             const std::span<float> gradient = parameter->gradient.numbers();
             std::fill(gradient.begin(), gradient.end(), 0.0F);

@@ -16,22 +16,22 @@ namespace digits {
 /// 10. It has about 38,000 parameters.
 class Network {
 public:
-    /// Makes a network whose first parameters depend only on the seed.
+    /// Creates a network whose first parameters depend only on the seed.
     explicit Network(std::uint64_t seed);
-    Network(const Network&) = delete;  // parameters_ points into it
+    Network(const Network&) = delete;  // parameters_ points into the object
     Network& operator=(const Network&) = delete;
 
-    /// Computes the logits of the images. Each image has kClasses logits.
+    /// Returns the logits of the images: kClasses values for each image.
     const std::vector<float>& forward(const Images& images);
-    /// Computes the gradients of the loss for the images of the last forward. `logits_slope` is the slope of the loss
-    /// with respect to the logits. Works from the last layer to the first, and calls `ready` for each parameter as soon
-    /// as its gradient is complete.
+    /// Computes the gradients for the images of the last forward(). `logits_slope` is the slope of the loss with
+    /// respect to the logits. Works from the last layer to the first, and calls `ready` for each parameter as soon as
+    /// its gradient is complete.
     void backward(const Images& images, const std::vector<float>& logits_slope,
                   const std::function<void(Parameter&)>& ready);
 
-    /// Returns the parameters in the order in which backward completes their gradients.
+    /// Returns the parameters in the order in which backward() completes their gradients.
     [[nodiscard]] const std::vector<Parameter*>& parameters() const noexcept { return parameters_; }
-    /// Returns everything that training changes: the values and the velocities of the parameters.
+    /// Returns everything that training changes: the parameters' values and velocities.
     [[nodiscard]] std::vector<rueda::training::NamedTensor> state();
 
 private:

@@ -46,7 +46,7 @@ void describe(CLI::App& app, Options& options, std::string& policy, std::string&
     app.footer(kExamples);
 }
 
-/// CLI11's messages may have several lines.
+/// Joins the lines of a message, because CLI11's messages may have several.
 std::string one_line(std::string text) {
     std::replace(text.begin(), text.end(), '\n', ' ');
     return text;
@@ -75,7 +75,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
 
 rueda::training::Metadata course_of(const Options& options) {
     const auto text = [](double value) {
-        std::array<char, 32> digits{};  // std::to_chars writes the shortest text that reads back as the same number
+        std::array<char, 32> digits{};  // std::to_chars writes the shortest text that is read as the same number
         return std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
     };
     return {{"batch", std::to_string(options.batch)},

@@ -14,7 +14,7 @@ namespace digits {
 
 /// A tensor that is trained by stochastic gradient descent with momentum.
 struct Parameter {
-    /// Makes a parameter with values that are evenly distributed between −bound and bound.
+    /// Creates a parameter whose values are evenly distributed between −bound and bound.
     Parameter(const std::string& parameter_name, const rueda::Shape& parameter_shape, float bound,
               rueda::training::Random& random)
         : name(parameter_name),

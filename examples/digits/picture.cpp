@@ -9,14 +9,14 @@
 namespace digits {
 namespace {
 
-// The sizes of the picture and of the plot inside it, in SVG's units (pixels at 100 %).
+// The sizes of the picture and of the plot in it, in SVG's units (pixels at 100 %).
 constexpr double kWidth = 760;
 constexpr double kHeight = 420;
 constexpr double kLeft = 70;
 constexpr double kRight = kWidth - 70;
 constexpr double kTop = 50;
 constexpr double kBottom = kHeight - 60;
-constexpr int kParts = 5;  ///< the distance between the lines of the grid
+constexpr int kParts = 5;  ///< number of parts into which the grid divides an axis
 constexpr const char* kLossColour = "#1f5fa8";
 constexpr const char* kAccuracyColour = "#b4500f";
 
@@ -39,8 +39,8 @@ struct Axes {
     Axis step, loss, accuracy;
 };
 
-/// Returns the smallest number of the series …, 1, 2, 2.5, 5, 10, … that is not below `value`, so that the numbers at
-/// the axis are short.
+/// Returns the smallest number of the series …, 1, 2, 2.5, 5, 10, … that is at least `value`. Such numbers are short
+/// beside the axis.
 double round_up(double value) {
     double unit = 1e-6;
     for (;; unit *= 10) {
@@ -56,12 +56,12 @@ Axes axes_for(const Curve& curve) {
     double loss = 0.1;
     double accuracy = 1.0;
     for (const CurvePoint& point : curve) {
-        loss = std::max(loss, std::min(point.loss, 1e6));  // the loss of a diverged run is not finite, and the loop
-                                                           // must still end
+        // The loss of a diverged run is infinite or NaN, and round_up() would never return for it. So the loss is
+        // limited.
+        loss = std::max(loss, std::min(point.loss, 1e6));
         accuracy = std::min(accuracy, point.accuracy.value_or(1.0));
     }
-    // The accuracy of a good run is above 90 % most of the time, so with the whole range the curve would look like a
-    // straight line.
+    // A good run's accuracy is mostly above 90 %. On the whole range, its curve would look like a straight line.
     const double lowest = accuracy >= 0.9 ? 0.9 : accuracy >= 0.5 ? 0.5 : 0.0;
     const double steps = curve.empty() ? 1.0 : static_cast<double>(curve.back().step + 1);
     return {{0, steps, kLeft, kRight}, {0, round_up(loss), kBottom, kTop}, {lowest, 1, kBottom, kTop}};

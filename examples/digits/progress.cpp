@@ -9,17 +9,17 @@
 
 namespace digits {
 namespace {
-constexpr std::int64_t kBarWidth = 30;           ///< characters
-constexpr std::chrono::milliseconds kPause{50};  ///< more frequent drawing would not be visible, and would cost time
-                                                 ///< over a network
-constexpr const char* kClearLine = "\r\x1b[K";   ///< moves to the first column and erases the rest of the line
-                                                 ///< (ECMA-48)
+constexpr std::int64_t kBarWidth = 30;  ///< in characters
+/// More frequent drawing would not be visible, and would cost time over a network.
+constexpr std::chrono::milliseconds kPause{50};
+/// Moves to the first column and erases the rest of the line (ECMA-48).
+constexpr const char* kClearLine = "\r\x1b[K";
 }  // namespace
 
 Progress::Progress(bool visible, std::int64_t epochs, std::int64_t steps)
     : visible_(visible),
-      // Tests standard error, because mpirun gives its programs a terminal as standard output even if the output of
-      // mpirun goes to a file. For standard error it does not do this.
+      // Standard error is tested, too: mpirun gives its programs a terminal as standard output even if its own output
+      // goes to a file.
       terminal_(visible && ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1),
       epochs_(epochs),
       steps_(steps) {}

@@ -8,10 +8,10 @@
 
 namespace digits {
 
-/// Shows the progress of the training: a moving bar (only on a terminal), and a line for each epoch.
+/// Shows the training's progress: a moving bar (only on a terminal), and a line for each epoch.
 class Progress {
 public:
-    /// Pass `visible` as true on one rank only. `steps` is the number of steps in an epoch.
+    /// `visible` must be true on only one rank. `steps` is the number of steps in an epoch.
     Progress(bool visible, std::int64_t epochs, std::int64_t steps);
 
     void step(std::int64_t epoch, std::int64_t step, double loss);

@@ -11,9 +11,9 @@
 
 namespace digits {
 
-/// Sums numbers over all ranks while this rank continues to compute: call start(), do other work, then call wait(). The
-/// numbers lie in resident memory, where the ranks of a host add them up in place. A TensorSlot saves the look-up of
-/// their name.
+/// Sums numbers over all ranks while this rank computes: call start(), do other work, and then call wait(). The numbers
+/// are in resident memory, where the ranks of a host add them up in place. A TensorSlot saves the look-up of their
+/// name.
 template <class T>
 class Summed {
 public:
@@ -21,12 +21,11 @@ public:
         : shape_(shape), numbers_(static_cast<std::size_t>(shape.elements())), slot_(name) {}
     Summed(Summed&&) noexcept = default;
     Summed& operator=(Summed&&) = delete;
-    /// Rueda uses the numbers until the operation has completed, so the destructor waits for it, also after an
-    /// exception.
+    /// Waits, also after an exception, because Rueda uses the numbers until the operation has completed.
     ~Summed() {
         try {
             pending_.wait();
-        } catch (const rueda::Error&) {  // the caller of wait() got this error already
+        } catch (const rueda::Error&) {  // the caller of wait() already got this error
         }
     }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Averages a vector over all ranks, in place. The name tells Rueda which calls on the ranks belong together."""
+"""Averages a vector over all ranks, in place. Rueda matches the ranks' calls by the name."""
 
 import numpy as np
 import rueda

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The backward pass computes the gradients one after the other. Each gradient is reduced while the next one is
-computed.
-"""
+"""The backward pass computes one gradient after another. Each gradient is reduced while the next one is computed."""
 
 import numpy as np
 import rueda
 
 rueda.init()
-# rueda.empty() allocates memory that the ranks of a host reduce in place, which is faster.
+# The ranks of a host reduce memory of rueda.empty() in place, which is faster.
 gradients = [rueda.empty(100_000, np.float32) for _ in range(4)]
 handles = []
 for layer in reversed(range(4)):

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Fits y = 3x + 2 by gradient descent. Each rank computes the gradient for its share of every batch.
 
-The lines that 04_linear_model_numpy.py does not have end in "# rueda".
+The lines that end in "# rueda" are missing in 04_linear_model_numpy.py.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import rueda  # rueda
 
 rueda.init()  # rueda
 rank, size = rueda.rank(), rueda.size()  # rueda
-random = np.random.default_rng(0)  # the same seed on all ranks: all get the same order
+random = np.random.default_rng(0)  # with the same seed, all ranks get the same order
 model = random.normal(size=2)  # slope, offset
 rueda.broadcast_(model, root_rank=0, name="model")  # rueda
 for _epoch in range(100):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The twin of 04_linear_model.py: it runs in one process and uses only NumPy."""
+"""The same program as 04_linear_model.py in one process, with NumPy only."""
 
 import numpy as np
 

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Trains a multi-layer perceptron with PyTorch. It learns the product of two numbers.
 
-The lines that 05_mlp_plain.py does not have end in "# rueda".
+The lines that end in "# rueda" are missing in 05_mlp_plain.py.
 """
 
 import rueda.torch as hvd  # rueda

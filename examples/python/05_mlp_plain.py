@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The twin of 05_mlp.py: it runs in one process and uses only PyTorch."""
+"""The same program as 05_mlp.py in one process, with PyTorch only."""
 
 import torch
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains for 50 steps and saves a checkpoint. If you start it again, with any number of ranks, it continues from the
+"""Trains for 50 steps and saves a checkpoint. When it is started again, with any number of ranks, it continues from the
 checkpoint:
 
 ruedarun -np 2 python 07_resume.py model.npz
@@ -16,7 +16,7 @@ import rueda
 path = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "model.npz")
 rueda.init()
 slope, step = np.zeros(1), 0
-# Only rank 0 needs access to the file: it reads the file and sends the contents to the other ranks.
+# Only rank 0 needs the file: it reads the file and sends the content to the other ranks.
 if rueda.rank() == 0 and path.exists():
     with np.load(path) as saved:
         slope, step = saved["slope"], int(saved["step"])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs on several hosts. Ranks of one host share memory; hosts exchange messages. Only two things are different for the
-program: local_rank() tells it which device of its host to use, and a gradient may be compressed between hosts.
-"""
+"""Runs on several hosts. The ranks of a host share memory, and hosts exchange messages. For the program, only two
+things are different: local_rank() tells which device of the host to use, and gradients may be compressed between
+hosts."""
 
 import numpy as np
 import rueda

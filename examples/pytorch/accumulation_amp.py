@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Shows gradient accumulation and mixed precision. It uses bfloat16, which CPUs support and which needs no scaling; a
+"""Shows gradient accumulation and mixed precision in bfloat16, which CPUs support and which needs no scaling; a
 GradScaler is optional.
 
     ruedarun -np 2 python accumulation_amp.py --accumulate 4
 
-The gradients of several batches are added up before they are reduced. With a scaler, the ranks look for infinities in the reduced
-gradients, so that all of them take a step or none does. scaler.step() ensures this.
+The gradients of several batches are added up before they are reduced. With a scaler, the ranks look for infinities in
+the reduced gradients, so that either all ranks take a step or none does. scaler.step() does this.
 """
 
 import argparse
@@ -26,8 +26,8 @@ def main() -> None:
     hvd.init()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
-    # Rueda averages gradients over the ranks, but the gradients of several batches are added up. So the loss is divided
-    # by the number of batches.
+    # Rueda averages gradients over the ranks, but gradients of several batches are added up. The loss is therefore
+    # divided by the number of batches.
     optimizer = hvd.DistributedOptimizer(
         torch.optim.AdamW(model.parameters(), lr=3e-3),
         named_parameters=model.named_parameters(),
@@ -47,7 +47,7 @@ def main() -> None:
             (scaler.scale(loss) if scaler else loss).backward()
             total += loss.detach()
 
-        # Gradients must be reduced before they are clipped. With a scaler, unscale them before they are clipped.
+        # Gradients must be reduced and, with a scaler, unscaled before they are clipped.
         optimizer.synchronize()
         if scaler:
             scaler.unscale_(optimizer)

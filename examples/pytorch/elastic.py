@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A training that continues after a failure. With this command a rank kills itself in step 40 of the first attempt:
+"""A training that continues after a failure. With this command, a rank kills itself in step 40 of the first attempt:
 
 RUEDA_ELASTIC_DIR=commits ruedarun -np 2 --max-restarts 3 python elastic.py --fail-at 40
 """

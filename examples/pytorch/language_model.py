@@ -1,32 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains a small transformer on text, letter by letter. FSDP2 on the backend "rueda" shards its parameters and its
+"""Trains a small transformer on text, letter by letter. FSDP2 on the backend "rueda" shards the parameters and the
 optimizer state.
 
 torchrun --nproc-per-node 2 language_model.py --text book.txt      (or: ruedarun -np 2 python language_model.py)
 
-Without --text it trains on generated sentences. It needs PyTorch 2.6 or newer.
+Without --text, the text is generated sentences. Needs PyTorch 2.6 or newer.
 """
 
 import argparse
 import pathlib
 import random
 
-import rueda.torch.distributed  # noqa: F401  (makes the backend known; PyTorch 2.15 finds an installed one by itself)
+import rueda.torch.distributed  # noqa: F401  (registers the backend; PyTorch 2.15 finds an installed one by itself)
 import torch
 import torch.distributed as dist
 from torch import nn
 
 try:
     from torch.distributed.fsdp import fully_shard
-except Exception as error:  # PyTorch before 2.6 has no FSDP2; with 1.13 other things fail, too
+# PyTorch before 2.6 has no FSDP2; in 1.13 the import raises another exception than ImportError.
+except Exception as error:
     raise SystemExit(f"PyTorch {torch.__version__} has no FSDP2; 2.6 or newer has") from error
 
 CONTEXT = 64
 
 
 def sentences(count: int) -> str:
-    """Generates sentences of a tiny grammar in which verbs agree with their subjects. A model can learn this rule."""
+    """Generates sentences in which verbs agree with their subjects, which a model can learn."""
     chosen = random.Random(0)
     words = []
     for _ in range(count):
@@ -40,7 +41,7 @@ def sentences(count: int) -> str:
 
 
 class Block(nn.Module):
-    """A block of the transformer: attention to earlier positions, then a feed-forward layer for each position."""
+    """A block of the transformer: attention to earlier positions, and a feed-forward layer for each position."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ def main() -> None:
     alphabet = sorted(set(text))
     letters = torch.tensor([alphabet.index(letter) for letter in text])
 
-    torch.manual_seed(0)  # the same model on all ranks; each rank keeps its shard
+    torch.manual_seed(0)  # all ranks have the same model, of which each keeps its shard
     model = Model(len(alphabet), given.width, given.depth)
     for block in model.blocks:
         fully_shard(block)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Trains ResNet-50 as on ImageNet. The learning rate is proportional to the number of ranks, after a warm-up. The
-ranks' validation results are averaged. Rank 0 writes checkpoints, and a run that is started again continues from the
-last checkpoint.
+ranks' validation results are averaged. Rank 0 writes checkpoints, and a restarted run continues from the last one.
 
     ruedarun -np 2 python resnet50.py --synthetic --batches 4 --image-size 64
     ruedarun -np 8 -H a:4,b:4 python resnet50.py --data /imagenet      # needs torchvision, for the images
@@ -39,7 +38,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet50(classes: int) -> nn.Module:
-    """161 parameters, 25.6 million numbers with 1,000 classes."""
+    """Returns ResNet-50: 161 parameters with 25.6 million numbers (1,000 classes)."""
     layers: list[nn.Module] = [
         nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)
     ]  # fmt: skip
@@ -52,7 +51,7 @@ def resnet50(classes: int) -> nn.Module:
 
 
 class Synthetic(torch.utils.data.Dataset):
-    """Images of noise. An index gives the same image on every rank."""
+    """A dataset of noise, which is the same on every rank."""
 
     def __init__(self, count: int, size: int, classes: int) -> None:
         self.count, self.size, self.classes = count, size, classes
@@ -80,8 +79,7 @@ def images(given: argparse.Namespace, part: str) -> torch.utils.data.Dataset:
 
 def learning_rate(given: argparse.Namespace, epoch: float) -> float:
     """Returns the learning rate for the global batch. The rate rises during the warm-up, and then falls like a
-    cosine.
-    """
+    cosine."""
     whole = given.lr * hvd.size() * given.accumulate
     if epoch < given.warmup:
         return given.lr + (whole - given.lr) * epoch / given.warmup
@@ -89,7 +87,7 @@ def learning_rate(given: argparse.Namespace, epoch: float) -> float:
 
 
 def validate(model: nn.Module, loader: torch.utils.data.DataLoader) -> tuple[float, float]:
-    """Returns (loss, accuracy) over the images of all ranks."""
+    """Returns the loss and the accuracy over all ranks' images."""
     model.eval()
     sums = torch.zeros(3)
     with torch.no_grad():

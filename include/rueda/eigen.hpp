@@ -17,7 +17,7 @@
 namespace rueda {
 
 namespace detail {
-/// Makes a View of `dense`, which may be const.
+/// Makes a view of the elements of `dense`, which may be const. Throws InvalidArgument if they are not contiguous.
 template <class View, class Dense>
 View view_of(Dense& dense) {
     using Derived = std::remove_const_t<Dense>;
@@ -40,10 +40,10 @@ View view_of(Dense& dense) {
 }  // namespace detail
 
 /// Returns the memory of a matrix, vector or map as a tensor, without a copy. A vector has the shape [size], and a
-/// row-major matrix [rows, columns]. A column-major matrix, which is Eigen's default, has the shape [columns, rows]. So
-/// operations that divide a tensor along its first dimension divide it into columns. Throws InvalidArgument if the
-/// memory is not dense (for example a block of a larger matrix, or a map with strides). Copy such an object into a
-/// matrix first.
+/// row-major matrix has the shape [rows, columns]. A column-major matrix, which is Eigen's default, has the shape
+/// [columns, rows]. Operations that divide a tensor along its first dimension therefore divide such a matrix into
+/// columns. Throws InvalidArgument if the memory is not dense, for example for a block of a larger matrix, or for a map
+/// with strides. Copy such an object into a matrix first.
 ///
 ///     Eigen::MatrixXf weights(300, 200);
 ///     rueda::allreduce("weights", rueda::tensor_of(weights));
@@ -53,22 +53,22 @@ template <class Derived>
                   "the matrix is const, and would be written to: it can be an input, tensor_of(std::as_const(matrix))");
     return detail::view_of<TensorView>(matrix.derived());
 }
-/// The same for a matrix that must not be written. The result can only be an input.
+/// Returns a matrix that must not be written as a tensor, without a copy. The tensor can only be an input.
 template <class Derived>
 [[nodiscard]] InputView tensor_of(const Eigen::DenseBase<Derived>& matrix) {
     return detail::view_of<InputView>(matrix.derived());
 }
-/// The same for a block or a map that is a temporary object of the call. The tensor is writable if the block's or map's
-/// memory is writable.
+/// Returns a block or map that is a temporary object as a tensor, without a copy. If the memory of the block or map is
+/// writable, the tensor is writable too.
 template <class Derived>
 [[nodiscard]] auto tensor_of(Eigen::DenseBase<Derived>&& matrix) {
     using View = std::conditional_t<(Derived::Flags & Eigen::LvalueBit) != 0, TensorView, InputView>;
     return detail::view_of<View>(matrix.derived());
 }
 
-/// Returns the tensor's memory as a row-major matrix. Its first dimension becomes the rows, and all other dimensions
+/// Returns the tensor's memory as a row-major matrix. The first dimension becomes the rows, and all other dimensions
 /// together become the columns. A scalar becomes a 1 x 1 matrix. Throws InvalidArgument if the tensor's elements are
-/// not of type `Scalar`. The map is valid as long as the memory is valid; the output of a handle is valid as long as
+/// not of type `Scalar`. The map is valid as long as the tensor's memory. The output of a handle is valid as long as
 /// the handle.
 ///
 ///     const rueda::Handle all = rueda::allgather("embeddings", rueda::tensor_of(mine));
@@ -86,9 +86,9 @@ template <class Scalar>
             static_cast<Eigen::Index>(columns)};
 }
 
-/// A matrix in resident memory, which the ranks of a host reduce in place. The object is a map that owns its memory,
-/// which is zeroed and aligned to 64 bytes. The object is movable. It must be created after init(), and may be used
-/// until the end of the process, also after shutdown().
+/// A matrix in memory that all ranks of the host share, so that they reduce it in place ("resident" memory). The object
+/// is a map that owns its memory. The memory is zeroed and aligned to 64 bytes. The object is movable. Create it after
+/// init(). It may be used until the end of the process, also after shutdown().
 ///
 ///     rueda::ResidentMatrix<Eigen::MatrixXf> gradient(300, 200);
 ///     *gradient = slope * activations.transpose();
@@ -118,13 +118,13 @@ private:
         std::size_t bytes = 0;
         if (__builtin_mul_overflow(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), &bytes) ||
             __builtin_mul_overflow(bytes, sizeof(typename Plain::Scalar), &bytes)) {
-            throw std::bad_alloc();  // Eigen does this for its own matrices too
+            throw std::bad_alloc();  // Eigen also throws this for a matrix that is too large
         }
         return bytes;
     }
 
     std::unique_ptr<typename Plain::Scalar, Free> memory_;
-    std::unique_ptr<Map> map_;  // on the heap, because assigning one map to another copies elements
+    std::unique_ptr<Map> map_;  // on the heap, because the assignment of a map copies elements
 };
 
 }  // namespace rueda

@@ -8,17 +8,17 @@
 
 namespace rueda {
 
-/// The kinds of errors. The numbers are part of the C ABI and never change.
+/// The kinds of errors. The numbers are part of the C interface and never change.
 enum class ErrorCode : std::int32_t {
     ok = 0,
     invalid_argument = 1,  ///< the caller passed a value that cannot be used
     duplicate_name = 2,    ///< a tensor with this name is still pending on this rank; nothing was started
-    not_initialized = 3,   ///< init() was not called, or shutdown() was called already
-    mismatch = 4,  ///< the ranks disagree about this tensor; all ranks of the set get this error, and later operations
-                   ///< work
-    aborted = 5,   ///< a rank died or the job was ended; Rueda cannot be used until it is initialised again
+    not_initialized = 3,   ///< init() was not called, or shutdown() was already called
+    mismatch = 4,  ///< the ranks disagree about this tensor; all ranks of the process set get this error, and later
+                   ///< operations work
+    aborted = 5,   ///< a rank died or the job was ended; Rueda works again only after another init()
     timeout = 6,   ///< the given time has passed; the operation continues
-    resource_exhausted = 7,  ///< memory, slots or descriptors ran out
+    resource_exhausted = 7,  ///< memory, slots (numbers for tensor names) or descriptors are used up
     unsupported = 8,         ///< this version or this machine does not support the request
     internal = 9,            ///< a defect in Rueda
 };
@@ -51,8 +51,8 @@ enum class ErrorCode : std::int32_t {
     return "Unknown";
 }
 
-/// The base class of everything that Rueda throws. what() is one line that says what it is about, what was found, what
-/// was expected, and what to do.
+/// The base class of all exceptions that Rueda throws. what() is one line of text. It says what was being done, what
+/// was found, what was expected, and what to do.
 class Error : public std::runtime_error {
 public:
     Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -63,56 +63,56 @@ private:
     ErrorCode code_;
 };
 
-// There is one class per error code, so that callers can catch what they can handle. Each is a separate class and not
-// an alias of a template. The reason is that a program prints the type of an error that it does not catch, and should
-// then print the name that the documentation uses, for example "rueda::Aborted".
-/// ErrorCode::invalid_argument.
+// Each error code has its own class, so that callers can catch the errors that they can handle. The classes are not
+// aliases of a template, because a program prints the class of an exception that it does not catch. It then prints the
+// name in the documentation, for example "rueda::Aborted".
+/// Thrown for ErrorCode::invalid_argument: the caller passed a value that cannot be used.
 class InvalidArgument : public Error {
 public:
     explicit InvalidArgument(const std::string& message) : Error(ErrorCode::invalid_argument, message) {}
 };
-/// ErrorCode::duplicate_name.
+/// Thrown for ErrorCode::duplicate_name: an operation with this name is still pending on this rank.
 class DuplicateName : public Error {
 public:
     explicit DuplicateName(const std::string& message) : Error(ErrorCode::duplicate_name, message) {}
 };
-/// ErrorCode::not_initialized.
+/// Thrown for ErrorCode::not_initialized: init() was not called, or shutdown() was already called.
 class NotInitialized : public Error {
 public:
     explicit NotInitialized(const std::string& message) : Error(ErrorCode::not_initialized, message) {}
 };
-/// ErrorCode::mismatch.
+/// Thrown for ErrorCode::mismatch: the ranks disagree about a tensor.
 class Mismatch : public Error {
 public:
     explicit Mismatch(const std::string& message) : Error(ErrorCode::mismatch, message) {}
 };
-/// ErrorCode::aborted.
+/// Thrown for ErrorCode::aborted: a rank died or the job was ended.
 class Aborted : public Error {
 public:
     explicit Aborted(const std::string& message) : Error(ErrorCode::aborted, message) {}
 };
-/// ErrorCode::timeout.
+/// Thrown for ErrorCode::timeout: the given time has passed, and the operation continues.
 class Timeout : public Error {
 public:
     explicit Timeout(const std::string& message) : Error(ErrorCode::timeout, message) {}
 };
-/// ErrorCode::resource_exhausted.
+/// Thrown for ErrorCode::resource_exhausted: memory, slots (numbers for tensor names) or descriptors are used up.
 class ResourceExhausted : public Error {
 public:
     explicit ResourceExhausted(const std::string& message) : Error(ErrorCode::resource_exhausted, message) {}
 };
-/// ErrorCode::unsupported.
+/// Thrown for ErrorCode::unsupported: this version or this machine cannot do what was requested.
 class Unsupported : public Error {
 public:
     explicit Unsupported(const std::string& message) : Error(ErrorCode::unsupported, message) {}
 };
-/// ErrorCode::internal.
+/// Thrown for ErrorCode::internal: a defect in Rueda.
 class Internal : public Error {
 public:
     explicit Internal(const std::string& message) : Error(ErrorCode::internal, message) {}
 };
 
-/// Throws the class that belongs to `code`.
+/// Throws the exception class that belongs to `code`.
 [[noreturn]] inline void throw_error(ErrorCode code, const std::string& message) {
     switch (code) {
         case ErrorCode::invalid_argument:

@@ -34,9 +34,8 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
     }
 }
 
-/// What tensor_of() needs to know from a memory description: its extents, whether its elements are contiguous in the
-/// order of the dimensions, and the number of elements before its first element. This number matters because the handle
-/// of a submemory is the handle of the whole memory.
+/// What tensor_of() needs to know from a description of oneDNN memory: dtype, shape, and the number of elements before
+/// the first element. This number matters for a submemory, because its data handle is that of the whole memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
@@ -58,7 +57,7 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
     const auto ndim = static_cast<std::size_t>(c.ndims);
     const dnnl::memory::dims extents(c.dims, c.dims + ndim);
     const dnnl::memory::dims padded(c.padded_dims, c.padded_dims + ndim);
-    const auto& blocking = c.format_desc.blocking;  // only for format kind `blocked`
+    const auto& blocking = c.format_desc.blocking;  // valid only for the format kind `blocked`
     const bool is_plain = c.format_kind == dnnl_blocked && blocking.inner_nblks == 0 && padded == extents;
     const dnnl::memory::dims strides(is_plain ? dnnl::memory::dims(blocking.strides, blocking.strides + ndim)
                                               : dnnl::memory::dims(ndim, 0));
@@ -77,12 +76,12 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 
 /// Returns the memory of a CPU engine as a tensor with the same dimensions, without a copy. Throws InvalidArgument if
 /// the layout is not plain and row-major (format_tag::abcd and similar ones). Reorder memory with a blocked layout into
-/// a plain layout first. The blocked layout that oneDNN chooses depends on the processor, so it may differ between
-/// ranks. Throws Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor
-/// is the part that it describes. This part must be dense: a range of rows of a plain memory is dense, a range of
-/// columns is not.
+/// a plain layout first. oneDNN chooses blocked layouts by the processor, so they may differ between ranks. Throws
+/// Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
+/// described part. This part must be dense: a range of rows is dense, a range of columns is not.
 ///
-/// To use resident memory, let Rueda allocate the memory and pass it to oneDNN. It must outlive the oneDNN object:
+/// To use memory that the ranks of a host share (resident memory), let Rueda allocate it and pass it to oneDNN. Rueda's
+/// memory must outlive the oneDNN object:
 ///
 ///     dnnl::memory weights(description, engine, rueda::allocate(description.get_size()));
 ///     rueda::allreduce("weights", rueda::tensor_of(weights));

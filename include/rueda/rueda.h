@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /**
- * @file
- * The C interface of Rueda. The interfaces for all other languages use it.
+ * @file The C interface of Rueda. The interfaces for all other languages use it.
  *
- * Every function returns a status code (0 is success) unless its comment says otherwise. rueda_last_error() returns the
- * message of the last failure on the calling thread. Structs that callers fill begin with their own size. This lets the
- * library work with callers that were built with an older header of the same major version.
+ * Every function returns a status code (0 is success), unless its comment says otherwise. rueda_last_error() returns
+ * the message of the last failure on the calling thread. Structs that callers fill begin with their own size. The
+ * library can therefore work with callers that were built with an older header of the same major version.
  *
- * Threads: every function may be called from any thread at any time. Names have at most RUEDA_MAX_NAME bytes of UTF-8.
- * On a rank, one operation per name may be pending; a second one is refused with RUEDA_DUPLICATE_NAME.
+ * "Collective" means that every rank of the job must call the function. Threads: any thread may call every function at
+ * any time. Names have at most RUEDA_MAX_NAME bytes of UTF-8. A rank may have only one pending operation with the same
+ * name; a second one returns RUEDA_DUPLICATE_NAME.
  *
- * Memory: the input and the output of an operation belong to Rueda from the call until the operation has completed,
- * that is, until rueda_wait or a blocking function returns, or until rueda_poll reports the completion. If an operation
- * fails after its execution began, the contents of the output are undefined.
+ * Memory: Rueda uses the input and the output of an operation from the call until the operation has completed. It has
+ * completed when rueda_wait or a blocking function returns, or when rueda_poll reports it. If an operation fails after
+ * its execution began, the contents of the output are undefined.
  */
 #ifndef RUEDA_RUEDA_H
 #define RUEDA_RUEDA_H
@@ -56,7 +56,8 @@ enum rueda_dtype {
     RUEDA_BFLOAT16 = 5,
     RUEDA_FLOAT32 = 6,
     RUEDA_FLOAT64 = 7,
-    RUEDA_BOOL = 8, /* one byte; 0 is false. Supports min, max and product without factors; the results are 0 or 1 */
+    RUEDA_BOOL = 8, /* one byte; 0 is false. Only min, max and product (without factors) can reduce it; the results
+                       are 0 or 1 */
     RUEDA_INT16 = 9,
     RUEDA_UINT16 = 10,
     RUEDA_UINT32 = 11,
@@ -75,7 +76,8 @@ enum rueda_reduce_op {
 
 /** The format in which values travel between hosts (docs/compression.md). The same numbers as rueda::Compression. */
 enum rueda_compression {
-    RUEDA_COMPRESSION_NONE = 0, /* the format in RUEDA_COMPRESSION; if it is not set, values are not changed */
+    RUEDA_COMPRESSION_NONE = 0, /* the format in the setting RUEDA_COMPRESSION; without this setting, values are not
+                                   changed */
     RUEDA_COMPRESSION_FP16 = 1, /* float32 and float64 as float16 */
     RUEDA_COMPRESSION_BF16 = 2  /* float32 and float64 as bfloat16 */
 };
@@ -85,12 +87,12 @@ enum rueda_compression {
  */
 typedef struct rueda_tensor {
     void* data;           /**< may be NULL if the shape has no elements */
-    const int64_t* shape; /**< `ndim` extents; Rueda reads them during the call only */
-    int32_t ndim;         /**< 0 … RUEDA_MAX_DIMENSIONS; 0 is a scalar */
+    const int64_t* shape; /**< `ndim` extents; Rueda reads them only during the call */
+    int32_t ndim;         /**< 0 … RUEDA_MAX_DIMENSIONS; 0 means a scalar */
     int32_t dtype;        /**< enum rueda_dtype */
 } rueda_tensor;
 
-/** Keeps the result of looking up a name, so that repeated operations on the name need not hash it again. */
+/** Keeps what Rueda knows about a name, so that repeated operations with the name need not look it up again. */
 typedef struct rueda_slot rueda_slot;
 
 /** The caller's reference to an operation that was started. */
@@ -101,31 +103,32 @@ typedef struct rueda_options {
     size_t struct_size;
     double prescale;         /**< factor for each rank's input, before the reduction; for allreduce, reducescatter and
                                 reduce */
-    double postscale;        /**< factor for the result, after the reduction; for allreduce, reducescatter and reduce */
-    rueda_slot* slot;        /**< if set, it replaces the name, and the `name` argument is ignored */
-    int32_t reduce_op;       /**< enum rueda_reduce_op; for allreduce, reducescatter and reduce */
-    int32_t process_set;     /**< a number from rueda_process_set_add; 0 is the world */
+    double postscale;        /**< factor for the result after the reduction; used by allreduce, reducescatter and
+                                  reduce */
+    rueda_slot* slot;        /**< if set, it is used instead of the `name` argument */
+    int32_t reduce_op;       /**< enum rueda_reduce_op; used by allreduce, reducescatter and reduce */
+    int32_t process_set;     /**< a number from rueda_process_set_add; 0 is the world (all ranks) */
     int32_t compression;     /**< enum rueda_compression; for an allreduce or grouped allreduce of float32 or float64;
                                 other operations return RUEDA_UNSUPPORTED */
     const char* source_file; /**< the source file of the call, for errors and stall reports with RUEDA_CALL_SITES=1;
                                 NULL if not known. Rueda keeps the pointer and does not copy the text, so it must be a
                                 literal, or memory that is never freed */
     int32_t source_line;     /**< the line in source_file; 0 if not known */
-    int32_t reserved;        /**< 0 */
+    int32_t reserved;        /**< must be 0 */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
     { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0 }
 
 /**
- * Returns 1 if this job wants call sites (RUEDA_CALL_SITES=1). Returns 0 if it does not, or if Rueda is not
- * initialised. Call this first if it is expensive to find out source_file and source_line; without the setting Rueda
- * ignores them.
+ * Returns 1 if the setting RUEDA_CALL_SITES=1 is used. Returns 0 if it is not, or if Rueda is not initialised. Call
+ * this function first if source_file and source_line are expensive to find out. Without the setting, Rueda ignores
+ * them.
  */
 RUEDA_API int rueda_wants_call_sites(void);
 /**
- * Sets the call site for the next call of rueda_join or rueda_join_async on this thread, because these functions have
- * no rueda_options. The arguments have the same meaning as rueda_options::source_file and source_line.
+ * Sets the call site for the next call of rueda_join or rueda_join_async on this thread. These functions have no
+ * rueda_options. The arguments have the same meaning as rueda_options::source_file and source_line.
  */
 RUEDA_API void rueda_set_call_site(const char* source_file, int32_t source_line);
 
@@ -134,30 +137,31 @@ RUEDA_API void rueda_set_call_site(const char* source_file, int32_t source_line)
  * next call.
  */
 RUEDA_API const char* rueda_last_error(void);
-/** The version, for example "0.1.0". */
+/** Returns the version, for example "0.1.0". */
 RUEDA_API const char* rueda_version(void);
 
 /**
- * Joins the other processes of the job. Collective. Without a launcher, the job is this one process. If Rueda is
- * already initialised, the call does nothing. The function may be called again after rueda_shutdown, unless the job was
- * aborted.
+ * Joins the other processes of the job. Collective. Without a launcher, the job is this process alone. If Rueda is
+ * already initialised, the call does nothing. It may be called again after rueda_shutdown, unless the job was aborted.
  */
 RUEDA_API int rueda_init(void);
 /**
- * Forms a job of `count` of the launched ranks. All these ranks must call the function with the same list. The list may
- * have any order; in the new job, the ranks are numbered in ascending order. Collective among the listed ranks. The
- * other ranks do not call it, or form another job. Returns RUEDA_INVALID_ARGUMENT if this process is not in the list,
- * or if the list names a rank twice or a rank that does not exist.
+ * Forms a job of `count` of the launched ranks. Exactly these ranks must call the function, all with the same list.
+ * Other ranks may form another job. The list may have any order; in the new job, the ranks are numbered in ascending
+ * order of their old numbers. Returns RUEDA_INVALID_ARGUMENT if this process is not in the list, or if the list names a
+ * rank twice or a rank that does not exist.
  */
 RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
 /**
  * Forms a job of the processes of an MPI communicator, which Rueda duplicates. Rank and size are those of the
- * communicator. MPI must be initialised; finalising it remains the task of the caller. `communicator` points to the
- * MPI_Comm, whose type depends on the MPI, and `communicator_size` is its size in bytes. Returns RUEDA_UNSUPPORTED if
- * this process has no MPI. If Rueda is already initialised, the call does nothing if the communicator has the same
- * processes in the same order, and returns RUEDA_INVALID_ARGUMENT for another communicator. Only MPI can compare
- * communicators, and Rueda's own thread may be inside MPI at this moment. So such a call returns RUEDA_UNSUPPORTED if
- * MPI provides less than MPI_THREAD_MULTIPLE. It returns RUEDA_ABORTED if the job was aborted.
+ * communicator. MPI must be initialised, and the caller must finalise it. `communicator` points to the MPI_Comm, whose
+ * type depends on the MPI, and `communicator_size` is its size in bytes. Returns RUEDA_UNSUPPORTED if this process has
+ * no MPI.
+ *
+ * If Rueda is already initialised, the call compares the communicators. If the new one has the same processes in the
+ * same order, the call does nothing; otherwise it returns RUEDA_INVALID_ARGUMENT. Only MPI can compare communicators,
+ * and Rueda's own thread may be inside MPI at this moment. If MPI provides less than MPI_THREAD_MULTIPLE, such a call
+ * therefore returns RUEDA_UNSUPPORTED. If the job was aborted, it returns RUEDA_ABORTED.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 
@@ -170,7 +174,7 @@ typedef struct rueda_rank_list {
 /** The options of rueda_init_with. Initialise them with RUEDA_INIT_OPTIONS_INIT. */
 typedef struct rueda_init_options {
     size_t struct_size;
-    const int32_t* ranks; /**< the ranks of the job, as for rueda_init_ranks; NULL means all launched ranks */
+    const int32_t* ranks; /**< the ranks of the job, as for rueda_init_ranks; NULL: all launched ranks */
     size_t rank_count;
     const void* communicator; /**< a communicator, as for rueda_init_communicator; NULL means no communicator. Must be
                                  NULL if `ranks` is set */
@@ -178,7 +182,7 @@ typedef struct rueda_init_options {
     const rueda_rank_list* process_sets; /**< process sets that are made during the initialisation, in this order, as by
                                             rueda_process_set_add */
     size_t process_set_count;
-    int32_t* process_set_ids; /**< receives the numbers of the sets; NULL if the caller does not need them */
+    int32_t* process_set_ids; /**< receives the numbers of the process sets; NULL if the caller does not need them */
 } rueda_init_options;
 
 #define RUEDA_INIT_OPTIONS_INIT \
@@ -186,33 +190,36 @@ typedef struct rueda_init_options {
 
 /**
  * Joins the job like rueda_init, rueda_init_ranks or rueda_init_communicator, and makes process sets at the same time.
- * With `options` NULL it does the same as rueda_init. All ranks must pass the same sets in the same order. Otherwise
- * all ranks return RUEDA_MISMATCH, also if only some ranks pass sets. If a set cannot be made, they return
- * RUEDA_INVALID_ARGUMENT. In both cases Rueda is not initialised. If Rueda was already initialised, the call makes no
- * sets. Then it writes the numbers of sets that exist, and returns RUEDA_INVALID_ARGUMENT for a set that does not
- * exist.
+ * If `options` is NULL, it does the same as rueda_init. All ranks must pass the same sets in the same order. If they do
+ * not, or if only some ranks pass sets, all ranks return RUEDA_MISMATCH. If a set cannot be made, all ranks return
+ * RUEDA_INVALID_ARGUMENT. In both cases Rueda is not initialised.
+ *
+ * If Rueda was already initialised, the call makes no sets. It writes the numbers of existing sets, and returns
+ * RUEDA_INVALID_ARGUMENT for a set that does not exist.
  */
 RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
  * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail
  * with a message that says so. The function returns when every rank has called it, or when a rank has died. If Rueda is
- * not initialised, it does nothing. Ranks that do not call it are reported like stalled tensors, and
- * RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait. If the job was aborted before every rank had called it, the
- * function returns RUEDA_ABORTED (or the code with which the job was aborted) and the reason, except if an earlier call
- * on this rank has reported the abort. In this case too, the rank has left the job.
+ * not initialised, it does nothing. If a rank does not call it, the other ranks report this rank like a stalled tensor,
+ * and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
+ *
+ * If the job was aborted before every rank had called the function, it returns the code of the abort (usually
+ * RUEDA_ABORTED) and the reason. It does not if an earlier call on this rank already reported the abort. In both cases
+ * the rank has left the job.
  */
 RUEDA_API int rueda_shutdown(void);
 /**
- * The same as rueda_shutdown, but waits at most `timeout_seconds` for the other ranks (a negative value means no
- * limit). RUEDA_TIMEOUT means that some rank did not call rueda_shutdown or this function in this time. Then this rank
- * cannot start operations any more, but it still serves the others and stays initialised. Another call of
- * rueda_shutdown or of this function continues the wait. rueda_abort ends the job.
+ * Like rueda_shutdown, but waits at most `timeout_seconds` for the other ranks. A negative value means no limit.
+ * RUEDA_TIMEOUT means that some rank did not call rueda_shutdown or this function in this time. This rank then cannot
+ * start operations any more, but it still serves the other ranks and stays initialised. Another call of rueda_shutdown
+ * or of this function continues the wait. rueda_abort ends the job.
  */
 RUEDA_API int rueda_shutdown_within(double timeout_seconds);
 /** Returns 1 between rueda_init and rueda_shutdown, otherwise 0. */
 RUEDA_API int rueda_initialized(void);
 
-/** Each of these functions writes one number. Returns RUEDA_NOT_INITIALIZED before rueda_init. */
+/** rueda_rank to rueda_cross_size each write one number. They return RUEDA_NOT_INITIALIZED before rueda_init. */
 RUEDA_API int rueda_rank(int* value);
 RUEDA_API int rueda_size(int* value);
 RUEDA_API int rueda_local_rank(int* value);
@@ -225,62 +232,65 @@ RUEDA_API int rueda_is_homogeneous(int* value);
 /*
  * Process sets are subsets of the ranks that run operations among their members. The operations of each set have their
  * own order, so no set waits for another. In the comments of this file, "the ranks" of an operation are the members of
- * its set in ascending order, and "by rank" means by the position among the members. A root, however, is given as its
- * rank in the job.
+ * its set, in ascending order. "By rank" means by the position among the members. A root, however, is given as its rank
+ * in the job.
  */
 
 /**
  * Makes a process set of `count` ranks, in any order, and writes its number, which is the same on all ranks.
- * Collective: every rank of the job calls it with the same ranks, members or not. Returns RUEDA_MISMATCH if the ranks
- * give different lists. Returns RUEDA_INVALID_ARGUMENT if a rank does not exist or is named twice, if the list is
- * empty, and if a set of these ranks exists already. All ranks get the same error, and no set is made.
+ * Collective: every rank of the job must call it with the same ranks, also ranks that are not members. Returns
+ * RUEDA_MISMATCH if the ranks give different lists. Returns RUEDA_INVALID_ARGUMENT if a rank does not exist or is named
+ * twice, if the list is empty, or if a set of these ranks already exists. All ranks get the same error, and no set is
+ * made.
  */
 RUEDA_API int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
- * Removes a set. Collective, like rueda_process_set_add. Operations that are pending in the set fail. The set's number
- * is never used again, not even in a later job of the same processes.
+ * Removes a process set. Collective: every rank of the job must call it. Operations that are pending in the set fail.
+ * The set's number is never used again, not even in a later job of the same processes.
  */
 RUEDA_API int rueda_process_set_remove(int32_t process_set);
 /**
- * Makes a process set without the participation of other ranks. All members call it with the same ranks, in any order;
- * other ranks do not call it. There may be several such sets of the same ranks, even of all ranks; the operations of
- * each set have their own order. The set's number is the same on all members, and has no meaning on other ranks.
- * Returns RUEDA_MISMATCH if ranks that are in each other's lists pass different lists. Returns RUEDA_INVALID_ARGUMENT
- * at once if a rank does not exist or is named twice, or if this rank is not in the list.
+ * Makes a process set. Only its members call this function, all with the same ranks, in any order. There may be several
+ * such sets of the same ranks, even of all ranks; the operations of each set have their own order. The set's number is
+ * the same on all members, and has no meaning on other ranks. Returns RUEDA_MISMATCH if ranks that are in each other's
+ * lists pass different lists. Returns RUEDA_INVALID_ARGUMENT at once if a rank does not exist or is named twice, or if
+ * this rank is not in the list.
  */
 RUEDA_API int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
  * Makes this rank leave a set that rueda_process_set_add_among has made. The call does not wait for other ranks. The
- * set's operations that are pending on this rank fail, except messages. A message that the other side still receives is
+ * set's operations that are pending on this rank fail, except messages. A message that its receiver still receives is
  * delivered; other messages fail some time after all members have left. On members that are still in the set,
- * operations that need this rank fail. The set's memory is freed after all members have left, at the next call of this
- * function or of rueda_process_set_add_among, or when the job ends.
+ * operations that need this rank fail. After all members have left, the set's memory is freed by the next call of this
+ * function or of rueda_process_set_add_among, or at the end of the job.
  */
 RUEDA_API int rueda_process_set_leave(int32_t process_set);
-/** Writes the position of this rank in the set. Returns RUEDA_INVALID_ARGUMENT if this rank is not a member. */
+/** Writes this rank's position in the set. Returns RUEDA_INVALID_ARGUMENT if this rank is not a member. */
 RUEDA_API int rueda_process_set_rank(int32_t process_set, int* value);
 RUEDA_API int rueda_process_set_size(int32_t process_set, int* value);
-/** Writes 1 if this rank is a member, otherwise 0. */
+/** Writes 1 if this rank is a member of the set, otherwise 0. */
 RUEDA_API int rueda_process_set_included(int32_t process_set, int* value);
-/** Writes up to `capacity` of the set's ranks, in ascending order, and the number of all members to `count`. */
+/** Writes up to `capacity` members of the set, in ascending order. Writes the number of all members to `count`. */
 RUEDA_API int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count);
 /**
- * Writes up to `capacity` numbers of the sets that this rank knows, and the number of all these sets to `count`. The
- * first number is 0, the world.
+ * Writes up to `capacity` numbers of the sets that this rank knows. Writes the number of all these sets to `count`. The
+ * first set is 0, the world.
  */
 RUEDA_API int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count);
 
 RUEDA_API int rueda_slot_create(const char* name, rueda_slot** slot);
-/** Makes a slot for operations of a process set; rueda_slot_create makes slots for the world. */
+/**
+ * Makes a slot for operations of a process set. (rueda_slot_create makes slots for the world, the set of all ranks.)
+ */
 RUEDA_API int rueda_slot_create_in(const char* name, int32_t process_set, rueda_slot** slot);
-/** Destroys a slot. No pending operation of another thread may use the slot. NULL is allowed. */
+/** Destroys a slot. No other thread may be using the slot in a call. NULL is allowed. */
 RUEDA_API void rueda_slot_destroy(rueda_slot* slot);
 
 /*
- * Operations. A `name` that is NULL or "" means an unnamed operation; unnamed operations match between ranks by the
- * order of the calls. If `options` is NULL, RUEDA_OPTIONS_INIT is used. `out` may be the same memory as `in`; otherwise
- * the two must not overlap. The _async functions return at once with a handle. The caller must pass the handle to
- * rueda_handle_release, whether or not it has waited for the operation. The other functions block.
+ * Operations. A `name` that is NULL or "" means an unnamed operation. Unnamed operations are matched between ranks by
+ * the order of the calls. If `options` is NULL, RUEDA_OPTIONS_INIT is used. `out` may be the same memory as `in`;
+ * otherwise the two must not overlap. The _async functions return at once with a handle. The caller must pass the
+ * handle to rueda_handle_release, whether or not it has waited for the operation. The other functions block.
  */
 
 /**
@@ -296,34 +306,39 @@ RUEDA_API int rueda_allreduce(const char* name, const rueda_tensor* in, const ru
 
 /*
  * Groups: `count` operations with one handle. Their names are `<name>_<i>of<count>`, where i begins at 1. Either all
- * operations are started or none. The handle's error is the error of the first operation that failed. If the group has
- * different numbers of operations on different ranks, all ranks return RUEDA_MISMATCH. The name belongs to the group
- * until its last operation has ended. Until then, another group or operation with this name returns
- * RUEDA_DUPLICATE_NAME, and nothing is started. A group also returns RUEDA_DUPLICATE_NAME if a pending operation has
- * its name.
+ * operations are started or none. The handle's error is the error of the first operation that failed. If the ranks pass
+ * different numbers of operations, all ranks return RUEDA_MISMATCH.
+ *
+ * Until the last operation of a group has ended, the group's name is in use. Another group or operation with this name
+ * then returns RUEDA_DUPLICATE_NAME, and nothing is started. A group also returns RUEDA_DUPLICATE_NAME if a pending
+ * operation has its name.
  */
 
-/** Starts one allreduce per tensor. `in` and `out` are arrays of `count` tensors. */
+/** Starts one allreduce for each tensor. `in` and `out` are arrays of `count` tensors. */
 RUEDA_API int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in,
                                             const rueda_tensor* out, const rueda_options* options,
                                             rueda_handle** handle);
 RUEDA_API int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                       const rueda_options* options);
 
-/** Starts one allgather per tensor. The results belong to the handle: see rueda_handle_output_of. */
+/** Starts one allgather for each tensor. The results belong to the handle: see rueda_handle_output_of. */
 RUEDA_API int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in,
                                             const rueda_options* options, rueda_handle** handle);
-/** Blocks. Writes `handle` only if everything succeeded. In this case the caller must release the handle. */
+/**
+ * Like rueda_grouped_allgather_async, but blocks until all operations have completed. Writes `handle` only after
+ * success; the caller must then release it.
+ */
 RUEDA_API int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in,
                                       const rueda_options* options, rueda_handle** handle);
 
 /**
- * Starts one reducescatter per tensor. If `out` is NULL, the results belong to the handle: see rueda_handle_output_of.
+ * Starts one reducescatter for each tensor. If `out` is NULL, the results belong to the handle: see
+ * rueda_handle_output_of.
  */
 RUEDA_API int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in,
                                                 const rueda_tensor* out, const rueda_options* options,
                                                 rueda_handle** handle);
-/** `out` must not be NULL here. */
+/** Like rueda_grouped_reducescatter_async, but blocks until all operations have completed. `out` must not be NULL. */
 RUEDA_API int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in,
                                           const rueda_tensor* out, const rueda_options* options);
 
@@ -342,16 +357,21 @@ RUEDA_API int rueda_broadcast(const char* name, const rueda_tensor* in, const ru
  */
 RUEDA_API int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                                     rueda_handle** handle);
-/** Blocks. Writes `handle` only if everything succeeded. In this case the caller must release the handle. */
+/**
+ * Like rueda_allgather_async, but blocks until the operation has completed. Writes `handle` only after success; the
+ * caller must then release it.
+ */
 RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options,
                               rueda_handle** handle);
 /**
- * The same as rueda_allgather, but the result is written to memory of the caller, which saves an allocation. `out` must
- * have the dtype and the shape of `in`, except for the first dimension, which must be the sum over all ranks. `in` must
- * be the place of this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while others let
- * Rueda allocate it. A wrong first dimension or a wrong place of `in` can be detected only when all ranks have
- * announced the operation, because it depends on the other ranks' rows. Then only this rank fails, with
- * RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
+ * Like rueda_allgather_async, but writes the result to memory of the caller, which saves an allocation. `out` must have
+ * the dtype and the shape of `in`, except for the first dimension, which must be the sum over all ranks. `in` must be
+ * this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while others let Rueda allocate
+ * it.
+ *
+ * A wrong first dimension or a wrong place of `in` depends on the other ranks' rows, so it is detected only when all
+ * ranks have announced the operation. Only this rank then fails, with RUEDA_INVALID_ARGUMENT, and its `out` is
+ * unchanged. The other ranks get their results.
  */
 RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                          const rueda_options* options, rueda_handle** handle);
@@ -359,38 +379,41 @@ RUEDA_API int rueda_allgather_into(const char* name, const rueda_tensor* in, con
                                    const rueda_options* options);
 
 /**
- * Reduces the ranks' tensors, as rueda_allreduce does, and divides the result along the first dimension: every rank
- * gets its share of the rows. Shape and dtype must be the same on every rank. If the rows cannot be divided equally,
- * the first ranks get one row more. A share may be empty. `out` must have the shape of this rank's rows. It must be the
+ * Reduces the ranks' tensors like rueda_allreduce, and divides the result along the first dimension: every rank gets
+ * its share of the rows. Shape and dtype must be the same on every rank. If the rows cannot be divided equally, the
+ * first ranks get one row more. A share may be empty. `out` must have the shape of this rank's rows. `out` must be the
  * place of these rows in `in`, or must not overlap `in`. If `out` is NULL, the result belongs to the handle: see
  * rueda_handle_output.
  */
 RUEDA_API int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                         const rueda_options* options, rueda_handle** handle);
-/** `out` must not be NULL here. */
+/** Like rueda_reducescatter_async, but blocks until the operation has completed. `out` must not be NULL. */
 RUEDA_API int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                   const rueda_options* options);
 
 /**
- * The first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on. The result has the rows
- * from all ranks, in rank order. `splits` has `split_count` numbers, one for each rank. No number may be negative, and
- * their sum must be at most the first dimension. Rows after this sum are not sent. The numbers are read during the call
- * only, and may differ between ranks and steps.
+ * The first splits[0] rows of `in` go to rank 0, the next splits[1] rows go to rank 1, and so on. The result has the
+ * rows from all ranks, in rank order. `splits` has `split_count` numbers, one for each rank. No number may be negative,
+ * and their sum must be at most the first dimension. Rows after this sum are not sent. The numbers are read only during
+ * the call, and may differ between ranks and steps.
  *
  * If `splits` is NULL, all ranks get the same number of rows, and the first dimension must be divisible by the number
- * of ranks. The other dimensions and the dtype must agree. The result belongs to the handle: see rueda_handle_output
- * and rueda_handle_received_splits.
+ * of ranks. The other dimensions and the dtype must be the same on all ranks. The result belongs to the handle: see
+ * rueda_handle_output and rueda_handle_received_splits.
  */
 RUEDA_API int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                                    const rueda_options* options, rueda_handle** handle);
-/** Blocks. Writes `handle` only if everything succeeded. In this case the caller must release the handle. */
+/**
+ * Like rueda_alltoall_async, but blocks until the operation has completed. Writes `handle` only after success; the
+ * caller must then release it.
+ */
 RUEDA_API int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                              const rueda_options* options, rueda_handle** handle);
 /**
- * The same as rueda_alltoall, but the result is written to memory of the caller, which saves an allocation. `out` must
- * have the dtype and the shape of `in`, except for the first dimension, which must be the number of rows that this rank
- * receives from all ranks. `out` must not overlap `in`. A wrong number of rows fails as in rueda_allgather_into.
- * rueda_handle_received_splits works with the handle of the _async function.
+ * Like rueda_alltoall_async, but writes the result to memory of the caller, which saves an allocation. `out` must have
+ * the dtype and the shape of `in`, except for the first dimension. This must be the number of rows that this rank
+ * receives from all ranks. `out` must not overlap `in`. If the number of rows is wrong, only this rank fails, as in
+ * rueda_allgather_into_async. rueda_handle_received_splits works with the handle of the _async function.
  */
 RUEDA_API int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                         const int64_t* splits, size_t split_count, const rueda_options* options,
@@ -400,71 +423,76 @@ RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, cons
 
 /**
  * Computes the sum or the average of tensors over the ranks, if each rank has only some rows or elements of its tensor.
+ * The whole tensor is never made.
  *
- * `indices` says which rows or elements these are; its dtype is an integer type. If its shape is [n], the indices are
+ * `indices` says which rows or elements a rank has; its dtype is an integer type. If its shape is [n], the indices are
  * positions along the first dimension of the whole tensor. If its shape is [n, k], they are positions along the first k
  * dimensions. Positions may have any order and may repeat. n may differ between ranks and be 0. `values` are the rows
- * or elements at these positions. The shape of `values` is [n, …]: after n, it has the dimensions of `shape` that are
- * not indexed. The dtype must not be bool. `shape`, with `ndim` extents, is the shape of the whole tensor, and must be
- * the same on every rank. The whole tensor is never made.
+ * or elements at these positions. Their shape is [n, …]: after n come those dimensions of `shape` that are not indexed.
+ * The dtype of `values` must not be bool. `shape`, with `ndim` extents, is the shape of the whole tensor, and must be
+ * the same on every rank.
  *
- * `options` must ask for RUEDA_SUM or RUEDA_AVERAGE, without factors. The name is used as the name of a group. The
+ * `options` must ask for RUEDA_SUM or RUEDA_AVERAGE, without factors. The name is used like the name of a group. The
  * results belong to the handle (rueda_handle_output_of). Result 0 contains the indices, as int64 and with the same k:
  * each position that some rank has, once, in ascending order. Result 1 contains the values at these positions. Values
  * of several ranks are added in rank order, 16-bit floats in float32. Averages of integers divide the exact sum and
- * truncate toward zero. The sums are computed when the caller asks for a result the first time. If shape or reduction
- * differ between ranks, all ranks return RUEDA_MISMATCH.
+ * truncate toward zero. The sums are computed when the caller asks for a result for the first time. If shape or
+ * reduction differ between ranks, all ranks return RUEDA_MISMATCH.
  */
 RUEDA_API int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
                                            const int64_t* shape, int32_t ndim, const rueda_options* options,
                                            rueda_handle** handle);
-/** Blocks. Writes `handle` only if everything succeeded. In this case the caller must release the handle. */
+/**
+ * Like rueda_sparse_allreduce_async, but blocks until the operation has completed. Writes `handle` only after success;
+ * the caller must then release it.
+ */
 RUEDA_API int rueda_sparse_allreduce(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
                                      const int64_t* shape, int32_t ndim, const rueda_options* options,
                                      rueda_handle** handle);
 
 /*
- * Operations with a root. The root is given as its rank in the job, and must be a member of the set. If it is not a
- * member, the operation fails with RUEDA_INVALID_ARGUMENT on all ranks after all of them have called it. A blocking
- * call returns this error; an _async call succeeds, and its handle has the error. These operations are not barriers:
- * they may complete on a rank before other ranks have called them.
+ * Operations with a root. The root is given as its rank in the job, and must be a member of the set. If it is not, the
+ * operation fails with RUEDA_INVALID_ARGUMENT on all ranks, after all of them have called it. A blocking call returns
+ * this error; an _async call succeeds, and its handle has the error. These operations are not barriers: they may
+ * complete on a rank before other ranks have called them.
  */
 
 /**
  * Concatenates the ranks' tensors on the root, along the first dimension. The first dimension may differ between ranks
- * and be 0; the other dimensions must agree. `out` is used on the root only. It must be memory for all rows that does
- * not overlap `in`, or NULL. If it is NULL, the result belongs to the root's handle (rueda_handle_output).
- * rueda_handle_received_splits works in both cases. A wrong number of rows fails as in rueda_allgather_into.
+ * and be 0; the other dimensions must be the same. Only the root uses `out`. There it must be memory for all rows that
+ * does not overlap `in`, or NULL. If it is NULL, the result belongs to the root's handle (rueda_handle_output).
+ * rueda_handle_received_splits works in both cases. If the number of rows is wrong, only the root fails, as in
+ * rueda_allgather_into_async.
  */
 RUEDA_API int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                                  const rueda_options* options, rueda_handle** handle);
 /**
- * Blocks. Writes `handle` only if everything succeeded. In this case the caller must release the handle. `handle` may
- * be NULL if `out` is not NULL, and on ranks that are not the root.
+ * Like rueda_gather_async, but blocks until the operation has completed. Writes `handle` only after success; the caller
+ * must then release it. `handle` may be NULL if `out` is not NULL, and on ranks that are not the root.
  */
 RUEDA_API int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                            const rueda_options* options, rueda_handle** handle);
 
 /**
- * The first splits[0] rows of the root's `in` go to rank 0, the next splits[1] rows to rank 1, and so on. `splits` is
- * as in rueda_alltoall_async. On other ranks, only the dtype of `in` and the shape of its rows are used: its first
- * dimension may have any value, its data may be NULL, and `splits` is ignored. `out` must be memory for this rank's
- * rows that does not overlap `in`, or NULL. If it is NULL, the result belongs to the handle (rueda_handle_output), and
- * its shape contains the number of rows.
+ * The first splits[0] rows of the root's `in` go to rank 0, the next splits[1] rows go to rank 1, and so on. `splits`
+ * has the same meaning as in rueda_alltoall_async. On other ranks, only the dtype of `in` and the shape of its rows are
+ * used: its first dimension may have any value, its data may be NULL, and `splits` is ignored. `out` must be memory for
+ * this rank's rows that does not overlap `in`, or NULL. If it is NULL, the result belongs to the handle
+ * (rueda_handle_output), and its shape contains the number of rows.
  */
 RUEDA_API int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                                   const rueda_tensor* out, int root, const rueda_options* options,
                                   rueda_handle** handle);
 /**
- * Blocks. Writes `handle` only if everything succeeded. In this case the caller must release the handle. `handle` may
- * be NULL if `out` is not NULL.
+ * Like rueda_scatter_async, but blocks until the operation has completed. Writes `handle` only after success; the
+ * caller must then release it. `handle` may be NULL if `out` is not NULL.
  */
 RUEDA_API int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                             const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle);
 
 /**
- * Reduces the ranks' `in` to `out` on the root. The result is the same as that of rueda_allreduce, bit for bit. On
- * other ranks `out` is ignored and may be NULL.
+ * Reduces the ranks' `in` to `out` on the root. The result has the same bits as that of rueda_allreduce. On other ranks
+ * `out` is ignored and may be NULL.
  */
 RUEDA_API int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                                  const rueda_options* options, rueda_handle** handle);
@@ -472,16 +500,16 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
                            const rueda_options* options);
 
 /*
- * Messages from one rank to another. They are outside the order of all other operations: nothing is negotiated, and no
- * other rank takes part. A message is matched with a receive that the peer has started with the same tag and process
+ * Messages from one rank to another. They are independent of all other operations: nothing is negotiated, and no third
+ * rank takes part. A message is matched with a receive that the other rank has started with the same tag and process
  * set. Messages with the same sender, receiver, tag and set arrive in the order of the calls. A peer is given as its
  * rank in the job; a rank may send to itself. Dtype and number of bytes must be the same on both sides, otherwise both
  * sides return RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no name and needs
  * no slot.
  *
- * A send completes when its message was received. A send of up to 8 KiB may complete earlier, namely when the message
- * has arrived while the receiver waits or polls in Rueda for something else. So with such messages, both sides may send
- * first and receive afterwards. (If the later receive does not fit such a message, the sender gets a line in its log
+ * A send completes when its message was received. A send of up to 8 KiB may complete earlier: when the message has
+ * arrived while the receiver waits or polls in Rueda for something else. With such small messages, both sides may send
+ * first and receive afterwards. (If the later receive does not fit the message, the sender gets a line in its log
  * instead of RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
  */
 #define RUEDA_ANY_PEER (-1)
@@ -489,109 +517,110 @@ RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, co
                                rueda_handle** handle);
 RUEDA_API int rueda_send(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options);
 /**
- * `peer` may be RUEDA_ANY_PEER; then the first message with this tag is received, from any rank. rueda_handle_sender
- * returns its sender.
+ * Starts a receive. If `peer` is RUEDA_ANY_PEER, the first message with this tag is received, from any rank.
+ * rueda_handle_sender returns its sender.
  */
 RUEDA_API int rueda_receive_async(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
                                   rueda_handle** handle);
-/** Blocks. `sender` may be NULL. */
+/** Like rueda_receive_async, but blocks until the message was received. `sender` may be NULL. */
 RUEDA_API int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
                             int32_t* sender);
-/** Writes the sender of a completed rueda_receive_async. */
+/** Writes the rank that sent the message of a completed rueda_receive_async. */
 RUEDA_API int rueda_handle_sender(rueda_handle* handle, int32_t* sender);
 
-/** Completes when every rank has called this function, or rueda_barrier. */
+/** Starts a barrier. The handle completes when every rank has called this function or rueda_barrier. */
 RUEDA_API int rueda_barrier_async(const rueda_options* options, rueda_handle** handle);
 /** Returns when every rank has called this function or rueda_barrier_async. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 
-/** The number by which averages divide while a rank is in rueda_join. The joining rank chooses. */
+/** The divisor of averages while some ranks have called rueda_join. The joining rank chooses it. */
 enum rueda_join_average {
-    RUEDA_JOIN_AVERAGE_ALL = 0,   /**< the number of all ranks, as if the joined rank contributed zeros */
+    RUEDA_JOIN_AVERAGE_ALL = 0,   /**< the number of all ranks, as if a joined rank contributed zeros */
     RUEDA_JOIN_AVERAGE_ACTIVE = 1 /**< the number of ranks that contributed */
 };
 
 /**
- * For ranks that have fewer batches than others. This rank joins: it announces no more operations, and the call blocks
- * until every rank of the job has joined. `last_rank` (may be NULL) receives the rank that joined last, which is the
- * same on all ranks. Until then, allreduces and barriers of the other ranks work without this rank, in the world and in
- * all process sets of which it is a member. Operations that need data of every rank (broadcast, allgather, alltoall,
- * reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this rank
- * announced before are executed as usual. Operations that this rank starts during the call are refused. Returns
- * RUEDA_ABORTED if a rank ends or shuts down instead of joining.
+ * For a rank that has fewer batches than other ranks. After this call, the rank announces no more operations. The call
+ * blocks until every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that
+ * joined last, which is the same on all ranks.
+ *
+ * Until then, allreduces and barriers of the other ranks work without this rank, in the world and in all process sets
+ * that it belongs to. Operations that need data of every rank (broadcast, allgather, alltoall, reducescatter, gather,
+ * scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this rank announced before the call
+ * are executed as usual. Operations that it starts during the call are refused. Returns RUEDA_ABORTED if a rank ends or
+ * shuts down instead of joining.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
 RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
-/** Writes the rank that joined last. `handle` must be that of a completed rueda_join_async. */
+/** Writes the rank that joined last. `handle` must belong to a completed rueda_join_async. */
 RUEDA_API int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank);
 
 /**
- * Blocks until the operation has completed, and returns its status. Returns RUEDA_TIMEOUT after `timeout_seconds` (a
- * negative value means no limit). After a timeout the operation continues, and still uses its tensors. If the timeout
- * is at least 0.2 seconds, the error says which ranks have announced the operation and which have not. Several threads
- * may call this function, also repeatedly.
+ * Blocks until the operation has completed, and returns its status. Returns RUEDA_TIMEOUT after `timeout_seconds`; a
+ * negative value means no limit. After a timeout the operation continues, and still uses its tensors. If the timeout is
+ * at least 0.2 seconds, the error says which ranks have announced the operation and which have not. Several threads may
+ * call this function, also repeatedly.
  */
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 /**
- * Writes what a pending operation waits for, in the words of rueda_wait's error: "rank 1 has not announced it, rank 0
- * has; …". The text ends with a zero byte and is cut to `size` bytes. The text is empty if the operation has completed
- * or nothing is known. The function does not block, and takes ten microseconds or more.
+ * Writes what a pending operation waits for: "rank 1 has not announced it, rank 0 has; …". (This is the text in
+ * rueda_wait's error.) The text ends with a zero byte and is cut to `size` bytes. It is empty if the operation has
+ * completed or nothing is known. The function does not block, and takes ten microseconds or more.
  */
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
 /**
- * Writes the result of a completed operation, if Rueda has allocated it. This is the case for an allgather, an
- * alltoall, a reducescatter, a scatter, and on the root a gather, if the caller passed no output. Data and shape are
- * valid until the handle is released.
+ * Writes the result of a completed operation, if Rueda has allocated it. Rueda does so if the caller passed no output,
+ * for an allgather, alltoall, reducescatter, scatter, and for a gather on the root. Data and shape are valid until the
+ * handle is released.
  */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
-/** Writes the same for operation `index` of a group, counted from 0. */
+/** Like rueda_handle_output, for operation `index` of a group, counted from 0. */
 RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
 /**
- * Writes the number of rows that came from each rank, after an alltoall, and on the root after a gather. The numbers
+ * Writes the number of rows that came from each rank: after an alltoall, and after a gather on the root. The numbers
  * are valid until the handle is released.
  */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 /**
- * The function that rueda_handle_on_completion calls. Its arguments are the operation's status (enum rueda_status), the
- * text of the error ("" after success; valid during the call only), and the caller's pointer.
+ * A function that rueda_handle_on_completion calls. `status` is the operation's status (enum rueda_status). `message`
+ * is the text of the error; it is "" after success, and valid only during the call. `data` is the caller's pointer.
  */
 typedef void (*rueda_callback)(int status, const char* message, void* data);
 /**
- * Calls `callback` once, when the operation has completed. If it has completed already, the call happens on the calling
- * thread before this function returns. Otherwise it happens on a thread of Rueda. The callback must not delay this
- * thread: it may start operations but must not wait for any. A handle has at most one callback; a second one is refused
- * with RUEDA_INVALID_ARGUMENT. The handle may be released before the callback is called.
+ * Calls `callback` once, when the operation has completed. If it has already completed, this thread makes the call
+ * before the function returns. Otherwise a thread of Rueda makes the call. The callback must not delay this thread: it
+ * may start operations, but must not wait for one. A handle has at most one callback; a second one is refused with
+ * RUEDA_INVALID_ARGUMENT. The handle may be released before the callback is called.
  */
 RUEDA_API int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
-/**
- * Releases the handle. A pending operation continues, and its input and output still belong to Rueda. NULL is allowed.
- */
+/** Releases the handle. A pending operation continues, and still uses its input and output. NULL is allowed. */
 RUEDA_API void rueda_handle_release(rueda_handle* handle);
 
 /**
- * Allocates resident memory, which is zeroed and aligned to 64 bytes (from 64 KiB on, to a page). All ranks of the host
- * can reduce tensors in this memory in place, without staging. If the allocation would exceed a memory limit, it
- * returns RUEDA_RESOURCE_EXHAUSTED; the message contains the requested size and the available memory. The memory stays
- * valid after rueda_shutdown.
+ * Allocates "resident" memory, which all ranks of the host share. The ranks reduce tensors in this memory in place,
+ * without copying them first. The memory is zeroed, and aligned to 64 bytes (from 64 KiB on, to a page). If the
+ * allocation would exceed a memory limit, it returns RUEDA_RESOURCE_EXHAUSTED; the message contains the requested size
+ * and the available memory. The memory stays valid after rueda_shutdown.
  */
 RUEDA_API int rueda_allocate(size_t bytes, void** memory);
-/** Frees memory of rueda_allocate. No pending operation may still use it. NULL is allowed. */
+/** Frees memory of rueda_allocate. No pending operation may still use the memory. NULL is allowed. */
 RUEDA_API int rueda_deallocate(void* memory);
 
 /**
  * Ends the job because this rank cannot continue. On all ranks, pending operations and all later calls fail with
- * RUEDA_ABORTED and `reason`. The call does not end the process, which should then end with an exit status other than
- * 0. (If a process ends with such a status without rueda_shutdown, this also ends the job.) The call does not wait. It
- * may be made on any thread, also in a completion callback. After an abort it has no effect.
+ * RUEDA_ABORTED and `reason`. The call does not wait. It does not end the process, which should then end with an exit
+ * status other than 0. (If a process ends with such a status without rueda_shutdown, this also ends the job.) Any
+ * thread may call it, also a completion callback. After an abort it has no effect.
  */
 RUEDA_API int rueda_abort(const char* reason);
 
 /**
- * Says that this rank begins training step `step`, counted from 0 through all restarts. ruedarun --max-restarts then
- * reports how many steps were repeated. The call takes a few nanoseconds, and has no effect without ruedarun. Either
- * every rank or only one rank may call it. Returns RUEDA_INVALID_ARGUMENT for a negative number.
+ * Says that this rank begins training step `step`. Steps are counted from 0, and restarts do not reset the count.
+ * ruedarun --max-restarts then reports how many steps were repeated. The call takes a few nanoseconds, and has no
+ * effect without ruedarun. Either every rank or only one rank may call it. Returns RUEDA_INVALID_ARGUMENT for a
+ * negative number.
  */
 RUEDA_API int rueda_begin_step(int64_t step);
 
@@ -603,51 +632,55 @@ RUEDA_API int rueda_busy_begin(const char* what);
 RUEDA_API int rueda_busy_end(void);
 
 /**
- * Writes what this rank has done so far as a JSON object, for example
+ * Writes counts of what this rank has done, as a JSON object:
  * {"rank":0,…,"rueda_batches_total":12,"rueda_operations_total":{"allreduce":24,…}}. docs/metrics.md explains the
- * members. Writes the size of the text, with the zero byte at its end, to `bytes`. If `capacity` is smaller, the text
- * is empty. If `capacity` is 0, `text` may be NULL. The numbers may have one more digit at the next call, so repeat the
- * call until the text fits. Does not communicate and does not wait; takes tens of microseconds. Works after an abort
- * too. Returns RUEDA_NOT_INITIALIZED before rueda_init and after rueda_shutdown.
+ * members. Writes the size of the text, with the terminating zero, to `bytes`. If `capacity` is smaller, `text` gets an
+ * empty text. If `capacity` is 0, `text` may be NULL. A number may have one more digit at the next call, so repeat the
+ * call until the text fits. The function does not communicate or wait, takes tens of microseconds, and also works after
+ * an abort. Returns RUEDA_NOT_INITIALIZED before rueda_init and after rueda_shutdown.
  */
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 
 /**
- * Starts to write a timeline of the operations of all ranks to the file `path`, for Perfetto and chrome://tracing
- * (docs/timeline.md). The lowest rank of each host writes; every rank should make this call, with the same arguments.
- * The timeline has the operations that are announced from now on. With several hosts, each host writes a part, and
- * `rueda timeline` merges them. If a timeline is on with this path, the call does nothing; one with another path ends.
+ * Starts to write a timeline to the file `path`, for Perfetto and chrome://tracing (docs/timeline.md). The timeline
+ * shows the operations of all ranks that are announced from now on. The lowest rank of each host writes the file; every
+ * rank should make this call with the same arguments. With several hosts, each host writes a part, and `rueda timeline`
+ * merges the parts. If there is already a timeline with this path, the call does nothing. A timeline with another path
+ * ends.
  *
- * mark_cycles: if it is not 0, the timeline has an event CYCLE_START where a batch begins, for tools of Horovod.
+ * If `mark_cycles` is not 0, the timeline has an event CYCLE_START where a batch begins, which tools for Horovod
+ * expect.
  *
- * The call does not wait for other ranks. Returns RUEDA_INVALID_ARGUMENT if the file cannot be written; the job goes on
- * without a timeline. The setting RUEDA_TIMELINE starts a timeline in rueda_init.
+ * The call does not wait for other ranks. Returns RUEDA_INVALID_ARGUMENT if the file cannot be written; the job then
+ * continues without a timeline. The setting RUEDA_TIMELINE starts a timeline in rueda_init.
  */
 RUEDA_API int rueda_timeline_start(const char* path, int mark_cycles);
 /**
- * Ends the timeline, and waits until the file is complete, two seconds at most. Does nothing if there is no timeline.
- * rueda_shutdown also ends it.
+ * Ends the timeline, and waits until the file is complete, at most two seconds. Does nothing if there is no timeline.
+ * rueda_shutdown also ends the timeline.
  */
 RUEDA_API int rueda_timeline_stop(void);
 /**
- * Adds a span to the timeline of this rank, from `began_ns`, a time of CLOCK_MONOTONIC in nanoseconds, until now. If
- * this rank has started no timeline, the call does nothing. At most 103 bytes of the name are kept.
+ * Adds a span to this rank's timeline. It begins at `began_ns`, a time of CLOCK_MONOTONIC in nanoseconds, and ends now.
+ * If this rank has started no timeline, the call does nothing. At most 103 bytes of the name are kept.
  */
 RUEDA_API int rueda_timeline_scope(const char* name, int64_t began_ns);
 
 /**
- * The signal with which Rueda takes the stack of this process's main thread for stall reports (RUEDA_STACK_SIGNAL).
- * 0: stacks are switched off, the program handles that signal itself, or this process is not in a job. Does not wait.
+ * Writes the number of the signal by which Rueda takes the stack of this process's main thread for stall reports
+ * (RUEDA_STACK_SIGNAL). Writes 0 if stacks are switched off, if the program handles this signal itself, or if this
+ * process is not in a job. Does not wait.
  */
 RUEDA_API int rueda_stack_signal(int32_t* number);
 /**
- * For the binding of an interpreter, so that stall reports also show the interpreter's frames. Call it right after
- * rueda_init and after installing a handler for rueda_stack_signal() without SA_SIGINFO, as Python's
- * faulthandler.register does. That handler writes the traceback of the interrupted thread to the file `descriptor`.
- * Rueda then installs its own handler again, which calls that one, and reads the file and empties it for each stack.
- * The file allows ftruncate and pread; the descriptor and the handler stay valid until this function is called with -1,
- * which ends the calls. Later calls, in later jobs, need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if
- * there is no stack signal, or no such handler.
+ * Makes stall reports also show the frames of an interpreter. It is for the binding of the interpreter's language. Call
+ * it after rueda_init and after installing a handler for rueda_stack_signal() without SA_SIGINFO, as Python's
+ * faulthandler.register does. This handler must write the traceback of the interrupted thread to the file `descriptor`.
+ *
+ * Rueda installs its own handler again, and its handler calls the interpreter's handler. For each stack, Rueda reads
+ * the file and empties it, so the file must allow ftruncate and pread. The descriptor and the handler must stay valid
+ * until this function is called with -1, which ends the calls. Later jobs need no new handler. Does not wait. Returns
+ * RUEDA_UNSUPPORTED if there is no stack signal, or no such handler.
  */
 RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
 

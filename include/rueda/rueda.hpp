@@ -34,7 +34,7 @@ inline void check(int status) {
         throw_error(static_cast<ErrorCode>(status), rueda_last_error());
     }
 }
-/// The exception that check() would throw; null for a success.
+/// Returns the exception that check() would throw, or null for a success.
 inline std::exception_ptr failure_of(int status, const char* message) {
     if (status == RUEDA_OK) {
         return nullptr;
@@ -50,7 +50,8 @@ inline int number(int (*function)(int*)) {
     check(function(&value));
     return value;
 }
-/// Eigen's blocks and maps with strides have the members of a container, but their elements are not contiguous.
+/// Whether the elements are contiguous. Eigen's blocks and maps with strides have data() and size() like a container,
+/// but their elements may not be contiguous.
 template <class C>
 bool is_contiguous(const C& values) {
     if constexpr (requires { values.innerStride() + values.outerStride() + values.innerSize() + values.outerSize(); }) {
@@ -63,12 +64,13 @@ bool is_contiguous(const C& values) {
 
 /// Joins the other processes of the job. Collective. Without a launcher, the job consists of this process alone.
 inline void init() { detail::check(rueda_init()); }
-/// Forms a job of these launched ranks. All of them must call it with the same list. See rueda_init_ranks.
+/// Forms a job of the given launched ranks. All of these ranks must call init() with the same list. See
+/// rueda_init_ranks.
 inline void init(std::span<const std::int32_t> ranks) { detail::check(rueda_init_ranks(ranks.data(), ranks.size())); }
 inline void init(std::initializer_list<std::int32_t> ranks) {
     init(std::span<const std::int32_t>(ranks.begin(), ranks.size()));
 }
-/// Forms a job of the processes of an MPI communicator, an MPI_Comm, which Rueda duplicates. See
+/// Forms a job of the processes of an MPI communicator (an MPI_Comm). Rueda duplicates the communicator. See
 /// rueda_init_communicator.
 template <class Communicator>
 void init_communicator(const Communicator& communicator) {
@@ -78,13 +80,13 @@ void init_communicator(const Communicator& communicator) {
 inline void shutdown() { detail::check(rueda_shutdown()); }
 inline bool initialized() { return rueda_initialized() != 0; }
 
-/// This process's number among all processes, 0 … size() − 1.
+/// This process's number in the job, 0 … size() − 1.
 inline int rank() { return detail::number(rueda_rank); }
 inline int size() { return detail::number(rueda_size); }
-/// This process's number among the processes of its machine.
+/// This process's number among the ranks of its host, 0 … local_size() − 1.
 inline int local_rank() { return detail::number(rueda_local_rank); }
 inline int local_size() { return detail::number(rueda_local_size); }
-/// This rank's position among the ranks with the same local rank, and the number of these ranks.
+/// This rank's position among all ranks with the same local rank, and the number of these ranks.
 inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
 /// Whether all hosts have the same number of ranks.
@@ -111,9 +113,8 @@ public:
     [[nodiscard]] std::span<const std::int64_t> extents() const noexcept {
         return {extents_, static_cast<std::size_t>(ndim_)};
     }
-    /// The product of the extents: 1 for a scalar, and 0 if any extent is 0. It is −1 for shapes that no tensor can
-    /// have, namely shapes with a negative extent or with more elements than any memory holds. Operations refuse such a
-    /// shape.
+    /// The product of the extents: 1 for a scalar, 0 if any extent is 0. It is −1 for a shape that no tensor can have:
+    /// one with a negative extent, or with more elements than any memory holds. Operations refuse such a shape.
     [[nodiscard]] std::int64_t elements() const noexcept {
         const std::optional<std::uint64_t> count = detail::count_of_elements(extents());
         return count ? static_cast<std::int64_t>(*count) : -1;
@@ -128,7 +129,7 @@ namespace detail {
 /// The element type of a container; const if the elements must not be written.
 template <class C>
 using ElementOf = std::remove_reference_t<decltype(*std::declval<C&>().data())>;
-/// Any contiguous container with data() and size() whose elements have a dtype.
+/// A contiguous container with data() and size(), whose element type has a dtype.
 template <class C>
 concept Elements = requires(C& values) {
     values.data();
@@ -150,12 +151,13 @@ class InputView {
 public:
     InputView(const void* data, DType dtype, const Shape& shape)
         : data_(const_cast<void*>(data)), dtype_(dtype), shape_(shape) {}
-    /// Makes a vector of `values.size()` elements.
+    /// Makes a one-dimensional tensor of the elements of `values`.
     template <class T>
     InputView(std::span<T> values)  // NOLINT(google-explicit-constructor): a span is a one-dimensional tensor
         : InputView(values.data(), dtype_of<T>, Shape{static_cast<std::int64_t>(values.size())}) {}
-    /// Makes a vector of the elements of an Eigen vector or map, or of any other contiguous container with data() and
-    /// size(). Throws InvalidArgument for an Eigen object with strides. For matrices use rueda/eigen.hpp.
+    /// Makes a one-dimensional tensor of the elements of an Eigen vector or map, or of another contiguous container
+    /// with data() and size(). Throws InvalidArgument for an Eigen object with strides. For matrices use
+    /// rueda/eigen.hpp.
     template <detail::Elements C>
     InputView(C& values)  // NOLINT(google-explicit-constructor): as above
         : InputView(std::span(values.data(), static_cast<std::size_t>(values.size()))) {
@@ -165,7 +167,8 @@ public:
     [[nodiscard]] const void* data() const noexcept { return data_; }
     [[nodiscard]] DType dtype() const noexcept { return dtype_; }
     [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
-    /// The C interface has the same type for memory that is read and for memory that is written.
+    /// Returns the view as a C struct. The C interface has one type for memory that is only read and for memory that is
+    /// written.
     [[nodiscard]] rueda_tensor c_tensor() const noexcept {
         return {data_, shape_.data(), shape_.ndim(), static_cast<std::int32_t>(dtype_)};
     }
@@ -179,8 +182,8 @@ private:
     Shape shape_;
 };
 
-/// The same for memory that may be written. It can be the output of an operation, or its input and output at the same
-/// time.
+/// A view of a tensor in memory that may be written. It can be the output of an operation, or its input and output at
+/// the same time.
 class TensorView : public InputView {
 public:
     TensorView(void* data, DType dtype, const Shape& shape) : InputView(data, dtype, shape) {}
@@ -191,7 +194,7 @@ public:
     requires(!std::is_const_v<detail::ElementOf<C>>) TensorView(C& values) : InputView(values) {}
     // NOLINTEND(google-explicit-constructor)
 
-    // Const values must not be written. They can be an input (InputView), but not an output or a tensor in place.
+    // Const values must not be written, so they cannot be an output. They can be an input (InputView).
     template <class T>
     TensorView(std::span<const T> const_values) = delete;
     template <detail::Elements C>
@@ -201,8 +204,8 @@ public:
     [[nodiscard]] void* data() const noexcept { return memory(); }
 };
 
-/// A subset of the ranks that runs operations among its members. The object is only a name for the set and can be
-/// copied: the set lasts until remove_process_set(). See rueda_process_set_add.
+/// A process set: a subset of the ranks that runs operations among its members. The object is only a number for the set
+/// and can be copied. The set exists until remove_process_set(). See rueda_process_set_add.
 struct ProcessSet {
     std::int32_t id = 0;
 
@@ -229,7 +232,7 @@ private:
 /// The process set of all ranks.
 inline ProcessSet world() { return {}; }
 
-/// Makes a process set. Collective: every rank of the job calls it with the same ranks. See rueda_process_set_add.
+/// Makes a process set. Collective: every rank of the job must call it with the same ranks. See rueda_process_set_add.
 inline ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
     ProcessSet set;
     detail::check(rueda_process_set_add(ranks.data(), ranks.size(), &set.id));
@@ -238,9 +241,9 @@ inline ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
 inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
     return add_process_set(std::span(ranks.begin(), ranks.size()));
 }
-/// Removes a set. Collective. Operations that are pending in the set fail.
+/// Removes a process set. Collective: every rank of the job must call it. Pending operations of the set fail.
 inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
-/// Makes a process set. Only its members take part in the call. Collective among the members. See
+/// Makes a process set. Only the members of the set call this function, all with the same ranks. See
 /// rueda_process_set_add_among.
 inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
     ProcessSet set;
@@ -250,14 +253,14 @@ inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
 inline ProcessSet add_process_set_among(std::initializer_list<std::int32_t> ranks) {
     return add_process_set_among(std::span(ranks.begin(), ranks.size()));
 }
-/// Leaves a set of add_process_set_among(), without waiting for other ranks.
+/// Makes this rank leave a process set that add_process_set_among() made. Does not wait for other ranks.
 inline void leave_process_set(ProcessSet set) { detail::check(rueda_process_set_leave(set.id)); }
 
-/// For each process set, a list of ranks of the job.
+/// Lists of ranks of the job, one list for each process set.
 using RankLists = std::vector<std::vector<std::int32_t>>;
 
 namespace detail {
-/// `options` says which ranks form the job.
+/// Joins the job that `options` describe, and makes the process sets.
 inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const RankLists& process_sets) {
     std::vector<rueda_rank_list> lists;
     for (const std::vector<std::int32_t>& ranks : process_sets) {
@@ -278,17 +281,18 @@ inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const 
 
 /// The options of init_with().
 struct InitOptions {
-    std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; empty means all of them
-    RankLists process_sets = {};           ///< sets that are made during the initialisation; the same on all ranks
+    std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; empty: all
+    RankLists process_sets = {};           ///< process sets that are made at the same time; all ranks must pass the
+                                           ///< same
 };
-/// Joins the job and makes process sets, which it returns in the order of `process_sets`. See rueda_init_with.
+/// Joins the job and makes process sets. Returns the sets in the order of `options.process_sets`. See rueda_init_with.
 inline std::vector<ProcessSet> init_with(const InitOptions& options) {
     rueda_init_options c = RUEDA_INIT_OPTIONS_INIT;
     c.ranks = options.ranks.empty() ? nullptr : options.ranks.data();
     c.rank_count = options.ranks.size();
     return detail::call_init_with(c, options.process_sets);
 }
-/// The same for the processes of an MPI communicator.
+/// Forms a job of the processes of an MPI communicator and makes process sets. See rueda_init_with.
 template <class Communicator>
 std::vector<ProcessSet> init_communicator(const Communicator& communicator, const RankLists& process_sets) {
     rueda_init_options c = RUEDA_INIT_OPTIONS_INIT;
@@ -303,14 +307,14 @@ struct AllreduceOptions {
     double prescale = 1.0;
     double postscale = 1.0;
     ProcessSet process_set = world();
-    Compression compression = Compression::none;  ///< compression between hosts, for an allreduce or grouped allreduce
-                                                  ///< of floats
+    Compression compression = Compression::none;  ///< format between hosts, for an allreduce or grouped allreduce of
+                                                  ///< float32 or float64
 };
 struct Options {
     ProcessSet process_set = world();
 };
 
-/// Keeps the result of looking up the name of an operation, so that repeated operations need not look it up again:
+/// Keeps what Rueda knows about the name of an operation, so that repeated operations need not look it up again:
 /// `rueda::TensorSlot slot("name"); rueda::allreduce(slot, t);`
 class TensorSlot {
 public:
@@ -332,24 +336,24 @@ private:
     rueda_slot* slot_ = nullptr;
 };
 
-/// The place of a call in the source, for errors and stall reports with RUEDA_CALL_SITES=1.
+/// The place of a call in the source. With RUEDA_CALL_SITES=1, errors and stall reports show it.
 struct CallSite {
     const char* file = nullptr;
     std::int32_t line = 0;
 
-    /// Use it as a default argument. If a caller leaves this argument out, the result describes the place of the
-    /// caller. (std::source_location is not used, because Clang has it only from version 15 on.)
+    /// Returns the place of the caller, if it is used as a default argument. (std::source_location is not used, because
+    /// Clang has it only from version 15 on.)
     [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
                                                     std::int32_t line = __builtin_LINE()) noexcept {
         return {file, line};
     }
 };
 
-/// The name of an operation, as a text or as a TensorSlot, together with the place of the call in the source. An empty
-/// name means an unnamed operation; unnamed operations match between ranks by the order of the calls.
+/// The name of an operation (a text or a TensorSlot), and the place of the call in the source. An empty name means an
+/// unnamed operation. Unnamed operations are matched between ranks by the order of the calls.
 class TensorName {
 public:
-    // as above
+    // NOLINTBEGIN(google-explicit-constructor): as above
     TensorName(const char* name, CallSite site = CallSite::current()) : name_(name), site_(site) {}
     TensorName(const std::string& name, CallSite site = CallSite::current()) : name_(name.c_str()), site_(site) {}
     TensorName(const TensorSlot& slot, CallSite site = CallSite::current()) : slot_(slot.c_slot()), site_(site) {}
@@ -389,7 +393,7 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             name.site().line,
             0};
 }
-/// Each element points to the shape in `tensors`.
+/// Converts views to C structs. They point to the shapes in `tensors`, which must outlive them.
 template <class View>
 std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
     std::vector<rueda_tensor> all;
@@ -401,17 +405,17 @@ std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
 }
 }  // namespace detail
 
-/// The caller's reference to a pending operation. The destructor of a handle neither waits for the operation nor
-/// cancels it: the operation owns its tensors until it has completed. So call wait() before you free their memory.
-/// Handles are movable. A handle is empty if it was made without an operation or was moved from. An empty handle can be
-/// destroyed, assigned to, and asked with empty(). The other member functions throw InvalidArgument, because the
-/// program probably means an operation that this handle does not have.
+/// The caller's reference to an operation. The destructor neither waits for the operation nor cancels it. The operation
+/// uses its tensors until it has completed, so call wait() before you free their memory.
+///
+/// Handles are movable. A handle is empty if it was default-constructed or moved from. An empty handle can be
+/// destroyed, assigned to, and asked with empty(). All other functions throw InvalidArgument for an empty handle.
 class Handle {
 public:
     Handle() = default;
     explicit Handle(rueda_handle* handle) : handle_(handle) {}
     Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-    /// Releases the operation that this handle had before. Afterwards `other` is empty.
+    /// Releases this handle's operation, and takes that of `other`, which is empty afterwards.
     Handle& operator=(Handle&& other) noexcept {
         rueda_handle* const taken = std::exchange(other.handle_, nullptr);
         rueda_handle_release(std::exchange(handle_, taken));
@@ -421,26 +425,27 @@ public:
     Handle& operator=(const Handle&) = delete;
     ~Handle() { rueda_handle_release(handle_); }
 
-    /// Whether the handle is empty, that is, has no operation.
+    /// Whether the handle has no operation.
     [[nodiscard]] bool empty() const noexcept { return handle_ == nullptr; }
-    /// Blocks until the operation has completed. If the operation failed, throws its error.
+    /// Blocks until the operation has completed. Throws the operation's error if it failed.
     void wait() const { detail::check(rueda_wait(held("wait()"), -1.0)); }
-    /// Like wait(), but throws rueda::Timeout when `timeout` has passed. The operation then continues.
+    /// Like wait(), but throws rueda::Timeout when `timeout` has passed. The operation continues after a timeout.
     void wait_for(std::chrono::duration<double> timeout) const {
         detail::check(rueda_wait(held("wait_for()"), timeout.count()));
     }
-    /// Returns true once the operation has completed, with or without success.
+    /// Returns true if the operation has completed, with or without success. Does not block.
     [[nodiscard]] bool ready() const {
         int completed = 0;
         detail::check(rueda_poll(held("ready()"), &completed));
         return completed != 0;
     }
-    /// The callback of on_completion(). Its argument is null, or the error of the operation for std::rethrow_exception.
+    /// The type of callbacks. The argument is null after success; otherwise it is the operation's error, for
+    /// std::rethrow_exception.
     using Callback = std::function<void(std::exception_ptr failure)>;
-    /// Calls `callback` once, when the operation has completed. If it has completed already, the call happens at once.
-    /// Otherwise it happens on a thread of Rueda, and other callbacks wait for it. The callback may start operations
-    /// but must not wait for any; such a wait throws InvalidArgument. If the callback throws an exception, Rueda logs
-    /// it. A handle has at most one callback, and may be destroyed before the callback is called. See
+    /// Calls `callback` once, when the operation has completed. If it has already completed, the call happens at once
+    /// on this thread. Otherwise a thread of Rueda makes the call, and other callbacks wait for it. The callback may
+    /// start operations, but must not wait for one; such a wait throws InvalidArgument. If the callback throws, Rueda
+    /// logs the exception. A handle has at most one callback, and may be destroyed before the callback is called. See
     /// rueda_handle_on_completion.
     void on_completion(Callback callback) const {
         rueda_handle* const handle = held("on_completion()");
@@ -455,11 +460,11 @@ public:
         }
         detail::check(status);
     }
-    /// The result of a completed operation, if Rueda has allocated it. This is the case for an allgather, an alltoall,
-    /// a reducescatter, a scatter, and on the root a gather, if the caller passed no output. The view is valid while
-    /// this handle lives.
+    /// Returns the result of a completed operation, if Rueda has allocated it. Rueda does so if the caller passed no
+    /// output, for an allgather, alltoall, reducescatter, scatter, and for a gather on the root. The view is valid as
+    /// long as this handle.
     [[nodiscard]] TensorView output() const { return output(0); }
-    /// The result of member `index` of a group, counted from 0.
+    /// Returns the result of operation `index` of a group, counted from 0.
     [[nodiscard]] TensorView output(std::size_t index) const {
         rueda_tensor tensor{};
         detail::check(rueda_handle_output_of(held("output()"), index, &tensor));
@@ -467,21 +472,21 @@ public:
                 Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
     }
 
-    /// The number of rows that came from each rank, after an alltoall, and on the root after a gather. The numbers are
-    /// valid while this handle lives.
+    /// Returns the number of rows that came from each rank: after an alltoall, and after a gather on the root. The
+    /// numbers are valid as long as this handle.
     [[nodiscard]] std::span<const std::int64_t> received_splits() const {
         const std::int64_t* splits = nullptr;
         std::size_t count = 0;
         detail::check(rueda_handle_received_splits(held("received_splits()"), &splits, &count));
         return {splits, count};
     }
-    /// The rank that sent the message, after a receive_async() has completed.
+    /// Returns the rank that sent the message. Call this after a receive_async() has completed.
     [[nodiscard]] int sender() const {
         std::int32_t rank = -1;
         detail::check(rueda_handle_sender(held("sender()"), &rank));
         return rank;
     }
-    /// The rank that joined last, after a join_async() has completed.
+    /// Returns the rank that called join() last. Call this after a join_async() has completed.
     [[nodiscard]] int joined_last() const {
         std::int32_t rank = -1;
         detail::check(rueda_handle_joined_last(held("joined_last()"), &rank));
@@ -501,7 +506,7 @@ private:
     rueda_handle* handle_ = nullptr;
 };
 
-/// Starts an allreduce of `in` into `out` (which may be `in`). See rueda_allreduce_async.
+/// Starts an allreduce of `in` into `out`. Both may be the same tensor. See rueda_allreduce_async.
 [[nodiscard]] inline Handle allreduce_async(const TensorName& name, const InputView& in, const TensorView& out,
                                             const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -511,12 +516,12 @@ private:
     detail::check(rueda_allreduce_async(name.c_name(), &c_in, &c_out, &c, &handle));
     return Handle(handle);
 }
-/// Starts an allreduce in place.
+/// Starts an allreduce in place: the result replaces `tensor`.
 [[nodiscard]] inline Handle allreduce_async(const TensorName& name, const TensorView& tensor,
                                             const AllreduceOptions& options = {}) {
     return allreduce_async(name, tensor, tensor, options);
 }
-/// The blocking form.
+/// Like allreduce_async(), but blocks until the operation has completed.
 inline void allreduce(const TensorName& name, const InputView& in, const TensorView& out,
                       const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -524,12 +529,12 @@ inline void allreduce(const TensorName& name, const InputView& in, const TensorV
     const rueda_tensor c_out = out.c_tensor();
     detail::check(rueda_allreduce(name.c_name(), &c_in, &c_out, &c));
 }
-/// The blocking form, in place.
+/// Like allreduce_async() in place, but blocks until the operation has completed.
 inline void allreduce(const TensorName& name, const TensorView& tensor, const AllreduceOptions& options = {}) {
     allreduce(name, tensor, tensor, options);
 }
 
-/// Starts one allreduce per tensor, in place, with one handle. Either all are started or none.
+/// Starts one allreduce for each tensor, in place, with one handle for all. Either all are started or none.
 [[nodiscard]] inline Handle grouped_allreduce_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -539,13 +544,13 @@ inline void allreduce(const TensorName& name, const TensorView& tensor, const Al
                                                 &handle));
     return Handle(handle);
 }
-/// The blocking form.
+/// Like grouped_allreduce_async(), but blocks until the operation has completed.
 inline void grouped_allreduce(const TensorName& name, std::span<const TensorView> tensors,
                               const AllreduceOptions& options = {}) {
     grouped_allreduce_async(name, tensors, options).wait();
 }
 
-/// Starts copying `tensor` of rank `root` into `tensor` of every other rank.
+/// Starts a broadcast: copies `tensor` of rank `root` to `tensor` of every other rank.
 [[nodiscard]] inline Handle broadcast_async(const TensorName& name, const TensorView& tensor, int root,
                                             const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -554,14 +559,14 @@ inline void grouped_allreduce(const TensorName& name, std::span<const TensorView
     detail::check(rueda_broadcast_async(name.c_name(), &c_tensor, &c_tensor, root, &c, &handle));
     return Handle(handle);
 }
-/// The blocking form.
+/// Like broadcast_async(), but blocks until the operation has completed.
 inline void broadcast(const TensorName& name, const TensorView& tensor, int root, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_tensor = tensor.c_tensor();
     detail::check(rueda_broadcast(name.c_name(), &c_tensor, &c_tensor, root, &c));
 }
 
-/// Starts an allgather along the first dimension. The result is Handle::output().
+/// Starts an allgather: concatenates the ranks' tensors along the first dimension. Handle::output() is the result.
 [[nodiscard]] inline Handle allgather_async(const TensorName& name, const InputView& in, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -569,7 +574,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather_async(name.c_name(), &c_in, &c, &handle));
     return Handle(handle);
 }
-/// The blocking form. The result is output() of the returned handle.
+/// Like allgather_async(), but blocks until the operation has completed. The result is output() of the returned handle.
 [[nodiscard]] inline Handle allgather(const TensorName& name, const InputView& in, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -577,8 +582,8 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather(name.c_name(), &c_in, &c, &handle));
     return Handle(handle);
 }
-/// Starts an allgather into `out`, whose first dimension is the sum over all ranks. `in` must be the place of this
-/// rank's rows in `out`, or must not overlap `out`. See rueda_allgather_into_async.
+/// Starts an allgather into `out`, whose first dimension must be the sum over all ranks. `in` must be this rank's rows
+/// in `out`, or must not overlap `out`. See rueda_allgather_into_async.
 [[nodiscard]] inline Handle allgather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                  const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -588,7 +593,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather_into_async(name.c_name(), &c_in, &c_out, &c, &handle));
     return Handle(handle);
 }
-/// The blocking form.
+/// Like allgather_into_async(), but blocks until the operation has completed.
 inline void allgather_into(const TensorName& name, const InputView& in, const TensorView& out,
                            const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -599,7 +604,7 @@ inline void allgather_into(const TensorName& name, const InputView& in, const Te
 
 using ReducescatterOptions = AllreduceOptions;
 
-/// Starts a reducescatter of `in`: `out` becomes this rank's rows of the reduction. See rueda_reducescatter_async.
+/// Starts a reducescatter of `in`: `out` gets this rank's rows of the reduced tensor. See rueda_reducescatter_async.
 [[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -609,7 +614,7 @@ using ReducescatterOptions = AllreduceOptions;
     detail::check(rueda_reducescatter_async(name.c_name(), &c_in, &c_out, &c, &handle));
     return Handle(handle);
 }
-/// The same, but Rueda allocates the memory for the result. The result is Handle::output().
+/// Starts a reducescatter for which Rueda allocates the result, Handle::output().
 [[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const InputView& in,
                                                 const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -618,7 +623,7 @@ using ReducescatterOptions = AllreduceOptions;
     detail::check(rueda_reducescatter_async(name.c_name(), &c_in, nullptr, &c, &handle));
     return Handle(handle);
 }
-/// The blocking form.
+/// Like reducescatter_async(), but blocks until the operation has completed.
 inline void reducescatter(const TensorName& name, const InputView& in, const TensorView& out,
                           const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -626,7 +631,8 @@ inline void reducescatter(const TensorName& name, const InputView& in, const Ten
     const rueda_tensor c_out = out.c_tensor();
     detail::check(rueda_reducescatter(name.c_name(), &c_in, &c_out, &c));
 }
-/// The blocking form. The result is output() of the returned handle.
+/// Like reducescatter_async(), but blocks until the operation has completed. The result is output() of the returned
+/// handle.
 [[nodiscard]] inline Handle reducescatter(const TensorName& name, const InputView& in,
                                           const ReducescatterOptions& options = {}) {
     Handle handle = reducescatter_async(name, in, options);
@@ -655,8 +661,8 @@ inline Handle waited_for(Handle handle) {
 }
 }  // namespace detail
 
-/// Starts one allgather per tensor, with one handle. Either all are started or none. The results are
-/// Handle::output(index).
+/// Starts one allgather for each tensor, with one handle for all. Either all are started or none. Handle::output(index)
+/// are the results.
 [[nodiscard]] inline Handle grouped_allgather_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const Options& options = {}) {
     return detail::start_grouped_allgather(name, detail::c_tensors(tensors), options);
@@ -665,7 +671,8 @@ inline Handle waited_for(Handle handle) {
                                                     const Options& options = {}) {
     return detail::start_grouped_allgather(name, detail::c_tensors(tensors), options);
 }
-/// The blocking form. The results are output(index) of the returned handle.
+/// Like grouped_allgather_async(), but blocks until the operation has completed. The results are output(index) of the
+/// returned handle.
 [[nodiscard]] inline Handle grouped_allgather(const TensorName& name, std::span<const TensorView> tensors,
                                               const Options& options = {}) {
     return detail::waited_for(grouped_allgather_async(name, tensors, options));
@@ -675,8 +682,8 @@ inline Handle waited_for(Handle handle) {
     return detail::waited_for(grouped_allgather_async(name, tensors, options));
 }
 
-/// Starts one reducescatter per tensor, with one handle. Either all are started or none. The results are
-/// Handle::output(index).
+/// Starts one reducescatter for each tensor, with one handle for all. Either all are started or none.
+/// Handle::output(index) are the results.
 [[nodiscard]] inline Handle grouped_reducescatter_async(const TensorName& name, std::span<const TensorView> tensors,
                                                         const ReducescatterOptions& options = {}) {
     return detail::start_grouped_reducescatter(name, detail::c_tensors(tensors), options);
@@ -685,7 +692,8 @@ inline Handle waited_for(Handle handle) {
                                                         const ReducescatterOptions& options = {}) {
     return detail::start_grouped_reducescatter(name, detail::c_tensors(tensors), options);
 }
-/// The blocking form. The results are output(index) of the returned handle.
+/// Like grouped_reducescatter_async(), but blocks until the operation has completed. The results are output(index) of
+/// the returned handle.
 [[nodiscard]] inline Handle grouped_reducescatter(const TensorName& name, std::span<const TensorView> tensors,
                                                   const ReducescatterOptions& options = {}) {
     return detail::waited_for(grouped_reducescatter_async(name, tensors, options));
@@ -697,7 +705,7 @@ inline Handle waited_for(Handle handle) {
 
 /// Options of a sparse allreduce.
 struct SparseOptions {
-    ReduceOp op = ReduceOp::average;  ///< or sum
+    ReduceOp op = ReduceOp::average;  ///< average or sum
     ProcessSet process_set = world();
 };
 
@@ -715,7 +723,7 @@ inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& 
 }
 }  // namespace detail
 
-/// Starts an allreduce of tensors of the shape `shape`, if each rank has only some rows or elements, namely `values` at
+/// Starts an allreduce of tensors of the shape `shape`, of which each rank has only some rows or elements: `values` at
 /// the positions `indices`. Handle::output(0) contains the positions that at least one rank has, in ascending order, as
 /// int64. Handle::output(1) contains the values at these positions. See rueda_sparse_allreduce_async.
 [[nodiscard]] inline Handle sparse_allreduce_async(const TensorName& name, const InputView& indices,
@@ -723,15 +731,16 @@ inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& 
                                                    const SparseOptions& options = {}) {
     return detail::call_sparse_allreduce(rueda_sparse_allreduce_async, name, indices, values, shape, options);
 }
-/// The blocking form. The results are output(0) and output(1) of the returned handle.
+/// Like sparse_allreduce_async(), but blocks until the operation has completed. The results are output(0) and output(1)
+/// of the returned handle.
 [[nodiscard]] inline Handle sparse_allreduce(const TensorName& name, const InputView& indices, const InputView& values,
                                              const Shape& shape, const SparseOptions& options = {}) {
     return detail::call_sparse_allreduce(rueda_sparse_allreduce, name, indices, values, shape, options);
 }
 
 namespace detail {
-/// Converts splits for the C interface. In the C interface, null means equal splits. An empty list of splits is an
-/// error of the caller, so it must not become null.
+/// Converts splits (row counts) for the C interface, in which null means equal splits. An empty list is an error that
+/// the C interface must report, so the result is never null.
 inline const std::int64_t* c_splits(std::span<const std::int64_t> splits) {
     static constexpr std::int64_t kNone = 0;
     return splits.empty() ? &kNone : splits.data();
@@ -770,18 +779,19 @@ inline void run_alltoall_into(const TensorName& name, const InputView& in, const
 }
 }  // namespace detail
 
-/// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on. The
-/// result is Handle::output(); Handle::received_splits() says how many rows came from each rank. See
+/// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] rows go to rank 1, and so on.
+/// Handle::output() is the result, and Handle::received_splits() says how many rows came from each rank. See
 /// rueda_alltoall_async.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in,
                                            std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
 }
-/// The same with the same number of rows for every rank.
+/// Like alltoall_async() above, but every rank gets the same number of rows.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in, const Options& options = {}) {
     return detail::start_alltoall(name, in, nullptr, 0, options);
 }
-/// The blocking form. The result is output() and received_splits() of the returned handle.
+/// Like alltoall_async(), but blocks until the operation has completed. The result is output() and received_splits() of
+/// the returned handle.
 [[nodiscard]] inline Handle alltoall(const TensorName& name, const InputView& in, std::span<const std::int64_t> splits,
                                      const Options& options = {}) {
     return detail::run_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
@@ -790,18 +800,18 @@ inline void run_alltoall_into(const TensorName& name, const InputView& in, const
     return detail::run_alltoall(name, in, nullptr, 0, options);
 }
 
-/// Starts an alltoall into `out`, whose first dimension is the number of rows that come from all ranks. See
-/// rueda_alltoall_into_async.
+/// Starts an alltoall into `out`, whose first dimension must be the number of rows that all ranks send to this rank.
+/// See rueda_alltoall_into_async.
 [[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
 }
-/// The same with the same number of rows for every rank.
+/// Like alltoall_into_async() above, but every rank gets the same number of rows.
 [[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, nullptr, 0, options);
 }
-/// The blocking form.
+/// Like alltoall_into_async(), but blocks until the operation has completed.
 inline void alltoall_into(const TensorName& name, const InputView& in, const TensorView& out,
                           std::span<const std::int64_t> splits, const Options& options = {}) {
     detail::run_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
@@ -811,11 +821,11 @@ inline void alltoall_into(const TensorName& name, const InputView& in, const Ten
     detail::run_alltoall_into(name, in, out, nullptr, 0, options);
 }
 
-// The next functions are operations with a root, which is given as its rank in the job. Only the root has an output, or
-// a result in the handle. A scatter is different: all ranks have one.
+// The functions below have a root, which is given as its rank in the job. Only the root has an output, or a result in
+// the handle. A scatter is different: there, every rank has a result.
 
 namespace detail {
-/// Returns null if there is no output.
+/// A C tensor that may be missing; the pointer is null if there is no output.
 class OptionalTensor {
 public:
     explicit OptionalTensor(const TensorView* view)
@@ -852,40 +862,41 @@ inline Handle call_scatter(Scatter function, const TensorName& name, const Input
 }
 }  // namespace detail
 
-/// Starts gathering the ranks' rows on the root. On the root, the result is Handle::output(), and
+/// Starts a gather: the root gets the rows of all ranks. On the root, Handle::output() is the result, and
 /// Handle::received_splits() says how many rows came from each rank. See rueda_gather_async.
 [[nodiscard]] inline Handle gather_async(const TensorName& name, const InputView& in, int root,
                                          const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, nullptr, root, options);
 }
-/// The blocking form. On the root, the result is output() of the returned handle.
+/// Like gather_async(), but blocks until the operation has completed. On the root, the result is output() of the
+/// returned handle.
 [[nodiscard]] inline Handle gather(const TensorName& name, const InputView& in, int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather, name, in, nullptr, root, options);
 }
-/// Starts a gather into `out`. `out` is used on the root only, where it must have space for all rows.
+/// Starts a gather into `out`. Only the root uses `out`, which must have space for all rows.
 [[nodiscard]] inline Handle gather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                               int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, &out, root, options);
 }
-/// The blocking form.
+/// Like gather_into_async(), but blocks until the operation has completed.
 inline void gather_into(const TensorName& name, const InputView& in, const TensorView& out, int root,
                         const Options& options = {}) {
     static_cast<void>(detail::call_gather(rueda_gather, name, in, &out, root, options));
 }
 
-/// Starts a scatter of the root's rows: the first splits[0] rows go to rank 0, and so on. On other ranks, only the
-/// dtype of `in` and the shape of its rows are used, and `splits` is ignored. The result is Handle::output(). See
+/// Starts a scatter of the root's rows: the first splits[0] rows go to rank 0, and so on. Handle::output() is the
+/// result. On other ranks, only the dtype of `in` and the shape of its rows matter, and `splits` is ignored. See
 /// rueda_scatter_async.
 [[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in,
                                           std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, nullptr, root, options);
 }
-/// The same with the same number of rows for every rank.
+/// Like scatter_async() above, but every rank gets the same number of rows.
 [[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in, int root,
                                           const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, nullptr, root, options);
 }
-/// The blocking form. The result is output() of the returned handle.
+/// Like scatter_async(), but blocks until the operation has completed. The result is output() of the returned handle.
 [[nodiscard]] inline Handle scatter(const TensorName& name, const InputView& in, std::span<const std::int64_t> splits,
                                     int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter, name, in, splits, nullptr, root, options);
@@ -900,12 +911,12 @@ inline void gather_into(const TensorName& name, const InputView& in, const Tenso
                                                const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, &out, root, options);
 }
-/// The same with the same number of rows for every rank.
+/// Like scatter_into_async() above, but every rank gets the same number of rows.
 [[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, &out, root, options);
 }
-/// The blocking form.
+/// Like scatter_into_async(), but blocks until the operation has completed.
 inline void scatter_into(const TensorName& name, const InputView& in, const TensorView& out,
                          std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     static_cast<void>(detail::call_scatter(rueda_scatter, name, in, splits, &out, root, options));
@@ -917,8 +928,8 @@ inline void scatter_into(const TensorName& name, const InputView& in, const Tens
 
 using ReduceOptions = AllreduceOptions;
 
-/// Starts a reduce of the ranks' `in` into the root's `out`, which may be its `in`. On other ranks `out` is ignored.
-/// See rueda_reduce_async.
+/// Starts a reduce of the ranks' `in` into `out` of the root. Both may be the same tensor. Other ranks' `out` is
+/// ignored. See rueda_reduce_async.
 [[nodiscard]] inline Handle reduce_async(const TensorName& name, const InputView& in, const TensorView& out, int root,
                                          const ReduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -928,12 +939,12 @@ using ReduceOptions = AllreduceOptions;
     detail::check(rueda_reduce_async(name.c_name(), &c_in, &c_out, root, &c, &handle));
     return Handle(handle);
 }
-/// The same in place: the result replaces the root's `tensor`. On other ranks `tensor` is only read.
+/// Starts a reduce in place: the result replaces the root's `tensor`. On other ranks `tensor` is only read.
 [[nodiscard]] inline Handle reduce_async(const TensorName& name, const TensorView& tensor, int root,
                                          const ReduceOptions& options = {}) {
     return reduce_async(name, tensor, tensor, root, options);
 }
-/// The blocking form.
+/// Like reduce_async(), but blocks until the operation has completed.
 inline void reduce(const TensorName& name, const InputView& in, const TensorView& out, int root,
                    const ReduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -941,15 +952,15 @@ inline void reduce(const TensorName& name, const InputView& in, const TensorView
     const rueda_tensor c_out = out.c_tensor();
     detail::check(rueda_reduce(name.c_name(), &c_in, &c_out, root, &c));
 }
-/// The blocking form, in place.
+/// Like reduce_async() in place, but blocks until the operation has completed.
 inline void reduce(const TensorName& name, const TensorView& tensor, int root, const ReduceOptions& options = {}) {
     reduce(name, tensor, tensor, root, options);
 }
 
-/// If receive() gets this as `peer`, it accepts a message with the tag from any rank.
+/// As `peer` of receive(): accepts a message from any rank.
 inline constexpr int any_peer = RUEDA_ANY_PEER;
 
-/// Starts sending `in` to rank `peer` of the job. Rank `peer` must receive it with the same tag, dtype and number of
+/// Starts sending `in` to rank `peer` of the job, which must receive it with the same tag, dtype and number of
 /// elements. See rueda_send_async.
 [[nodiscard]] inline Handle send_async(const InputView& in, int peer, std::int32_t tag = 0, const Options& options = {},
                                        CallSite site = CallSite::current()) {
@@ -959,15 +970,15 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
     detail::check(rueda_send_async(&c_in, peer, tag, &c, &handle));
     return Handle(handle);
 }
-/// The blocking form.
+/// Like send_async(), but blocks until the operation has completed.
 inline void send(const InputView& in, int peer, std::int32_t tag = 0, const Options& options = {},
                  CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
     detail::check(rueda_send(&c_in, peer, tag, &c));
 }
-/// Starts receiving a message with the tag from `peer` (or any_peer) into `out`. Handle::sender() says which rank sent
-/// the message.
+/// Starts receiving a message with the given tag from `peer` (or any_peer) into `out`. Handle::sender() says which rank
+/// sent the message.
 [[nodiscard]] inline Handle receive_async(const TensorView& out, int peer, std::int32_t tag = 0,
                                           const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
@@ -976,7 +987,7 @@ inline void send(const InputView& in, int peer, std::int32_t tag = 0, const Opti
     detail::check(rueda_receive_async(&c_out, peer, tag, &c, &handle));
     return Handle(handle);
 }
-/// The blocking form. Returns the rank that sent the message.
+/// Like receive_async(), but blocks until the operation has completed. Returns the rank that sent the message.
 inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {},
                    CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
@@ -986,25 +997,26 @@ inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const 
     return sender;
 }
 
-/// Completes when every rank has called this function, or barrier().
+/// Starts a barrier. The handle completes when every rank has called barrier_async() or barrier().
 [[nodiscard]] inline Handle barrier_async(const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     rueda_handle* handle = nullptr;
     detail::check(rueda_barrier_async(&c, &handle));
     return Handle(handle);
 }
-/// Returns when every rank has called this function or barrier_async().
+/// Returns when every rank has called barrier() or barrier_async().
 inline void barrier(const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     detail::check(rueda_barrier(&c));
 }
 
-/// The number by which averages divide while a rank is in join(): the number of all ranks, or of the ranks that
-/// contributed.
+/// The divisor of averages while a rank is in join(): the number of all ranks (all), or of the ranks that contribute
+/// (active).
 enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
 
-/// For ranks with fewer batches than others. Blocks until every rank of the job has joined, and returns the rank that
-/// joined last. Until then, allreduces and barriers of the other ranks work without this rank. See rueda_join.
+/// For a rank that has fewer batches than other ranks. Blocks until every rank of the job has called join(), and
+/// returns the rank that called it last. Until then, allreduces and barriers of the other ranks work without this rank.
+/// See rueda_join.
 inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     std::int32_t last = -1;
     rueda_set_call_site(site.file, site.line);
@@ -1012,7 +1024,7 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
     return last;
 }
 
-/// The same, but returns a handle. Handle::joined_last() is the rank that joined last. See rueda_join_async.
+/// Like join(), but returns a handle at once. Handle::joined_last() is the rank that joined last.
 [[nodiscard]] inline Handle join_async(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     rueda_handle* handle = nullptr;
     rueda_set_call_site(site.file, site.line);
@@ -1020,7 +1032,8 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
     return Handle(handle);
 }
 
-/// Allocates zeroed resident memory. See rueda_allocate.
+/// Allocates zeroed memory that all ranks of the host share ("resident" memory), in which they reduce tensors in place.
+/// See rueda_allocate.
 [[nodiscard]] inline void* allocate(std::size_t bytes) {
     void* memory = nullptr;
     detail::check(rueda_allocate(bytes, &memory));
@@ -1028,7 +1041,8 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
 }
 inline void deallocate(void* memory) { detail::check(rueda_deallocate(memory)); }
 
-/// Resident memory for standard containers: `std::vector<float, rueda::Allocator<float>> gradient(n);`
+/// Allocates memory that all ranks of the host share, for standard containers: `std::vector<float,
+/// rueda::Allocator<float>> gradient(n);`
 template <class T>
 class Allocator {
 public:
@@ -1051,17 +1065,18 @@ public:
 /// Ends the job on all ranks because this rank cannot continue. See rueda_abort.
 inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.c_str())); }
 
-/// Says that this rank begins training step `step`, counted from 0 through all restarts. See rueda_begin_step.
+/// Says that this rank begins training step `step`. Steps are counted from 0, and restarts do not reset the count. See
+/// rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 
-/// Returns what this rank has done so far as a JSON object. See rueda_metrics.
+/// Returns, as a JSON object, counts of what this rank has done. See rueda_metrics.
 inline std::string metrics() {
     std::string text;
     for (std::size_t bytes = 4096;;) {
         text.resize(bytes);
         detail::check(rueda_metrics(text.data(), text.size(), &bytes));
         if (bytes <= text.size()) {
-            text.resize(bytes - 1);  // without the zero byte
+            text.resize(bytes - 1);  // removes the terminating zero
             return text;
         }
     }
@@ -1083,7 +1098,8 @@ inline void start_timeline(const std::string& path, bool mark_cycles = false) {
 /// Ends the timeline. See rueda_timeline_stop.
 inline void stop_timeline() { detail::check(rueda_timeline_stop()); }
 
-/// A span of the timeline of this rank, which lasts as long as the object lives. See rueda_timeline_scope.
+/// Adds a span to this rank's timeline, from the construction to the destruction of the object. See
+/// rueda_timeline_scope.
 class TimelineScope {
 public:
     explicit TimelineScope(std::string name) : name_(std::move(name)) {}

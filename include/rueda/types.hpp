@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-/// Element types that Rueda moves and reduces. The numbers are part of the C ABI (rueda.h). They follow the order in
-/// which the types were added.
+/// Element types that Rueda moves and reduces. The numbers are part of the C interface (rueda.h). New types get the
+/// next free number.
 enum class DType : std::int32_t {
     uint8 = 0,
     int8 = 1,
@@ -23,15 +23,15 @@ enum class DType : std::int32_t {
     bfloat16 = 5,
     float32 = 6,
     float64 = 7,
-    boolean = 8,  ///< one byte per element; 0 is false; called "bool" in texts. Can be reduced by min, max and product,
-                  ///< with results 0 or 1
+    boolean = 8,  ///< one byte per element; 0 is false; called "bool" in texts. Only min, max and product can reduce
+                  ///< it, with results 0 or 1
     int16 = 9,
     uint16 = 10,
     uint32 = 11,
     uint64 = 12,
 };
 
-/// The number of element types; values of DType are 0 … kDTypeCount − 1.
+/// The number of element types. Values of DType are 0 … kDTypeCount − 1.
 inline constexpr std::int32_t kDTypeCount = 13;
 
 /// The ways in which the values of several ranks can be combined. The numbers are those of Horovod's Python constants.
@@ -44,14 +44,15 @@ enum class ReduceOp : std::int32_t {
     product = 5,
 };
 
-/// The format in which a tensor's values travel between hosts (docs/compression.md). The numbers are part of the C ABI.
+/// The format in which a tensor's values travel between hosts (docs/compression.md). The numbers are part of the C
+/// interface.
 enum class Compression : std::int32_t {
-    none = 0,  ///< the format in the setting RUEDA_COMPRESSION; if it is not set, values are not changed
+    none = 0,  ///< the format in the setting RUEDA_COMPRESSION; without this setting, values are not changed
     fp16 = 1,  ///< float32 and float64 travel as float16
     bf16 = 2,  ///< float32 and float64 travel as bfloat16
 };
 
-/// "none", "fp16" or "bf16".
+/// Returns "none", "fp16" or "bf16".
 [[nodiscard]] constexpr const char* name_of(Compression compression) noexcept {
     switch (compression) {
         case Compression::none:
@@ -64,7 +65,7 @@ enum class Compression : std::int32_t {
     return "unknown compression";
 }
 
-/// The number of bytes of one element.
+/// Returns the size of one element in bytes.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
     switch (dtype) {
         case DType::boolean:
@@ -88,7 +89,7 @@ enum class Compression : std::int32_t {
     return 0;
 }
 
-/// "float32", "int64", …
+/// Returns the name of the type: "float32", "int64", …
 [[nodiscard]] constexpr const char* name_of(DType dtype) noexcept {
     switch (dtype) {
         case DType::uint8:
@@ -121,7 +122,7 @@ enum class Compression : std::int32_t {
     return "unknown dtype";
 }
 
-/// "average", "sum", …
+/// Returns the name of the operation: "average", "sum", …
 [[nodiscard]] constexpr const char* name_of(ReduceOp op) noexcept {
     switch (op) {
         case ReduceOp::average:
@@ -144,9 +145,9 @@ namespace detail {
 /// No memory can hold more elements than this.
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
 
-/// The number of elements of a tensor with these extents: 1 if there are no extents, and 0 if at least one extent is 0,
-/// whatever the other extents are. Returns nothing if an extent is negative, or if the number is larger than `most`.
-/// All code in Rueda that multiplies extents calls this function, so that all parts agree.
+/// Returns the number of elements of a tensor with these extents. It is 1 without extents, and 0 if at least one extent
+/// is 0. Returns nothing if an extent is negative, or if the number is larger than `most`. All code in Rueda that
+/// multiplies extents calls this function, so that all parts agree.
 [[nodiscard]] constexpr std::optional<std::uint64_t> count_of_elements(std::span<const std::int64_t> extents,
                                                                        std::uint64_t most = kMostElements) noexcept {
     bool is_empty = false;
@@ -169,7 +170,8 @@ inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
 }
 }  // namespace detail
 
-/// The dtype of a C++ arithmetic type: `dtype_of<float>` is DType::float32. A type that has no dtype does not compile.
+/// Returns the dtype of a C++ arithmetic type. `dtype_of<float>` is DType::float32. A type without a dtype does not
+/// compile.
 template <class T>
 requires(std::is_arithmetic_v<T>) [[nodiscard]] consteval DType dtype_for() {
     if constexpr (std::is_same_v<T, float>) {

@@ -18,11 +18,11 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The newest operations among which a look searches for one that has not ended.
+/// How many of a rank's newest operations a look checks, to find one that has not ended.
 constexpr std::size_t kLookedAtOperations = 32;
 
-/// The threads of a process that a look reads. Each costs about 10 us of processor time. /proc has the oldest threads
-/// first, and these are the ones that compute: pools of threads are made when a program begins.
+/// How many threads of a process a look reads at most. Each costs about 10 us of processor time. /proc lists the oldest
+/// threads first. These are the ones that compute, because programs create their thread pools at the beginning.
 constexpr int kLookedAtThreads = 64;
 
 bool is_pending(const base::RecordedOperation& operation) {
@@ -31,7 +31,7 @@ bool is_pending(const base::RecordedOperation& operation) {
 
 bool runs(char state) { return state != 'S' && state != 'D'; }
 
-/// Whether one of the oldest threads besides the main thread has a core, or waits for one.
+/// Whether one of the oldest threads, except the main thread, runs on a core or waits for a core.
 bool has_running_thread(std::int32_t pid) {
     const std::string main_thread = fmt::format("{}", pid);
     std::error_code error;

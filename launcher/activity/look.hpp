@@ -10,22 +10,23 @@
 
 namespace rueda::launcher {
 
-/// A description of what a rank is doing at one moment, made by another process.
+/// What a rank is doing at one moment, as another process sees it.
 enum class Activity {
-    in_rueda,             ///< an operation that the rank has announced has not ended
-    in_scope,             ///< the program has declared a scope
-    runs_outside,         ///< neither, and the main thread has a core, or waits for one
-    threads_run_outside,  ///< neither, and the main thread sleeps, but another thread of the process runs
-    sleeps_outside        ///< neither, and no thread runs, as it is while a program waits for data or for a device
+    in_rueda,             ///< an operation that the rank announced has not ended
+    in_scope,             ///< the program has declared an activity (a scope)
+    runs_outside,         ///< no operation and no declared activity; the main thread runs on a core or waits for one
+    threads_run_outside,  ///< no operation and no declared activity; the main thread sleeps, but another thread runs
+    sleeps_outside        ///< no operation and no declared activity; all threads sleep, for example while the program
+                          ///< waits for data
 };
 
 struct Look {
-    std::int64_t time_ns = 0;  ///< CLOCK_MONOTONIC
+    std::int64_t time_ns = 0;  ///< time of the look, in CLOCK_MONOTONIC
     Activity activity = Activity::in_rueda;
 };
 
-/// Looks at all ranks once, and appends what each is doing to its looks, which are in the order of RankSample::member.
-/// A rank that has no process, or that does not record, is left out.
+/// Looks at all ranks once. Appends what each rank is doing to its list in `looks`, which is indexed like `ranks`.
+/// Ranks without a process or without a flight recorder are left out.
 void look_at_activities(const Job& job, std::span<const RankSample> ranks, std::vector<std::vector<Look>>& looks);
 
 }  // namespace rueda::launcher

@@ -11,12 +11,13 @@ namespace {
 
 using base::RecordedOperation;
 
-/// With fewer looks than this, a share of them says nothing.
+/// With fewer looks, the result would be too inexact.
 constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
 
-/// Since when the list is complete. A scope is recorded when it ends, everything else when it begins.
+/// Returns the time since which the list of operations is complete. (A scope, a declared activity, is recorded when it
+/// ends. All other records are made when they begin.)
 std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
     if (operations.empty() || operations.front().number == 0) {
         return from_ns;
@@ -30,7 +31,7 @@ struct Span {
     std::int64_t end = 0;
 };
 
-/// The time that the spans cover together, within two moments.
+/// Returns how much of the time between two moments at least one of the spans covers.
 std::int64_t covered_ns(std::vector<Span> spans, std::int64_t from_ns, std::int64_t to_ns) {
     std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
     std::int64_t sum = 0;
@@ -46,7 +47,8 @@ std::int64_t covered_ns(std::vector<Span> spans, std::int64_t from_ns, std::int6
     return sum;
 }
 
-/// The part of the interval that is outside of all operations and recorded scopes.
+/// Returns the part of the interval that lies outside all operations and recorded scopes (declared activities), from 0
+/// to 1.
 double share_outside(std::span<const RecordedOperation> operations, std::int64_t from_ns, std::int64_t to_ns) {
     const std::int64_t from = complete_since(operations, from_ns);
     if (from >= to_ns) {
@@ -61,7 +63,8 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);
 }
 
-/// A program may declare a scope when it is over, so a look cannot see it.
+/// Whether the look was within a scope that is recorded now. The look itself could not see the scope if the program
+/// declared it only at its end.
 bool is_in_recorded_scope(const Look& look, std::span<const RecordedOperation> operations) {
     return std::any_of(operations.begin(), operations.end(), [&look](const RecordedOperation& operation) {
         return is_scope(operation) && operation.announced_ns <= look.time_ns &&

@@ -11,17 +11,17 @@
 
 namespace rueda::launcher {
 
-/// The time of an interval in which a rank was neither in Rueda nor in a declared scope. Each number is a part of the
-/// whole interval.
+/// How much of an interval a rank spent neither in Rueda nor in a scope (an activity that the program declared). It is
+/// divided by what the rank's threads did. Each number is a part of the whole interval, from 0 to 1.
 struct TimeOutside {
     double runs = 0;         ///< the main thread ran, or waited for a core
     double threads_run = 0;  ///< the main thread slept, and another thread of the process ran
     double sleeps = 0;       ///< no thread ran
 };
 
-/// Finds the time that a rank spent outside between two moments of CLOCK_MONOTONIC. The records say exactly how long it
-/// was outside of operations and of scopes that are recorded; the looks in that time say what the rank did. Returns
-/// nothing if there are too few looks. Pure. Costs n log n for n operations.
+/// Finds the time that a rank spent outside operations and scopes (declared activities), between two moments of
+/// CLOCK_MONOTONIC. The records give the exact length of this time. The looks, which are samples, show what the threads
+/// did in it. Returns nothing if there are too few looks. Pure function. Costs n log n for n operations.
 [[nodiscard]] std::optional<TimeOutside> find_time_outside(std::span<const base::RecordedOperation> operations,
                                                            std::span<const Look> looks, std::int64_t from_ns,
                                                            std::int64_t to_ns);

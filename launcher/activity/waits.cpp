@@ -16,17 +16,18 @@ namespace {
 
 using base::RecordedOperation;
 
-/// Identifies the operations of one tensor on all ranks: the set, the hash of the name, and of an operation
-/// without a name the number of the call.
+/// Identifies a tensor on all ranks: the process set and the hash of the name. For an operation without a name, the
+/// number of the call is added.
 using NameKey = std::tuple<std::int32_t, std::uint32_t, std::uint32_t>;
 
 NameKey name_key(const RecordedOperation& operation) {
     return {operation.set_id, operation.name_hash, operation.name.empty() ? operation.generation : 0};
 }
 
-/// One use of a name: whether `number` is that of the batch, and the number. All ranks have the same batch for it.
-/// Small operations belong to no batch. They are blocking, so their ordinal is the same on all ranks, unless the ranks
-/// call them in different orders.
+/// Identifies one operation on all ranks: the tensor, whether the number is a batch's position, and the number.
+/// Operations in a batch use the batch's position, which is the same on all ranks. Small operations are in no batch and
+/// use their ordinal. It is the same on all ranks if they call their operations in the same order, because small
+/// operations are blocking.
 using UseKey = std::tuple<NameKey, bool, std::uint64_t>;
 
 UseKey by_ordinal(const RecordedOperation& operation) { return {name_key(operation), false, operation.ordinal}; }
@@ -36,7 +37,7 @@ bool is_operation(const RecordedOperation& operation) {
     return operation.kind < base::RecordKind::kStep && operation.has_name_record;
 }
 
-/// Whether all ranks have announced the operation, as far as its rank knows.
+/// Whether all ranks have announced the operation, as far as the operation's own rank knows.
 bool is_called(const RecordedOperation& operation) {
     return operation.batch.has_value() || operation.started_ns.has_value() || operation.ended_ns.has_value();
 }
@@ -59,7 +60,7 @@ std::int64_t count(const std::vector<base::RankRange>& ranks) {
     return sum;
 }
 
-/// Which rank, by its index in the list of ranks, announced when.
+/// The moment when a rank announced an operation. `index` is the rank's position in the list of ranks.
 struct Announcement {
     std::size_t index = 0;
     std::int64_t ns = 0;
@@ -86,7 +87,7 @@ public:
 
     [[nodiscard]] RankWaits waits_of(std::size_t index) const {
         const std::vector<RecordedOperation>& operations = ranks_[index].operations;
-        // Older operations than the first one are no longer in the recorder.
+        // Operations before the first recorded one were overwritten, so nothing is known about the time before it.
         const bool has_all = operations.empty() || operations.front().number == 0;
         const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
         std::vector<WaitSpan> spans;
@@ -131,7 +132,7 @@ private:
         return count(members) > here;
     }
 
-    /// Whether the rank has called join() for the set and waits there.
+    /// Whether the rank has called join() for the process set and is waiting in it.
     [[nodiscard]] bool has_joined(std::size_t index, std::int32_t set_id) const {
         const std::vector<RecordedOperation>& operations = ranks_[index].operations;
         return std::any_of(operations.begin(), operations.end(), [set_id](const RecordedOperation& operation) {
@@ -139,8 +140,9 @@ private:
         });
     }
 
-    /// Whether the rank has announced the operation that `other` has announced, and that is not called there yet. The
-    /// rank's newest operation of that name may be an earlier one, which both have called.
+    /// Whether the rank `index` has also announced `operation`, which rank `other` has announced and which has not
+    /// started there. The newest operation with this name on rank `index` may be an earlier one, which both ranks have
+    /// completed.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(name_key(operation));
         if (newest == newest_[index].end()) {
@@ -153,7 +155,7 @@ private:
         });
     }
 
-    /// The wait for an operation that is not called yet.
+    /// Adds the waits for an operation that some members have not announced yet.
     void add_pending(std::size_t index, const RecordedOperation& operation, std::vector<WaitSpan>& spans) const {
         const std::vector<base::RankRange> members = members_of(index, operation.set_id);
         for (std::size_t other = 0; other < ranks_.size(); ++other) {
@@ -189,7 +191,8 @@ private:
         }
     }
 
-    /// Counts each moment once: for the operation that was announced first.
+    /// Adds up the waits for each rank. If several waits overlap, the time counts only for the operation that was
+    /// announced first.
     [[nodiscard]] RankWaits sum_up(std::vector<WaitSpan> spans, std::int64_t from) const {
         std::sort(spans.begin(), spans.end(), [](const WaitSpan& a, const WaitSpan& b) { return a.begin < b.begin; });
         std::map<std::int32_t, std::int64_t> sums;
@@ -214,8 +217,8 @@ private:
     std::span<const RecordedRank> ranks_;
     std::int64_t from_ns_;
     std::int64_t to_ns_;
-    std::vector<std::map<NameKey, const RecordedOperation*>> newest_;  // by rank
-    std::map<UseKey, Announcement> last_;                              // which rank announced it last
+    std::vector<std::map<NameKey, const RecordedOperation*>> newest_;  // indexed by rank
+    std::map<UseKey, Announcement> last_;                              // the rank that announced the operation last
 };
 
 }  // namespace

@@ -13,11 +13,11 @@ namespace rueda::launcher {
 /// The contents of the flight recorder of one rank.
 struct RecordedRank {
     std::int32_t rank = -1;
-    std::vector<base::RecordedOperation> operations;  ///< in the order of their numbers
+    std::vector<base::RecordedOperation> operations;  ///< ordered by their numbers
     std::vector<base::RecordedSet> sets;
 };
 
-/// In place of a rank: members of the process set that are not on this host.
+/// Stands for a rank: some members of the process set are on other hosts.
 inline constexpr std::int32_t kOtherHosts = -2;
 
 /// How long a rank waited for another rank.
@@ -27,17 +27,17 @@ struct Wait {
 };
 
 struct RankWaits {
-    std::int64_t window_ns = 0;  ///< the part of the interval that the recorder still has
-    std::vector<Wait> waits;     ///< the longest first; each moment is counted once
+    std::int64_t window_ns = 0;  ///< the part of the interval for which the recorder still has records
+    std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
     [[nodiscard]] std::int64_t total_ns() const;
-    /// The part of the window; 0 if the window is empty.
+    /// The part of the window that the rank spent waiting; 0 if the window is empty.
     [[nodiscard]] double share() const;
     [[nodiscard]] double share_for(std::int32_t whom) const;
 };
 
-/// Says for each rank how long it waited for which other rank between two moments of CLOCK_MONOTONIC. A rank waits
-/// while an operation that it has announced has not been announced by another member of the process set. If several are
-/// missing, it waits for the one that is the last. Pure. Costs n log n for n operations.
+/// Says for each rank how long it waited for which other rank, between two moments of CLOCK_MONOTONIC. A rank waits if
+/// it has announced an operation that another member of the process set has not announced. If several members are
+/// missing, the wait counts for the one that announces last. Pure function. Costs n log n for n operations.
 [[nodiscard]] std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns,
                                                 std::int64_t to_ns);
 

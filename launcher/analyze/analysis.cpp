@@ -19,8 +19,9 @@ namespace {
 using base::RecordedOperation;
 using base::Recording;
 
-/// Identifies an operation of a set on all its ranks. An operation of a batch has the batch's position, which no other
-/// operation with this name has. Any other has the generation of its slot, or the number of the call.
+/// Identifies an operation of a process set on all its ranks: set, name, and a number. For an operation in a batch, the
+/// number is the batch's position, which no other operation with this name has. Otherwise it is the generation of the
+/// name's slot, or the number of the call for an operation without a name.
 using Key = std::tuple<std::int32_t, std::string, std::uint32_t, std::uint64_t>;
 
 constexpr std::uint64_t kOfBatch = std::uint64_t{1} << 32U;
@@ -74,7 +75,8 @@ private:
         return found != recordings_.end() ? &*found : nullptr;
     }
 
-    /// The members of each set: those that the ranks noted, and those that used it.
+    /// Finds the members of each process set: ranks that recorded the set's list of members, and ranks that used the
+    /// set.
     void find_members() {
         for (const Recording& recording : recordings_) {
             for (const base::RecordedSet& set : recording.sets) {
@@ -120,7 +122,7 @@ private:
                 if (!was_pending(operation)) {
                     continue;
                 }
-                // A batch that one rank has begun and another has not seen has no position there.
+                // The batch's position is left out of the key. A rank that has not seen the batch does not know it.
                 Key key = key_of(operation);
                 std::get<3>(key) = operation.generation;
                 PendingOperation& pending = found[key];
@@ -135,7 +137,8 @@ private:
         std::vector<PendingOperation> all;
         for (auto& [key, pending] : found) {
             find_missing(key, pending);
-            // The rest had it, and this rank was about to: an end of the job that came between is no finding.
+            // If nobody is missing and another rank has ended the operation, the job ended just before this rank would
+            // have ended it. This is not a problem to report.
             if (!pending.missing.empty() || !pending.unknown.empty() || !has_ended_elsewhere(key, pending)) {
                 all.push_back(std::move(pending));
             }
@@ -177,8 +180,8 @@ private:
                              });
     }
 
-    /// Whether a rank that does not wait for the operation has called it nevertheless. A key may stand for several
-    /// operations: every use of a name before it has a slot has generation 0. So they are counted.
+    /// Whether a rank that is not waiting for the operation has called it nevertheless. Before a name has a slot, all
+    /// its uses have generation 0 and thus the same key, so the calls are counted.
     bool has_called(const Recording& recording, const Key& key, const PendingOperation& pending) const {
         return count_of(recording, key) >= count_of(*of_rank(pending.calls.front().rank), key);
     }
@@ -191,7 +194,7 @@ private:
         });
     }
 
-    /// Whether the ring of the rank still has everything that it has called since the others began to wait.
+    /// Whether the recording still has all operations that the rank has called since the other ranks began to wait.
     bool reaches_back(const Recording& recording, const PendingOperation& pending) const {
         if (recording.counters.announced <= recording.operations.size() || recording.operations.empty()) {
             return true;
@@ -204,7 +207,7 @@ private:
                 ->ordinal;
         return oldest <= first_ordinal(pending);
     }
-    /// Operations of other sets come after all those of this one.
+    /// Returns the position of the operation in the set's order. Operations of other sets come last.
     static std::uint64_t order_in(const RecordedOperation& operation, std::int32_t set_id) {
         return counts_as_operation(operation) && operation.set_id == set_id ? operation.ordinal : ~std::uint64_t{0};
     }
@@ -227,8 +230,8 @@ private:
         return side;
     }
 
-    /// Two operations of a set in which ranks wait for each other. Each rank is named once for each set: its first
-    /// operation of this kind is where it left the others.
+    /// Finds pairs of operations of a set in which ranks wait for each other. Each rank appears once for each set, with
+    /// the first operation in which it left the order of the other ranks.
     static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;
@@ -258,8 +261,8 @@ private:
 
     // ---- who is late ------------------------------------------------------------------------------------------------
 
-    /// When a rank called an operation, in the clock that all ranks of the job share: that of the host if there is one,
-    /// else CLOCK_REALTIME.
+    /// Returns when a rank called an operation, in a clock that all ranks share: CLOCK_MONOTONIC for a job on one host,
+    /// CLOCK_REALTIME for several hosts.
     [[nodiscard]] std::int64_t time_of(const Recording& recording, std::int64_t ns, bool several_hosts) const {
         return several_hosts ? ns + recording.realtime_offset_ns : ns;
     }

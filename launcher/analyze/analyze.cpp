@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// More pending operations than this are counted only. A program of one thread has one.
+/// How many pending operations are printed; further ones are only counted. A program with one thread has one.
 constexpr std::size_t kMostPending = 20;
 
 std::string seconds(std::int64_t ns) {

@@ -13,17 +13,17 @@ namespace rueda::launcher {
 /// The exit status of `rueda analyze`.
 enum class AnalyzeExit : int {
     clean = 0,    ///< the ranks do not diverge, and nothing was pending
-    finding = 1,  ///< ranks diverge, or operations were pending
-    failed = 2,   ///< files that cannot be read
+    finding = 1,  ///< some ranks diverge, or operations were pending
+    failed = 2,   ///< files are missing or cannot be read
 };
 
-/// Runs `rueda analyze` with these arguments, and prints to the standard output, or errors to the standard error.
-/// Returns the exit status.
+/// Runs `rueda analyze` with these arguments. Prints the result to the standard output, and errors to the standard
+/// error. Returns the exit status.
 [[nodiscard]] int run_analyze(std::span<const std::string> arguments);
 
-/// Formats the text that the command prints.
+/// Returns the text that `rueda analyze` prints for people.
 [[nodiscard]] std::string format_analysis(const Analysis& analysis);
-/// The same for programs.
+/// Returns the same facts as JSON, for programs.
 [[nodiscard]] std::string format_analysis_json(const Analysis& analysis);
 
 }  // namespace rueda::launcher

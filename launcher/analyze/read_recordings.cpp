@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Ranks of one job begin within its start timeout, which is a minute by default, and clocks of hosts may differ.
+/// How far apart the ranks of one job may begin. They begin within the start timeout, a minute by default, and the
+/// clocks of hosts may differ.
 constexpr std::int64_t kMostApartNs = 600'000'000'000;
 
 Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {

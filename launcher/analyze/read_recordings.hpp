@@ -10,12 +10,12 @@
 
 namespace rueda::launcher {
 
-/// Reads the files of the flight recorder in a folder, in the order of the ranks. Fails with InvalidArgument if there
-/// are none, if one of them is damaged, or if they are of different jobs.
+/// Reads the flight recorder files in a folder, ordered by rank. Fails with InvalidArgument if there are none, if one
+/// is damaged, or if they belong to different jobs.
 [[nodiscard]] Result<std::vector<base::Recording>> read_recordings(const std::string& folder);
 
-/// The same check for recordings that were read: the size of the job, each rank once, and times of the beginning that
-/// fit.
+/// Checks that the recordings belong to one job: they have the same size of the job, no rank occurs twice, and the
+/// ranks began at about the same time.
 [[nodiscard]] Status check_same_job(const std::vector<base::Recording>& recordings);
 
 }  // namespace rueda::launcher

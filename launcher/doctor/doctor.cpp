@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Draws the conclusions of rueda doctor. The functions in this file use only the facts that they get, and do not look
-// at the machine.
+// Draws the conclusions of `rueda doctor` from the facts in DoctorFacts. The functions in this file do not look at the
+// machine.
 #include "launcher/doctor/doctor.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// A host's answer is a line that begins with this word.
+/// When ruedarun starts itself on another host, its answer is a line that begins with this word.
 constexpr std::string_view kEchoMark = "rueda-doctor";
 
 class Examination {
@@ -107,8 +107,7 @@ private:
             const std::string problem = !plugin.problem.empty()  ? plugin.problem
                                         : plugin.is_for_open_mpi ? "it is for Open MPI"
                                                                  : "it is for MPICH";
-            const bool says_its_name = problem.starts_with(plugin.file);  // texts of this form come from the system's
-                                                                          // loader
+            const bool says_its_name = problem.starts_with(plugin.file);  // texts of the system's loader have this form
             text += fmt::format("{}{}{}", text.empty() ? "" : "; ", says_its_name ? "" : plugin.file + ": ", problem);
         }
         return text;
@@ -127,7 +126,7 @@ private:
         } else {
             fine("cores", cores);
         }
-        // The load is an average of the last minute, and this program's own start is part of it.
+        // The load is an average over the last minute. The start of this program contributes to it.
         if (facts_.load > 0.5 * facts_.cores_in_mask) {
             warn("load", fmt::format("{:.1f} on {:.3g} cores", facts_.load, facts_.cores_in_mask),
                  "other programs use the cores; a rank that they hold up holds up all ranks");
@@ -158,7 +157,7 @@ private:
     }
 
     void look_at_memory() {
-        constexpr std::uint64_t kArena = 64 * kMiB;  // the default of RUEDA_ARENA_LIMIT
+        constexpr std::uint64_t kArena = 64 * kMiB;  // the default of RUEDA_ARENA_LIMIT, in bytes
         if (!facts_.memory) {
             warn("memory", "the system does not tell how much is available", "look at it with free -h");
         } else if (facts_.memory->available_bytes < kArena) {
@@ -218,8 +217,8 @@ private:
     }
 
     void look_at_huge_pages() {
-        const std::string& all = facts_.huge_pages_shared;  // The text has the form "always within_size [advise] never
-                                                            // deny force".
+        const std::string& all = facts_.huge_pages_shared;  // has the form "always within_size [advise] never deny
+                                                            // force"
         const std::size_t begin = all.find('[');
         const std::size_t end = all.find(']', begin == std::string::npos ? 0 : begin);
         if (begin == std::string::npos || end == std::string::npos) {
@@ -356,7 +355,7 @@ HostProbe read_doctor_echo(const std::string& name, const std::string& text, dou
         if (probe.problem.empty() && !is_blank) {
             probe.problem = base::quote(line, 160);
         }
-        // "rueda-doctor 1764000000.123 0.1.0"
+        // The line looks like "rueda-doctor 1764000000.123 0.1.0".
         const std::size_t time = kEchoMark.size() + 1;
         const std::size_t version = line.starts_with(kEchoMark) ? line.find(' ', time) : std::string_view::npos;
         if (version == std::string_view::npos) {

@@ -18,40 +18,40 @@ enum class Severity { fine, warning, error };
 /// The result of one check.
 struct Finding {
     Severity severity = Severity::fine;
-    std::string subject;  ///< "memory lock"
+    std::string subject;  ///< for example "memory lock"
     std::string found;
     std::string advice;  ///< what to do about the finding; empty if nothing has to be done
 };
 
-/// The facts about another host, which ruedarun asks by starting itself there with mpirun.
+/// What is known about another host. ruedarun asks it by starting itself on that host with mpirun.
 struct HostProbe {
     std::string name;
     bool reached = false;
     std::string problem;  ///< the first line of mpirun's output, if the host was not reached
     std::string version;  ///< the version of ruedarun on that host
-    /// By how many seconds the host's clock is ahead at least; negative if it is behind. The duration of the question
-    /// is already subtracted.
+    /// How many seconds the host's clock is ahead of this host's clock, at least; negative if it is behind. The time
+    /// that the question took is already subtracted.
     double clock_ahead_seconds = 0;
 };
 
-/// An MPI plugin of the library, which was loaded in a separate process as a test.
+/// The result of loading an MPI plugin of the library in a separate process.
 struct PluginProbe {
     std::string file;
-    std::string problem;          ///< why the plugin cannot be loaded; empty if it can be loaded
-    bool is_for_open_mpi = true;  ///< false if the plugin is for MPICH and libraries with the same ABI
+    std::string problem;          ///< why the plugin cannot be loaded; empty if it can
+    bool is_for_open_mpi = true;  ///< false if the plugin is for MPICH or a library with the same ABI
 };
 
 struct PluginFacts {
     std::string folder;          ///< the folder of librueda.so; empty if it was not found
-    bool named_by_user = false;  ///< whether RUEDA_MPI_PLUGIN names the plugin, so that only this plugin was tried
+    bool named_by_user = false;  ///< if true, RUEDA_MPI_PLUGIN names the plugin, and only this plugin was tried
     std::vector<PluginProbe> plugins;
 };
 
-/// Facts about the machine. look_for_trouble.cpp collects them; tests fill in their own.
+/// Facts about the machine. look_for_trouble.cpp collects them; tests use made-up facts.
 struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
-    std::optional<PluginFacts> plugins;  ///< empty if they were not looked for, because there is no mpirun
+    std::optional<PluginFacts> plugins;  ///< empty if there is no mpirun, so that plugins do not matter
     std::optional<int> ranks;            ///< the number of ranks that will run on this host
     double usable_cores = 1;
     double cores_in_mask = 1;
@@ -65,22 +65,22 @@ struct DoctorFacts {
                                                                   ///< drivers lock memory
     std::uint64_t shm_bytes = 0;                                  ///< the size of /dev/shm; 0 if it does not exist
     std::uint64_t descriptors = 1024;                             ///< RLIMIT_NOFILE, the hard limit
-    bool can_share_memory = true;                                 ///< memfd_create works
-    bool can_watch_processes = true;                              ///< pidfd_open works
-    bool can_use_sockets = true;                                  ///< abstract Unix sockets work
-    std::string ptrace_scope;                                     ///< the setting of Yama; empty if the kernel has no
-                                                                  ///< Yama
-    std::string huge_pages_shared;                                ///< transparent_hugepage/shmem_enabled
+    bool can_share_memory = true;                                 ///< whether memfd_create works
+    bool can_watch_processes = true;                              ///< whether pidfd_open works
+    bool can_use_sockets = true;                                  ///< whether abstract Unix sockets work
+    std::string ptrace_scope;                                     ///< the setting of the security module Yama; empty if
+                                                                  ///< the kernel does not have it
+    std::string huge_pages_shared;                                ///< the text of transparent_hugepage/shmem_enabled
     std::string temporary_folder;
     bool temporary_folder_is_writable = true;
     bool has_loopback = true;
     bool has_network = true;  ///< whether this host has an address that is neither loopback nor link-local
     Environment environment;
-    std::vector<std::string> own_names;  ///< those of the named hosts that are this host
+    std::vector<std::string> own_names;  ///< which of the named hosts are this host
     std::vector<HostProbe> hosts;
 };
 
-/// Says what the facts mean, and what to do about them. A pure function.
+/// Says what the facts mean and what to do about them. Pure function.
 [[nodiscard]] std::vector<Finding> examine(const DoctorFacts& facts);
 
 [[nodiscard]] std::string describe(const std::vector<Finding>& findings);
@@ -89,14 +89,14 @@ struct DoctorFacts {
 [[nodiscard]] int exit_status_of(const std::vector<Finding>& findings);
 
 /// Runs `rueda doctor` or `ruedarun --doctor`: examines this machine and the hosts that the options name, and prints
-/// the findings. Returns the exit status, which is 3 if the options or the files that they name are wrong.
+/// the findings. Returns the exit status, which is 3 if the options, or files that they name, are wrong.
 [[nodiscard]] int run_doctor(const Options& options);
 
-/// The line that `ruedarun --doctor-echo` prints on another host: a mark, the clock, and the version.
+/// Returns the line that `ruedarun --doctor-echo` prints on another host: a mark, the time, and the version.
 [[nodiscard]] std::string doctor_echo();
 
-/// Finds the line of doctor_echo() in the output of mpirun. `before` and `after` are the times of question and answer,
-/// in seconds of this host's clock.
+/// Finds the line of doctor_echo() in the output of mpirun. `before` and `after` are the times, in seconds of this
+/// host's clock, at which mpirun was started and at which it answered.
 [[nodiscard]] HostProbe read_doctor_echo(const std::string& name, const std::string& text, double before, double after);
 
 inline constexpr const char* kDoctorEchoOption = "--doctor-echo";

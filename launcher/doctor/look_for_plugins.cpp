@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLoadTime{10};
 constexpr std::size_t kLongestAnswer = 4096;
 
-/// The first letter of a child's answer. It says that the plugin is for Open MPI, that it is for MPICH, or that it
+/// The first letter of a child process's answer: the plugin is for Open MPI, the plugin is for MPICH, or the plugin
 /// cannot be loaded.
 constexpr char kOpenMpi = 'o';
 constexpr char kMpich = 'm';
@@ -44,19 +44,19 @@ std::string answer_of_loading(const std::string& file) {
     if (::dlsym(library, "rueda_mpi_plugin_open") == nullptr) {
         return fmt::format("{}it is no MPI plugin of Rueda", kFailed);
     }
-    // Open MPI's MPI_COMM_WORLD is the address of this symbol, so an Open MPI library that the plugin needs contains
-    // the symbol.
+    // In Open MPI, MPI_COMM_WORLD is the address of this symbol. If the symbol exists, the plugin needs an Open MPI
+    // library.
     return std::string(1, ::dlsym(library, "ompi_mpi_comm_world") == nullptr ? kMpich : kOpenMpi);
 }
 
 [[noreturn]] void load_in_child(const std::string& file, int write_end) {
     const std::string answer = answer_of_loading(file).substr(0, kLongestAnswer);
-    // A pipe has space for this text, so the write does not block even if the parent does not read.
+    // The answer fits into the pipe's buffer, so this write does not block even if the parent does not read.
     const ssize_t written = ::write(write_end, answer.data(), answer.size());
     ::_exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
 }
 
-/// Returns everything that the child writes until it ends or the time limit has passed.
+/// Returns everything that the child has written until it ended or the deadline passed.
 std::string read_until(int fd, Clock::time_point deadline) {
     std::string text;
     while (true) {
@@ -96,7 +96,7 @@ bool has_library(const fs::path& folder) {
     return false;
 }
 
-/// The folder may be lib, lib64, or Debian's lib/<architecture>.
+/// Returns the folders that may contain the library: lib, lib64, or Debian's lib/<architecture>.
 std::vector<fs::path> folders_beside(const fs::path& program) {
     const fs::path own = program.parent_path();
     const fs::path prefix = own.parent_path();

@@ -32,13 +32,13 @@ namespace {
 
 constexpr int kCalledWrongly = 3;
 
-/// If ssh gets no answer, mpirun itself gives up after about 20 s.
+/// How long to wait for a host. If ssh gets no answer, mpirun itself gives up after about 20 s.
 constexpr std::chrono::seconds kProbeTime{25};
 
-/// Limits the total wait to a minute, even if many hosts do not answer.
+/// How long to wait for all hosts. It keeps the total below a minute even if many hosts do not answer.
 constexpr std::chrono::seconds kTimeOfAllProbes{50};
 
-/// Each question starts a separate mpirun.
+/// How many hosts are asked at the same time. Each question starts an mpirun.
 constexpr std::size_t kProbesAtOnce = 64;
 
 double unix_seconds(std::chrono::system_clock::time_point time) {
@@ -116,7 +116,7 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     });
 }
 
-/// The command that runs ruedarun on another host. It starts ruedarun there in the same way as a job.
+/// Returns the command that runs ruedarun on another host. It uses the same mpirun options as a job.
 Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
     MpiRequest request;
     request.shares = {{host, 1}};
@@ -202,7 +202,7 @@ int run_doctor(const Options& options) {
         return refuse(around.status());
     }
     DoctorFacts facts;
-    // If ruedarun does not know this mpirun, this is a finding of the doctor and not a reason to stop.
+    // An mpirun that ruedarun does not know is a finding to report, not a reason to stop.
     const Result<Surroundings> with_mpi = look_around(true);
     if (with_mpi.is_ok()) {
         around.value().mpi = with_mpi.value().mpi;

@@ -13,10 +13,11 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kInsufficientSize = 7;
 
-/// The driver measures over 1/6 s to 1 s, so more frequent looks see the same.
+/// The shortest time between two looks. The driver averages over 1/6 s to 1 s, so more frequent looks would see the
+/// same values.
 constexpr std::int64_t kLookNs = 100'000'000;
 
-/// More GPUs or processes than this are not in one host; a larger number is a fault of the library.
+/// No host has more GPUs or processes. A larger number is an error of NVML.
 constexpr unsigned kMostGpus = 256;
 constexpr unsigned kMostProcesses = 4096;
 
@@ -28,10 +29,10 @@ bool find(void* library, const char* name, Function*& function) {
 
 }  // namespace
 
-// The names of these types are NVML's. They are not in the anonymous namespace, because the class below, which is not
-// in it, has them in its members.
+// The next types are types of NVML, NVIDIA's management library. They are not in the anonymous namespace, because the
+// class Gpus::Nvml, which has external linkage, has them as members.
 
-/// nvmlUtilization_t: percent of the driver's last sample period.
+/// nvmlUtilization_t: percent of the driver's last measuring period
 struct NvmlUtilization {
     unsigned gpu = 0;
     unsigned memory = 0;
@@ -53,11 +54,11 @@ struct NvmlProcess {
 };
 static_assert(sizeof(NvmlProcess) == 24);
 
-/// The functions of NVML that are used, with the names of nvml.h without the prefix nvml. An nvmlDevice_t is a pointer,
-/// and an nvmlReturn_t is an int.
+/// The functions of NVML that Rueda calls. Their names are those in nvml.h without the prefix nvml. An nvmlDevice_t is
+/// a pointer, and an nvmlReturn_t is an int.
 class Gpus::Nvml {
 public:
-    /// Returns null if the library does not exist, lacks a function, or finds no driver.
+    /// Loads NVML. Returns null if the library does not exist, lacks a function, or finds no driver.
     static std::unique_ptr<const Nvml> load(const char* name) {
         void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         auto nvml = std::make_unique<Nvml>();
@@ -83,7 +84,7 @@ public:
             for (unsigned index = 0; index < std::min(count, kMostGpus); ++index) {
                 Gpu gpu;
                 gpu.index = index;
-                // A GPU that this user may not use is left out.
+                // The list leaves out GPUs that this user may not use.
                 if (device_by_index(index, &gpu.device) == kSuccess) {
                     found.push_back(gpu);
                 }
@@ -108,8 +109,8 @@ public:
         unsigned count = 0;
         int result = device_processes(device, &count, nullptr);
         std::vector<NvmlProcess> processes;
-        // Processes may begin between the two calls. The room for some more makes a third call improbable, and a
-        // process that is missed is seen in the next interval.
+        // More processes may start between the two calls, so the buffer gets some more space. If this is still too
+        // small, the missing processes are found in the next interval.
         if (result == kInsufficientSize && count <= kMostProcesses) {
             constexpr unsigned kMore = 16;
             count += kMore;
@@ -127,8 +128,8 @@ public:
 
 private:
     bool find_all(void* library) {
-        // The third version of the last function has the same form, except in the first drivers of the series 535,
-        // where a process takes eight bytes more. So the second version comes first.
+        // Version 2 of the last function is preferred. Version 3 has the same form in most drivers, but in the first
+        // drivers of the series 535 a process takes eight bytes more.
         return find(library, "nvmlInit_v2", init) && find(library, "nvmlShutdown", shutdown) &&
                find(library, "nvmlDeviceGetCount_v2", device_count) &&
                find(library, "nvmlDeviceGetHandleByIndex_v2", device_by_index) &&

@@ -9,30 +9,31 @@
 
 namespace rueda::launcher {
 
-/// A GPU of this host during an interval. A value is missing if the driver does not tell it.
+/// How busy a GPU of this host was during an interval. Values that the driver does not report are missing.
 struct GpuUse {
-    std::uint32_t index = 0;            ///< as nvidia-smi counts
-    std::optional<double> utilization;  ///< the part of the time in which it executed something, from 0 to 1
+    std::uint32_t index = 0;            ///< the number that nvidia-smi shows
+    std::optional<double> utilization;  ///< the part of the time in which the GPU executed something, from 0 to 1
     std::optional<std::uint64_t> used_bytes;
     std::optional<std::uint64_t> total_bytes;
-    std::vector<std::int32_t> pids;  ///< the processes that compute on it
+    std::vector<std::int32_t> pids;  ///< the processes that compute on the GPU
 };
 
-/// The GPUs of this host, as NVML sees them. Threads: one.
+/// Watches the GPUs of this host through NVML, NVIDIA's management library. Threads: only one thread may use an object.
 class Gpus {
 public:
     static constexpr const char* kNvml = "libnvidia-ml.so.1";
 
-    /// Loads NVML, which may take a second. If it cannot be loaded, or finds no GPU, the list of GPUs is empty.
+    /// Loads NVML, which may take a second. If NVML cannot be loaded or finds no GPU, take() returns an empty list.
     explicit Gpus(const char* library = kNvml);
     ~Gpus();
     Gpus(const Gpus&) = delete;
     Gpus& operator=(const Gpus&) = delete;
 
-    /// Reads how busy the GPUs are, unless this was done a moment ago. `now_ns` is the time of CLOCK_MONOTONIC.
+    /// Reads how busy the GPUs are, unless the last look is very recent. `now_ns` is the current time in
+    /// CLOCK_MONOTONIC.
     void look(std::int64_t now_ns);
-    /// Looks, and returns the GPUs in the order of their numbers. The utilization is the average of all looks since the
-    /// last call.
+    /// Looks again and returns the GPUs, ordered by number. The utilization is the average of all looks since the last
+    /// call of take().
     [[nodiscard]] std::vector<GpuUse> take(std::int64_t now_ns);
 
 private:

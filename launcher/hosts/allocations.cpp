@@ -38,8 +38,8 @@ Result<std::optional<int>> number_of(const Environment& environment, const char*
     return number;
 }
 
-/// The cores of each host divided by the cores of a task; the result is empty if Slurm does not tell the number of
-/// cores.
+/// Returns for each host how many tasks its cores allow: its cores divided by the cores of a task. The result is empty
+/// if Slurm does not report the number of cores.
 Result<std::vector<int>> slurm_places(const Environment& environment, std::size_t hosts) {
     const std::string cores = value_of(environment, {"SLURM_JOB_CPUS_PER_NODE"});
     if (cores.empty()) {
@@ -60,8 +60,9 @@ Result<std::vector<int>> slurm_places(const Environment& environment, std::size_
     return counts;
 }
 
-/// The number of ranks for each host of the allocation. Inside a step, SLURM_TASKS_PER_NODE describes the step, which
-/// may have fewer hosts than the allocation. In this case the number of ranks is computed from the cores of the hosts.
+/// Returns the number of ranks for each host of the allocation. Inside a step, SLURM_TASKS_PER_NODE describes the step,
+/// which may have fewer hosts than the allocation. In this case the number of ranks comes from the hosts' cores
+/// (`places`).
 Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t hosts,
                                      const std::vector<int>& places) {
     const std::string tasks = value_of(environment, {"SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"});
@@ -86,7 +87,7 @@ Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t
     return places.empty() ? std::vector<int>(hosts, 1) : places;
 }
 
-/// The number of cores that every host has at least.
+/// Returns the smallest number of cores that a host has.
 std::optional<int> slurm_cores(const Environment& environment) {
     const Result<std::vector<int>> counts = expand_slurm_counts(value_of(environment, {"SLURM_JOB_CPUS_PER_NODE"}));
     if (!counts.is_ok() || counts.value().empty()) {
@@ -110,14 +111,14 @@ Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment) {
     RUEDA_RETURN_IF_FAILED(places.status());
     const Result<std::vector<int>> slots = slurm_slots(environment, expanded.value().size(), places.value());
     RUEDA_RETURN_IF_FAILED(slots.status());
-    // Inside a step, SLURM_NTASKS describes the step, not the job that ruedarun starts.
+    // Inside a step, SLURM_NTASKS describes the step and not the allocation, so it is ignored.
     const bool in_step = !value_of(environment, {"SLURM_STEP_ID"}).empty();
     Result<std::optional<int>> ranks = number_of(environment, "SLURM_NTASKS", 1);
     RUEDA_RETURN_IF_FAILED(ranks.status());
     HostList list;
     for (std::size_t i = 0; i < expanded.value().size(); ++i) {
-        // With `salloc -N 2 --exclusive`, each host has one task, but the user has all cores of the host. So -np may
-        // ask for more ranks than tasks.
+        // With `salloc -N 2 --exclusive`, each host has one task, but the user has all its cores. So -np may ask for
+        // more ranks than there are tasks.
         const int most = places.value().empty() ? 0 : std::max(slots.value()[i], places.value()[i]);
         list.hosts.push_back({expanded.value()[i], slots.value()[i], most});
     }

@@ -13,8 +13,8 @@
 
 namespace rueda::launcher {
 
-/// Returns the hosts that the user named. If the user named none, returns the hosts of a Slurm allocation, or otherwise
-/// those of SageMaker. Returns nothing if the job is to run on this host alone.
+/// Returns the hosts that the user named. If the user named none, returns the hosts of the Slurm allocation, or else
+/// those of SageMaker. Returns nothing if the job is to run only on this host.
 [[nodiscard]] Result<std::optional<HostList>> choose_hosts(const Options& options, const Environment& environment,
                                                            const base::FileReader& read);
 

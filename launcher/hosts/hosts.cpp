@@ -23,8 +23,8 @@ constexpr std::size_t kLongestName = 255;
 
 bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// Whether mpirun and ssh would treat the text as the name of a host. They would treat a name that begins with '-' as
-/// an option.
+/// Whether mpirun and ssh accept the text as the name of a host. They would treat a name that begins with '-' as an
+/// option.
 bool is_host_name(std::string_view name) {
     return !name.empty() && name.size() <= kLongestName && (is_alphanumeric(name.front()) || name.front() == '_') &&
            std::all_of(name.begin(), name.end(),
@@ -68,7 +68,7 @@ std::optional<Host> parse_host(std::string_view text) {
     return slots ? std::optional(host) : std::nullopt;
 }
 
-/// Adds a host. If the list already contains the host, the host gets additional slots.
+/// Adds a host. If the list already contains this host, its slots are added to those in the list.
 Status add_host(std::vector<Host>& hosts, const Host& host) {
     const auto known =
         std::find_if(hosts.begin(), hosts.end(), [&](const Host& other) { return other.name == host.name; });
@@ -79,7 +79,7 @@ Status add_host(std::vector<Host>& hosts, const Host& host) {
         hosts.push_back(host);
         return {};
     }
-    // A line without a number stands for one slot, as in launchers that accept only lists of names.
+    // A line without a number counts as one slot, as in launchers that accept only lists of names.
     known->slots = std::min(kMostSlots, std::max(1, known->slots) + std::max(1, host.slots));
     known->max_slots = std::max(known->max_slots, host.max_slots);
     return {};
@@ -111,7 +111,7 @@ struct HostKey {
     std::string_view reason{};  ///< why the word is ignored
 };
 
-/// "cpu" and "count" are Open MPI's older names for slots.
+/// All keywords. Some are older names: Open MPI used "cpu" and "count" for slots.
 constexpr std::array<HostKey, 13> kHostKeys = {{
     {"slots", HostKey::Kind::slots},
     {"cpu", HostKey::Kind::slots},
@@ -202,8 +202,8 @@ Status wrong_names(std::string_view text) {
                    base::quote(text));
 }
 
-/// Appends the numbers of a range such as "01-03" to each of the beginnings. All numbers have as many digits as the
-/// first number of the range.
+/// Appends each number of a range such as "01-03" to each of the names in `beginnings`, and adds the results to
+/// `names`. All numbers have as many digits as the first number of the range.
 bool append_range(std::string_view range, const std::vector<std::string>& beginnings, std::vector<std::string>& names) {
     const std::size_t dash = range.find('-');
     const std::string_view low_text = range.substr(0, dash);
@@ -220,8 +220,8 @@ bool append_range(std::string_view range, const std::vector<std::string>& beginn
     return names.size() <= kMostHosts;
 }
 
-/// Expands one item of Slurm's list. Several brackets are combined with each other: "r[1-2]n[1-2]" stands for four
-/// names. As in Slurm's own order, the last bracket changes fastest.
+/// Expands one item of Slurm's list. Several brackets are combined: "r[1-2]n[1-2]" stands for four names. As in Slurm's
+/// order, the last bracket changes fastest.
 bool expand_item(std::string_view item, std::vector<std::string>& names) {
     std::vector<std::string> heads = {""};
     while (!item.empty()) {

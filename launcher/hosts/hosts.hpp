@@ -12,13 +12,13 @@
 
 namespace rueda::launcher {
 
-/// The maximum number of hosts. No job has more hosts, and a range with a typing error cannot fill the memory.
+/// The maximum number of hosts. No job has more, and the limit keeps a mistyped range from filling the memory.
 inline constexpr std::size_t kMostHosts = 65536;
 
 struct Host {
     std::string name;   ///< a name or an address; an IPv6 address without brackets
     int slots = 0;      ///< how many ranks the host gets; 0 if unknown
-    int max_slots = 0;  ///< the maximum number of ranks that the host may get; 0 if unknown
+    int max_slots = 0;  ///< how many ranks the host may get at most; 0 if unknown
 
     friend bool operator==(const Host&, const Host&) = default;
 };
@@ -26,21 +26,21 @@ struct Host {
 /// The hosts that a job may use, in the order in which they get ranks.
 struct HostList {
     std::vector<Host> hosts;
-    std::string origin;              ///< "-H", "hosts.txt", "the Slurm allocation 17"
-    std::optional<int> ranks;        ///< the number of ranks, if the source of the list says it
-    std::optional<int> cores;        ///< the number of cores of each host, if the source of the list says it
-    std::optional<std::string> own;  ///< the name of this host in the list, if the source of the list says it
-    std::vector<std::string> notes;  ///< lines to print for the user about the list
+    std::string origin;              ///< where the list comes from: "-H", "hosts.txt", "the Slurm allocation 17"
+    std::optional<int> ranks;        ///< the number of ranks of the job, if the source of the list says so
+    std::optional<int> cores;        ///< the number of cores of each host, if the source of the list says so
+    std::optional<std::string> own;  ///< the name of this host in the list, if the source of the list says so
+    std::vector<std::string> notes;  ///< notes about the list for the user, one line each
 };
 
 /// Reads the value of -H, for example "a:2,b:2". Addresses are allowed. An IPv6 address needs brackets if a number of
 /// slots follows.
 [[nodiscard]] Result<std::vector<Host>> parse_host_option(std::string_view text);
 
-/// Reads the host files of Open MPI and Horovod ("host slots=2 max_slots=4") and of MPICH and Intel MPI ("host:2"),
-/// with comments after '#'. A host that occurs again gets additional slots. Error messages begin with `file` and the
-/// line: "hosts.txt:3: …". Keywords that have no effect in ruedarun (MPICH's binding= and ifname=) are ignored, and
-/// `notes` gets a line for the first of each kind.
+/// Parses a host file in the format of Open MPI and Horovod ("host slots=2 max_slots=4") or of MPICH and Intel MPI
+/// ("host:2"). Comments begin with '#'. A host that occurs again gets additional slots. Error messages begin with
+/// `file` and the line: "hosts.txt:3: …". Keywords without effect in ruedarun (MPICH's binding= and ifname=) are
+/// ignored, and `notes` gets one line for each kind.
 [[nodiscard]] Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file,
                                                         std::vector<std::string>* notes = nullptr);
 
@@ -56,7 +56,7 @@ struct HostList {
 /// Returns the hosts that SageMaker's SM_* variables describe. Returns nothing if there are no such variables.
 [[nodiscard]] Result<std::optional<HostList>> hosts_of_sagemaker(const Environment& environment);
 
-/// Describes the hosts for messages, for example "a:4, b:2". A long list is cut.
+/// Describes the hosts for messages, for example "a:4, b:2". Shortens a long list.
 [[nodiscard]] std::string format_hosts(const std::vector<Host>& hosts);
 
 }  // namespace rueda::launcher

@@ -24,7 +24,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The limit of RUEDA_HOSTNAME.
+/// The maximum length of the setting RUEDA_HOSTNAME.
 constexpr std::size_t kLongestHostName = 253;
 
 std::optional<NetworkAddress> address_of(const ifaddrs& entry) {

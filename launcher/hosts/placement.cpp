@@ -12,7 +12,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Gives ranks to the hosts in their order. Each host gets ranks up to its capacity.
+/// Gives ranks to the hosts in their order, to each host as many as its capacity allows.
 Placement fill(const std::vector<Host>& hosts, const std::vector<std::int64_t>& capacities, std::int64_t ranks) {
     Placement placement;
     for (std::size_t i = 0; i < hosts.size() && ranks > 0; ++i) {
@@ -33,7 +33,7 @@ std::string counted(std::int64_t number, const char* what) {
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-/// How many ranks each host may get, and the reason.
+/// How many ranks each host may get, and why.
 struct Capacities {
     std::vector<std::int64_t> most;
     std::string reason;
@@ -44,7 +44,8 @@ Capacities per_host_capacities(const HostList& list, int per_host) {
     return {std::vector<std::int64_t>(list.hosts.size(), per_host), fmt::format("--processes-per-host {}", per_host)};
 }
 
-/// Divides the ranks equally if no number of ranks per host is known. The first hosts get the remainder.
+/// Divides the ranks equally, for a list without numbers of slots. If there is a remainder, the first hosts get one
+/// rank more.
 Capacities even_capacities(const HostList& list, std::int64_t ranks) {
     const auto hosts = static_cast<std::int64_t>(list.hosts.size());
     Capacities even;
@@ -60,7 +61,8 @@ Capacities slot_capacities(const HostList& list, std::int64_t ranks) {
     for (const Host& host : list.hosts) {
         slots.most.push_back(std::max(1, host.slots));
     }
-    // When all slots are used, the hosts that have max_slots get additional ranks, one host after the other.
+    // If there are more ranks than slots, hosts with max_slots get more ranks: one each, in turn, until all ranks have
+    // a place.
     std::int64_t missing = ranks - sum(slots.most);
     for (bool has_room = true; missing > 0 && has_room;) {
         has_room = false;

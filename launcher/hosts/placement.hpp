@@ -11,8 +11,8 @@
 
 namespace rueda::launcher {
 
-/// Consecutive ranks on one host. The first share begins with rank 0. Each later share begins after the last rank of
-/// the preceding share.
+/// Consecutive ranks on one host. The first share begins with rank 0, and each later share begins where the preceding
+/// share ends.
 struct HostShare {
     std::string host;
     int ranks = 0;
@@ -22,8 +22,8 @@ struct HostShare {
 
 /// Which ranks run where.
 struct Placement {
-    std::vector<HostShare> shares;  ///< the hosts that get ranks; other hosts are left out
-    std::string reason;             ///< for --explain
+    std::vector<HostShare> shares;  ///< only hosts that get ranks
+    std::string reason;             ///< why the ranks are placed in this way, for --explain
 };
 
 [[nodiscard]] int ranks_of(const Placement& placement);
@@ -31,9 +31,9 @@ struct Placement {
 [[nodiscard]] int most_ranks_on_a_host(const Placement& placement);
 [[nodiscard]] bool all_are_equal(const std::vector<HostShare>& shares);
 
-/// Fills the hosts in their order, so that ranks with consecutive numbers are on the same host. `ranks` and `per_host`
-/// are the user's options. Without these options, every slot gets a rank. If no host has a number of slots, the ranks
-/// are divided equally. Fails with InvalidArgument if the numbers do not fit each other.
+/// Fills the hosts in their order, so that consecutive ranks are on the same host. `ranks` and `per_host` are the
+/// user's options. Without them, every slot gets a rank. If no host has a number of slots, the ranks are divided
+/// equally. Fails with InvalidArgument if the numbers contradict each other.
 [[nodiscard]] Result<Placement> place_ranks(const HostList& list, std::optional<int> ranks,
                                             std::optional<int> per_host);
 

@@ -17,8 +17,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The fields in front of the first atomic one. They are copied, so that they cannot change after they are checked. The
-/// first two have the same places in every layout version.
+/// The fields at the beginning of the shared memory, before the first atomic. They are copied, so that they cannot
+/// change after the check. The first two fields have the same place in every layout version.
 struct Head {
     std::uint64_t magic = 0;
     std::uint32_t layout_version = 0;
@@ -28,7 +28,7 @@ struct Head {
     std::uint64_t recorder_bytes = 0;
 };
 
-/// The size of the part of the control block that so many ranks use.
+/// Returns how many bytes of the control block `members` ranks use.
 std::uint64_t control_bytes(std::uint32_t members) {
     return offsetof(base::ControlBlock, stacks) + std::uint64_t{members} * sizeof(base::StackBlock);
 }
@@ -60,7 +60,7 @@ bool are_recorders_inside(const Head& head) {
             head.members * head.recorder_bytes <= head.total_bytes - head.recorder_offset);
 }
 
-/// Makes the StackBlocks writable, with the rest of their first and last page.
+/// Makes the StackBlocks writable, and with them the rest of their first and last page.
 Status allow_questions(void* memory, std::uint32_t members) {
     constexpr std::uint64_t kBegin = offsetof(base::ControlBlock, stacks);
     const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -109,7 +109,8 @@ Result<ArenaView> ArenaView::open(const std::string& path, ArenaUse use) {
     if (!file.is_open() || ::fstat(file.value(), &status) != 0) {
         return system_failure(ErrorCode::not_initialized, "opening the memory of the job");
     }
-    // A process that shortened the file would end this process by a SIGBUS. The library seals its arenas against it.
+    // If another process shortened the file, an access would end this process by SIGBUS. The library therefore seals
+    // its arenas, and this check refuses files without a seal.
     const int seals = ::fcntl(file.value(), F_GET_SEALS);
     if (!S_ISREG(status.st_mode) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
         return failure(ErrorCode::invalid_argument, "its memory is not sealed, so its size may change at any time");

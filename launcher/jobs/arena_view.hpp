@@ -13,30 +13,32 @@
 
 namespace rueda::launcher {
 
-/// How a program accesses the memory of a job.
+/// What a program does with the shared memory of a job.
 enum class ArenaUse {
-    look,  ///< it reads
+    look,  ///< it only reads
     ask,   ///< it also asks the ranks for their stacks
 };
 
-/// The control block and the flight recorders of the arena of a running job, mapped for reading. Only with
-/// ArenaUse::ask, the StackBlocks can be written. Nothing in it is trusted, because other processes write it: open()
-/// checks every size before it is used. The view keeps the memory alive, but not the job. Threads: a value that is
-/// moved from one owner to the next.
+/// Maps the control block and the flight recorders of a running job (from the shared memory of the job's ranks on this
+/// host, the arena). The mapping is read-only, except for the StackBlocks with ArenaUse::ask. Other processes write to
+/// this memory, so open() checks every size before it is used. The view keeps the memory allocated, but does not keep
+/// the job alive. Threads: one at a time; ownership may move to another thread.
 class ArenaView {
 public:
-    /// Opens the file at `path`, such as /proc/<pid>/fd/<n>. Fails with
-    /// - NotInitialized if nothing is written there yet, or if the file cannot be opened (any more);
-    /// - Unsupported if another version of Rueda made it;
-    /// - InvalidArgument if it is not the arena of a job, or is damaged.
+    /// Opens the file at `path`, for example /proc/<pid>/fd/<n>. Fails with
+    /// - NotInitialized if the arena was not initialised yet, or if the file cannot be opened;
+    /// - Unsupported if another version of Rueda created the arena;
+    /// - InvalidArgument if the file is not the arena of a job, or is damaged.
     [[nodiscard]] static Result<ArenaView> open(const std::string& path, ArenaUse use = ArenaUse::look);
 
     [[nodiscard]] const base::ControlBlock& control() const { return *control_; }
-    /// For base::StackQuestions. Only after ArenaUse::ask, and only the StackBlocks may be written.
+    /// Returns the blocks for base::StackQuestions. Call this only after open() with ArenaUse::ask, and write only to
+    /// the StackBlocks.
     [[nodiscard]] base::HostBlocks blocks_to_ask() const;
     /// The number of ranks on this host, between 1 and base::kMaxLocalRanks.
     [[nodiscard]] std::uint32_t members() const { return members_; }
-    /// The flight recorder of a rank of this host, which comes before members(). Null if the ranks record nothing here.
+    /// The flight recorder of the rank `member`, which must be less than members(). Null if this job has no flight
+    /// recorders.
     [[nodiscard]] const base::RankRecorder* recorder(std::uint32_t member) const;
 
 private:
@@ -49,9 +51,9 @@ private:
         : control_(std::move(control)), members_(members), recorders_(recorders) {}
 
     Mapping control_;
-    // Copies, because another process could change the numbers in the memory.
+    // Both numbers are copies, because another process could change them in the shared memory.
     std::uint32_t members_;
-    std::uint64_t recorders_;  // the offset of the first flight recorder; 0: there are none
+    std::uint64_t recorders_;  // the offset of the first flight recorder; 0: there are no recorders
 };
 
 }  // namespace rueda::launcher

@@ -9,19 +9,19 @@
 
 namespace rueda::launcher {
 
-/// The places that a text takes in a line of a terminal: one for each character of its UTF-8. Wide characters, of which
-/// only names of users may have some, count as one too.
+/// Returns how many columns of a terminal a UTF-8 text takes: one for each character. Wide characters count as one too;
+/// only names that users choose may contain them.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
-/// As much of the text as fits into so many places.
+/// Returns the beginning of the text that fits into `columns` columns.
 [[nodiscard]] std::string_view cut_to_columns(std::string_view text, std::size_t columns);
 
 struct Column {
     std::string title;
-    bool is_right = false;  ///< numbers are flush right
+    bool is_right = false;  ///< numbers are right-aligned
 };
 
-/// The title and the rows as lines, with the columns as wide as they need to be. The last column is not padded.
+/// Returns the titles and the rows as lines. Each column is as wide as its longest text. The last column is not padded.
 [[nodiscard]] std::vector<std::string> lay_out(const std::vector<Column>& columns,
                                                const std::vector<std::vector<std::string>>& rows);
 

@@ -21,10 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The target of a link in /proc/<pid>/fd for the memory that collectives/host/arena creates begins with this text.
+/// The link /proc/<pid>/fd/<n> to a job's shared memory has a target that begins with this text.
 constexpr std::string_view kArenaLink = "/memfd:rueda-arena";
 
-/// The entries of a folder that are numbers, in ascending order. A folder that disappears has none.
+/// Returns the entries of a folder that are numbers, in ascending order. If the folder has disappeared, returns
+/// nothing.
 std::vector<std::int32_t> numbers_in(const fs::path& folder) {
     std::vector<std::int32_t> numbers;
     std::error_code error;
@@ -58,11 +59,11 @@ std::optional<Holder> holder_of(std::int32_t pid) {
     return Holder{pid, inner != 0 ? inner : pid, process->start_time};
 }
 
-/// Enters that the process has this file open.
+/// Adds the fact that the process `holder` has the file `path` open.
 void add(std::vector<FoundArena>& arenas, const Holder& holder, const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) {
-        return;  // it was closed meanwhile
+        return;  // the process has closed the file since
     }
     auto arena = std::find_if(arenas.begin(), arenas.end(),
                               [&status](const FoundArena& known) { return known.inode == status.st_ino; });

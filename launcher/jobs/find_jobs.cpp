@@ -13,10 +13,11 @@ namespace {
 
 std::string id_of(const FoundArena& arena) { return fmt::format("j{}", arena.inode); }
 
-/// Process sets have memory of the same form, but their ranks register only in the memory of the job.
+/// Whether the memory is that of a job, and not of a process set. Both have the same form, but ranks register only in
+/// the memory of the job.
 bool has_ranks(const ArenaView& arena) {
     for (std::uint32_t member = 0; member < arena.members(); ++member) {
-        // relaxed: a rank that is missed now is found the next time.
+        // relaxed: if a rank's store is not visible yet, the next search finds the rank
         if (arena.control().ranks[member].pid.load(std::memory_order_relaxed) != 0) {
             return true;
         }
@@ -32,8 +33,8 @@ std::vector<std::int32_t> pids_of(const FoundArena& arena) {
     return pids;
 }
 
-/// Adds the job, unless it was added already: the memory of a process set of an unreadable job cannot be told from the
-/// memory of the job itself.
+/// Adds the job, unless it is already in the list. Several entries may belong to one job: if its memory is unreadable,
+/// the job and its process sets look the same.
 void add_unreadable(std::vector<UnreadableJob>& jobs, UnreadableJob job) {
     const bool is_known = std::any_of(jobs.begin(), jobs.end(), [&job](const UnreadableJob& other) {
         return std::includes(other.pids.begin(), other.pids.end(), job.pids.begin(), job.pids.end()) &&

@@ -13,10 +13,10 @@ namespace rueda::launcher {
 
 /// A job that runs on this host.
 struct Job {
-    std::string id;  ///< "j" and the inode of its memory: the same until the job ends
+    std::string id;  ///< "j" and the inode of the job's memory; it stays the same until the job ends
     ArenaView arena;
     std::vector<Holder> holders;
-    std::string path;  ///< opens its memory again, as long as the process that find_jobs() found first lives
+    std::string path;  ///< opens the job's memory again, as long as the process lives that find_jobs() found first
 };
 
 /// A job whose memory this program cannot read.
@@ -31,11 +31,11 @@ struct JobList {
     std::vector<UnreadableJob> unreadable;
 };
 
-/// The jobs of this user on this host, in the order of their first processes. Process sets, and jobs whose ranks have
-/// not met yet, are left out.
+/// Returns the jobs of this user on this host, ordered by their first process. Process sets are left out, and so are
+/// jobs whose ranks have not found each other yet.
 [[nodiscard]] JobList find_jobs();
 
-/// Looks again for the processes of the job: some may have joined it since it was found.
+/// Searches again for the job's processes, because ranks may have joined the job since it was found.
 void find_holders_again(Job& job);
 
 }  // namespace rueda::launcher

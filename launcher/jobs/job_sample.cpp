@@ -17,7 +17,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The clock from which the kernel counts the start times of processes.
+/// Returns the time in the clock that the kernel uses for the start times of processes.
 double seconds_since_boot() {
     timespec now{};
     ::clock_gettime(CLOCK_BOOTTIME, &now);
@@ -39,7 +39,7 @@ std::optional<ProcessSample> sample_process(const Holder& holder) {
     return sample;
 }
 
-/// The rank's process, found among those that have the memory open. The rank wrote its number as it sees it itself.
+/// Finds the rank's process among those that have the memory open. The rank has stored its number in its own namespace.
 const Holder* holder_of(const base::RankBlock& block, const std::vector<Holder>& holders) {
     const std::int32_t pid = block.pid.load(std::memory_order_relaxed);
     const std::uint64_t start = block.process_start.load(std::memory_order_relaxed);
@@ -51,7 +51,7 @@ const Holder* holder_of(const base::RankBlock& block, const std::vector<Holder>&
 
 RankSample sample_rank(const base::RankBlock& block, const std::vector<Holder>& holders) {
     RankSample sample;
-    // acquire: partner is the release store of the rank that filled the block.
+    // The rank stores its state with release after it has filled the block, so this load is an acquire.
     sample.state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
     sample.rank = block.global_rank.load(std::memory_order_relaxed);
     sample.step = std::max<std::int64_t>(-1, block.step.load(std::memory_order_relaxed));
@@ -63,7 +63,7 @@ RankSample sample_rank(const base::RankBlock& block, const std::vector<Holder>& 
     return sample;
 }
 
-/// The command line, with blanks between the arguments.
+/// Returns the command line of a process, with blanks between the arguments.
 std::string program_of(std::int32_t pid) {
     std::string text = base::read_small_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
     while (!text.empty() && text.back() == '\0') {

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Longer command lines are cut, so that the state behind them stays on the screen.
+/// The maximum length of a command line in the table. Longer ones are cut, so that the state after them stays visible.
 constexpr std::size_t kTableProgramBytes = 40;
 
 std::vector<std::int32_t> ranks_of(const JobSample& job) {
@@ -28,7 +28,7 @@ std::vector<std::int32_t> ranks_of(const JobSample& job) {
     return ranks;
 }
 
-/// In ascending order. Several ranks may be threads of one process.
+/// Returns the process numbers in ascending order, each once: several ranks may be threads of one process.
 std::vector<std::int32_t> pids_of(const JobSample& job) {
     std::set<std::int32_t> pids;
     for (const RankSample& rank : job.ranks) {

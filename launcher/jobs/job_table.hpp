@@ -12,19 +12,20 @@
 
 namespace rueda::launcher {
 
-/// The table that `rueda ps` prints. Pure.
+/// Returns the table that `rueda ps` prints. Pure function.
 [[nodiscard]] std::string describe_jobs(std::span<const JobSample> jobs, std::span<const UnreadableJob> unreadable);
 
-/// The same for programs, in JSON. Pure.
+/// Returns the facts of the table as JSON, for programs. Pure function.
 [[nodiscard]] std::string jobs_as_json(std::span<const JobSample> jobs, std::span<const UnreadableJob> unreadable);
 
-/// {0,1,2,3,5} → "0-3,5"; {} → "-".
+/// Formats numbers: {0,1,2,3,5} gives "0-3,5", {} gives "-".
 [[nodiscard]] std::string format_numbers(std::vector<std::int32_t> numbers);
 
-/// 7.2 → "7s", 133 → "2m13s", 7384 → "2h03m", 180000 → "2d02h".
+/// Formats an age: 7.2 gives "7s", 133 gives "2m13s", 7384 gives "2h03m", 180000 gives "2d02h".
 [[nodiscard]] std::string format_age(double seconds);
 
-/// The steps that the ranks began last: "118", "117-119" if they differ, "-" if no rank has reported any.
+/// Returns the training steps that the ranks began last: "118", or "117-119" if they differ, or "-" if no rank has
+/// reported one.
 [[nodiscard]] std::string format_steps(const JobSample& job);
 
 }  // namespace rueda::launcher

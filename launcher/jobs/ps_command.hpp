@@ -7,7 +7,8 @@
 
 namespace rueda::launcher {
 
-/// `rueda ps`: lists the jobs of this user on this host. `arguments` are those behind "ps". Returns the exit status.
+/// Runs `rueda ps`, which lists the jobs of this user on this host. `arguments` are the words after "ps". Returns the
+/// exit status.
 [[nodiscard]] int run_ps(std::span<const std::string> arguments);
 
 }  // namespace rueda::launcher

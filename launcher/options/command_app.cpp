@@ -13,7 +13,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// CLI11 2.1 has no App::usage().
+/// Prints the help. It replaces CLI11's formatter, because CLI11 2.1 cannot change the usage line.
 class CommandHelpFormatter final : public CLI::Formatter {
 public:
     explicit CommandHelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(20); }
@@ -40,7 +40,7 @@ CommandApp::CommandApp(const CommandTexts& texts) : name_(texts.name), app_("", 
 
 std::optional<int> CommandApp::parse(std::span<const std::string> arguments) {
     try {
-        // CLI11 reads its arguments from the back.
+        // CLI11 takes the arguments in reverse order.
         app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
         fmt::print("{}", app_.help());

@@ -11,27 +11,28 @@
 
 namespace rueda::launcher {
 
-/// The exit status of `rueda` if it was called wrongly.
+/// The exit status of `rueda` if the command line is wrong.
 inline constexpr int kRuedaCalledWrongly = 3;
 
-/// Prints why a command cannot do its work, and returns the exit status.
+/// Prints why a command cannot do its work, and returns `exit_status`.
 [[nodiscard]] int refuse_command(const Status& status, int exit_status);
 
 struct CommandTexts {
-    std::string name;   ///< "rueda top"
-    std::string usage;  ///< what follows the name in the line "Usage:"
+    std::string name;   ///< for example "rueda top"
+    std::string usage;  ///< the text after the name in the line "Usage:"
     std::string description;
-    std::string examples;  ///< the end of the help
+    std::string examples;  ///< examples at the end of the help
 };
 
-/// The parser of a command of `rueda`, with a help of the same form as that of ruedarun. Threads: one.
+/// Parses the command line of a command of `rueda`. Its help looks like that of ruedarun. Threads: only one thread may
+/// use an object.
 class CommandApp {
 public:
     explicit CommandApp(const CommandTexts& texts);
 
     [[nodiscard]] CLI::App& options() { return app_; }
-    /// Reads the arguments. If the user asked for the help, or if the arguments are wrong, it prints the help or the
-    /// error, and returns the exit status with which the command ends. Otherwise it returns nothing.
+    /// Parses the arguments. Returns nothing if the command can run. If the user asked for help, or if the arguments
+    /// are wrong, prints the help or the error, and returns the exit status of the command.
     [[nodiscard]] std::optional<int> parse(std::span<const std::string> arguments);
 
 private:

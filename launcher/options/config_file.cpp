@@ -19,9 +19,8 @@ std::ptrdiff_t line_at(std::string_view text, std::size_t position) {
     return std::count(before.begin(), before.end(), '\n') + 1;
 }
 
-/// Finds the line that contains a name of the outermost object. The JSON library does not report the line, so this
-/// function searches for the name in quotes. The result may be an earlier line, if a string in that line has the same
-/// text.
+/// Returns the line of the file that contains a name of the outermost object. The JSON library does not report lines,
+/// so this function searches for the name in quotes. If an earlier line contains the same text, it returns that line.
 std::ptrdiff_t line_of(std::string_view text, const std::string& name) {
     const std::size_t at = text.find('"' + name + '"');
     return at == std::string_view::npos ? 1 : line_at(text, at);
@@ -34,8 +33,8 @@ std::optional<std::string> as_text(const Json& value) {
     return value.is_number() ? std::optional(value.dump()) : std::nullopt;
 }
 
-/// Reads the texts of an array, or a text NAME=value for each name of an object. Returns false if an element is neither
-/// a text nor a number.
+/// Appends the texts of an array, or a text NAME=value for each name of an object, to `values`. Returns false if an
+/// element is neither a text nor a number.
 bool read_values(const Json& value, std::vector<std::string>& values) {
     for (const auto& [name, item] : value.items()) {
         const std::optional<std::string> text = as_text(item);
@@ -47,7 +46,7 @@ bool read_values(const Json& value, std::vector<std::string>& values) {
     return true;
 }
 
-/// Reads the value of one option. Returns false if no option can have a value of this kind.
+/// Reads the value of one option into `entry`. Returns false if no option can have such a value.
 bool read_entry(const Json& value, ConfigEntry& entry) {
     if (value.is_boolean()) {
         entry.is_switch = true;
@@ -62,7 +61,7 @@ bool read_entry(const Json& value, ConfigEntry& entry) {
     return text.has_value();
 }
 
-/// Returns the library's message without the name and number of the error: "syntax error while parsing …".
+/// Returns the message of the JSON library without the name and number of the error: "syntax error while parsing …".
 std::string reason_of(const Json::parse_error& error) {
     const std::string text = error.what();
     const std::size_t at = text.find("syntax error");
@@ -79,7 +78,7 @@ Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const 
         const std::size_t position = error.byte == 0 ? 0 : error.byte - 1;
         return failure(ErrorCode::invalid_argument, "{}:{}: this is no JSON: {}", base::printable(file),
                        line_at(text, std::min(position, text.size())), reason_of(error));
-    } catch (const Json::exception& error) {  // thrown for a number that is too large for every type
+    } catch (const Json::exception& error) {  // a number is too large for every type
         return failure(ErrorCode::invalid_argument, "{}: this is no JSON: {}", base::printable(file),
                        base::quote(error.what(), 160));
     }

@@ -13,15 +13,15 @@ namespace rueda::launcher {
 /// One option in a file for --config.
 struct ConfigEntry {
     std::string name;                 ///< the name of the option, without its hyphens
-    std::vector<std::string> values;  ///< the option's values; an option that is repeated has several
-    bool is_switch = false;           ///< whether the value in the file is true or false; then `values` is {"true"} or
-                                      ///< {"false"}
-    std::string place;                ///< "job.json:3", for errors
+    std::vector<std::string> values;  ///< the option's values; there are several if the option is repeated
+    bool is_switch = false;           ///< whether the file has true or false for the option; `values` is then {"true"}
+                                      ///< or {"false"}
+    std::string place;                ///< the place in the file for errors, for example "job.json:3"
 };
 
-/// Reads a JSON object whose names are those of options: {"np": 4, "hosts": "a:2,b:2", "x": {"MODE": "fast"}}. Comments
-/// as in C++ are allowed. An array stands for an option that is repeated. An object stands for an array of texts
-/// NAME=value. Error messages contain `file`.
+/// Parses a JSON object whose names are names of options: {"np": 4, "hosts": "a:2,b:2", "x": {"MODE": "fast"}}. C++
+/// comments are allowed. An array stands for a repeated option. An object stands for an array of texts NAME=value.
+/// Error messages contain `file`.
 [[nodiscard]] Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const std::string& file);
 
 }  // namespace rueda::launcher

@@ -11,7 +11,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// All options of Open MPI's, MPICH's and Intel MPI's mpirun contain lower-case letters.
+/// Whether the word is `--NAME` or `--NAME=value` for a variable. All options of Open MPI's, MPICH's and Intel MPI's
+/// mpirun contain lower-case letters, so a name in capitals is a variable.
 bool is_variable_option(std::string_view word) {
     if (!word.starts_with("--")) {
         return false;

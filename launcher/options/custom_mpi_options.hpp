@@ -16,9 +16,9 @@ struct CustomMpiOptions {
     std::vector<std::string> mpi_args;
 };
 
-/// Reads the text that SageMaker calls custom_mpi_options, for example "-verbose --NCCL_DEBUG=INFO -x MODE=fast". No
-/// mpirun has an option in capital letters, so `--NAME=value` sets a variable, like `-x`. All other words are options
-/// for mpirun.
+/// Parses the text that SageMaker calls custom_mpi_options, for example "-verbose --NCCL_DEBUG=INFO -x MODE=fast".
+/// `--NAME=value` in capital letters sets a variable, like `-x`, because no mpirun has such an option. All other words
+/// are options for mpirun.
 [[nodiscard]] Result<CustomMpiOptions> parse_custom_mpi_options(std::string_view text);
 
 }  // namespace rueda::launcher

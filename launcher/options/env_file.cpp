@@ -13,7 +13,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The text begins with a quote. Returns the position of the closing quote, or npos if there is none.
+/// Returns the position of the closing quote, or npos if there is none. The text begins with the opening quote.
 std::size_t end_of_quotes(std::string_view text) {
     for (std::size_t i = 1; i < text.size(); ++i) {
         if (text[i] == text.front()) {
@@ -26,7 +26,7 @@ std::size_t end_of_quotes(std::string_view text) {
     return std::string_view::npos;
 }
 
-/// Reads the text after the '='. Error messages do not show this text, because it may be a password.
+/// Parses the text after the '='. Error messages do not show it, because it may be a password.
 Result<std::string> read_value(std::string_view text) {
     if (text.empty() || (text.front() != '"' && text.front() != '\'')) {
         return std::string(trimmed(text.substr(0, text.find(" #"))));
@@ -51,7 +51,7 @@ Result<ExportedVariable> read_line(std::string_view line) {
     const std::size_t equals = line.find('=');
     const std::string_view name = trimmed(line.substr(0, equals));
     if (equals == std::string_view::npos || !is_variable_name(name)) {
-        // The message shows only the text before the '=', because the rest may be a password.
+        // The message shows only the text before the '='. The rest may be a password.
         return failure(ErrorCode::invalid_argument,
                        "found {}; expected NAME=value, the name of letters, digits and '_'",
                        base::quote(line.substr(0, equals)));
@@ -77,7 +77,7 @@ bool looks_like_a_secret(std::string_view name) {
     std::string_view rest = name;
     while (!rest.empty()) {
         const std::string_view word = take_until(rest, '_');
-        // The variable PWD is the shell's working directory, but DB_PWD is a password.
+        // PWD alone is the shell's working directory, but as a part of a name (DB_PWD) it means a password.
         const bool is_folder = word == name && base::equal_ignoring_case(word, "PWD");
         if (!is_folder && std::any_of(kWords.begin(), kWords.end(), [word](std::string_view secret) {
                 return base::equal_ignoring_case(word, secret);

@@ -56,7 +56,7 @@ constexpr std::string_view kElastic =
     "a job of Rueda keeps its number of processes; write checkpoints and use --max-restarts N";
 constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";
 
-// The flags are in the order of horovodrun --help. Flags that ruedarun has with the same name are not in this table.
+// The flags are in the order of `horovodrun --help`. Flags that have the same name in ruedarun are not in this table.
 constexpr std::array kRows = {
     Row{"-v", option("--version", false)},
     Row{"--num-proc", option("--np")},

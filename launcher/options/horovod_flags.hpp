@@ -15,29 +15,29 @@ namespace rueda::launcher {
 /// What ruedarun does with a flag of horovodrun.
 struct HorovodFlag {
     bool takes_value = false;
-    /// The option of ruedarun that does the same, for example "--output-dir". It gets the flag's value.
+    /// The option of ruedarun with the same effect, for example "--output-dir". It gets the flag's value.
     std::string_view option;
-    /// The variable that does the same, if there is no such option.
+    /// If there is no such option: the environment variable with the same effect.
     std::string_view variable;
-    /// The value of the variable; if empty, the variable gets the flag's value.
+    /// The value of the variable. If this is empty, the variable gets the flag's value.
     std::string_view fixed_value;
     /// A text that is appended to the flag's value, for example "M" for mebibytes.
     std::string_view unit;
     /// Why the flag has no effect, or what to use instead.
     std::string_view reason;
-    /// Whether the flag is an error. This is so if a job that ignores the flag would not be what the user wants. Then
-    /// ruedarun ends with `reason` as the message.
+    /// Whether the flag is an error, with `reason` as the message. A flag is an error if a job that ignores it would
+    /// not do what the user wants.
     bool is_refused = false;
 };
 
 /// Finds a flag of horovodrun. `name` contains the hyphens, as in horovodrun 0.28: "--fusion-threshold-mb".
 [[nodiscard]] std::optional<HorovodFlag> find_horovod_flag(std::string_view name);
 
-/// The line that tells the user that the flag was translated, or that it was ignored and why.
+/// Returns a line for the user which says that the flag was translated, or that it was ignored and why.
 [[nodiscard]] std::string describe_horovod_flag(std::string_view name, const HorovodFlag& flag,
                                                 const std::string& value);
 
-/// The variable that the flag sets. `flag.variable` must not be empty.
+/// Returns the variable that the flag sets. `flag.variable` must not be empty.
 [[nodiscard]] ExportedVariable variable_of(const HorovodFlag& flag, const std::string& value);
 
 }  // namespace rueda::launcher

@@ -54,7 +54,7 @@ constexpr const char* kExamples =
     "Exit status: 0 if all ranks ended well. If a rank failed, it is the status of the first such rank, or 128 + the\n"
     "signal's number if that rank was killed. 2 if ruedarun was called wrongly.";
 
-/// The values as texts, as CLI11 collects them. ruedarun checks them afterwards, so that it can write its own error
+/// The options' values as texts. CLI11 only collects the texts. ruedarun parses them later, to write its own error
 /// messages.
 struct RawOptions {
     std::string ranks;
@@ -70,14 +70,15 @@ struct RawOptions {
     std::string max_restarts;
 };
 
-/// CLI11 needs two hyphens before long names, but users of MPI are used to -np.
+/// ruedarun accepts -np, which users of MPI expect. CLI11 needs two hyphens before a long name, so -np is rewritten.
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
 
 /// Other long names that MPI launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
-/// CLI11 2.1 has no App::usage(), and its own usage line would not show the program argument.
+/// Prints the help. It replaces CLI11's formatter, because CLI11 2.1 cannot change the usage line, and its own line
+/// would not show the program argument.
 class HelpFormatter final : public CLI::Formatter {
 public:
     HelpFormatter() { column_width(28); }
@@ -104,7 +105,7 @@ public:
         RUEDA_RETURN_IF_FAILED(find_program(arguments));
         RUEDA_RETURN_IF_FAILED(read_config());
         try {
-            std::reverse(own_.begin(), own_.end());  // CLI11 reads its arguments from the last to the first
+            std::reverse(own_.begin(), own_.end());  // CLI11 takes the arguments in reverse order
             app_.parse(own_);
         } catch (const CLI::CallForHelp&) {
             return CommandLine{{}, app_.help()};
@@ -182,8 +183,8 @@ private:
         option->type_name(value_name)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
 
-    /// Divides the arguments into those of ruedarun and those of the program. CLI11 alone cannot do this: it would
-    /// treat an unknown option as the program, and would look for ruedarun's options after it.
+    /// Divides the arguments into ruedarun's options and the program with its arguments. CLI11 cannot do this: it would
+    /// take an unknown option for the program, and would search for ruedarun's options after it.
     Status find_program(std::span<const std::string> arguments) {
         std::size_t at = 0;
         while (at < arguments.size()) {
@@ -203,7 +204,7 @@ private:
         return {};
     }
 
-    /// Turns -np 2, -np=2 and -np2 into --np. CLI11 would read -np2 as -n with the value "p2".
+    /// Rewrites -np 2, -np=2 and -np2 to --np. CLI11 would read -np2 as the option -n with the value "p2".
     static std::string in_our_spelling(const std::string& word) {
         const std::string_view name = std::string_view(word).substr(0, word.find('='));
         if (std::find(kOneHyphen.begin(), kOneHyphen.end(), name) != kOneHyphen.end()) {
@@ -220,7 +221,7 @@ private:
         return is_number ? fmt::format("{}={}", kRanksName, value) : "-" + word;
     }
 
-    /// Checks one option of `arguments` and appends it to `taken` in the form that CLI11 reads.
+    /// Checks one option of `arguments`, and appends it to `taken` in the form that CLI11 needs.
     Status take_option(std::span<const std::string> arguments, std::size_t& used, std::vector<std::string>& taken) {
         bool is_horovod = false;
         RUEDA_RETURN_IF_FAILED(take_horovod_flag(arguments, used, taken, is_horovod));
@@ -244,7 +245,7 @@ private:
         const bool ends_in_equals = is_long && has_value && equals + 1 == word.size();
         taken.push_back(ends_in_equals ? name : word);
         if (ends_in_equals) {
-            taken.emplace_back();  // otherwise CLI11 would use the next argument as the value
+            taken.emplace_back();  // an empty value; otherwise CLI11 would take the next argument as the value
         } else if (takes_value && !has_value) {
             if (arguments.size() < 2) {
                 return failure(ErrorCode::invalid_argument, "{} needs a value after it; see ruedarun --help",
@@ -256,7 +257,8 @@ private:
         return {};
     }
 
-    /// Turns a flag of horovodrun into an option of ruedarun, a variable, or a line that says why it has no effect.
+    /// Translates a flag of horovodrun to an option of ruedarun or to a variable. If neither exists, adds a note that
+    /// says why the flag has no effect.
     Status take_horovod_flag(std::span<const std::string> arguments, std::size_t& used, std::vector<std::string>& taken,
                              bool& is_one) {
         const std::string& word = arguments.front();
@@ -302,7 +304,7 @@ private:
         return std::move(*text);
     }
 
-    /// The last value that the command line gives to the option.
+    /// Returns the value of --config on the command line. If the option is repeated, the last one counts.
     [[nodiscard]] std::optional<std::string> config_name() const {
         constexpr std::string_view kName = "--config";
         std::optional<std::string> found;
@@ -322,7 +324,7 @@ private:
         });
     }
 
-    /// Puts the options of the file before those of the command line, so that the command line takes precedence.
+    /// Puts the options of the configuration file before those of the command line. The later ones take precedence.
     Status read_config() {
         const std::optional<std::string> name = config_name();
         if (!name) {
@@ -334,7 +336,7 @@ private:
         RUEDA_RETURN_IF_FAILED(entries.status());
         std::vector<std::string> words;
         for (const ConfigEntry& entry : entries.value()) {
-            // -H on the command line also replaces a host file in the configuration file.
+            // If the command line names hosts, all hosts and host files of the configuration file are ignored.
             const bool is_hosts = entry.name == "hosts" || entry.name == "host" || entry.name == "hostfile" ||
                                   entry.name == "machinefile";
             const Status taken = is_hosts && names_hosts() ? Status() : take_entry(entry, words);
@@ -386,7 +388,7 @@ private:
         const std::string name = word.substr(0, word.find('='));
         std::string_view nearest = base::nearest_name(name, candidates);
         if (nearest.empty()) {
-            nearest = base::nearest_name("-" + name, candidates);  // -verbose
+            nearest = base::nearest_name("-" + name, candidates);  // names with one hyphen, such as -verbose
         }
         const std::string advice =
             nearest.empty() ? "see ruedarun --help"
@@ -447,7 +449,7 @@ private:
         all.insert(all.end(), more.begin(), more.end());
     }
 
-    /// Puts the variables of horovodrun's flags and of files first, so that -x takes precedence.
+    /// Puts variables from horovodrun's flags and from files before those of -x. Later ones take precedence.
     Status read_env_files() {
         append(options_.exported, from_horovod_);
         for (const std::string& name : raw_.env_files) {
@@ -476,7 +478,7 @@ private:
         return {};
     }
 
-    /// Reads the value of an option as a whole number, if the option was given.
+    /// Parses the value of an option as a whole number. Does nothing if the option was not given.
     Status read_number(const char* option, const char* shown, const std::string& text, int least, int most,
                        const char* what, std::optional<int>& number) const {
         if (app_.count(option) == 0) {

@@ -16,7 +16,7 @@ bool needs_no_quotes(char c) {
     return is_letter || is_digit || std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
 }
 
-/// Reads a text from left to right. A word begins with its first character or with a quote, so '' is an empty word.
+/// Splits a text into words. A word begins with its first character or with a quote, so '' is an empty word.
 class WordReader {
 public:
     explicit WordReader(std::string_view text) : text_(text) {}

@@ -7,15 +7,15 @@
 
 namespace rueda::launcher {
 
-/// Removes the blanks at both ends of the text, and the '\r' that a Windows editor writes at the end of a line.
+/// Removes blanks at both ends of the text, and also '\r', which Windows editors write at the end of a line.
 [[nodiscard]] inline std::string_view trimmed(std::string_view text) {
     const std::size_t begin = text.find_first_not_of(" \t\r");
     return begin == std::string_view::npos ? std::string_view()
                                            : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// Returns the part of the text before the next `end`, or all of it if there is no `end`. Removes this part and the
-/// `end` from the text.
+/// Removes the part of `text` before the next `end` from `text`, together with this `end`, and returns the part.
+/// Without an `end`, takes the whole text.
 [[nodiscard]] inline std::string_view take_until(std::string_view& text, char end) {
     const std::string_view part = text.substr(0, text.find(end));
     text.remove_prefix(std::min(text.size(), part.size() + 1));

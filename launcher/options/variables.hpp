@@ -13,7 +13,7 @@ using Environment = std::map<std::string, std::string>;
 
 struct EnvironmentChange {
     std::string name;
-    std::optional<std::string> value;  ///< nothing: remove the variable
+    std::optional<std::string> value;  ///< empty: the variable is removed
 };
 
 /// Returns the value of the variable, or an empty text if it is not set.

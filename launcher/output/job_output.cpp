@@ -19,15 +19,16 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The queue's length from which on the ranks have to wait. So much text is enough to keep a terminal busy.
+/// The length of the queue, in bytes, from which ranks have to wait before they write more. This is enough text to keep
+/// a terminal busy.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
-/// If poll() reports that a pipe is writable, a write of this size does not block (PIPE_BUF).
+/// In bytes. If poll() reports that a pipe is writable, a write of this size does not block (PIPE_BUF).
 constexpr std::size_t kSafeWrite = 4096;
 
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
-/// The mode of new files. The user's umask then decides which users may read them.
+/// The mode of new files. The user's umask restricts it.
 constexpr mode_t kFileMode = 0666;
 
 bool same_terminal(int left, int right) {
@@ -37,7 +38,7 @@ bool same_terminal(int left, int right) {
            a.st_rdev == b.st_rdev;
 }
 
-/// Describes the error and says what to do about it.
+/// Describes an errno value, and says what to do about it.
 std::string describe_error(int number) {
     const char* const hint = number == EFBIG    ? "; raise the limit of the size of a file (ulimit -f)"
                              : number == ENOSPC ? "; make room on the disk"
@@ -45,8 +46,8 @@ std::string describe_error(int number) {
     return fmt::format("{} (errno {}){}", std::generic_category().message(number), number, hint);
 }
 
-/// Colours that are readable on dark and on light backgrounds. They are not used if NO_COLOR is set
-/// (https://no-color.org).
+/// Returns the number of the rank in colour, to be printed before its lines. The colours are readable on dark and on
+/// light backgrounds. Colours are off if NO_COLOR is set (https://no-color.org).
 std::string prefix_of(int rank, const OutputSink& sink) {
     constexpr std::array<int, 6> kColours = {36, 32, 35, 33, 34, 31};
     const char* no_colour = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe): one thread
@@ -79,7 +80,7 @@ void OutputSink::put_line(std::string_view prefix, std::string_view text) {
 }
 
 void OutputSink::put_progress(std::string_view prefix, std::string_view text) {
-    if (broken_ || !is_terminal_) {  // a file gets only the last state of a progress bar
+    if (broken_ || !is_terminal_) {  // a file gets only the final state of a progress bar
         return;
     }
     wipe_progress();
@@ -185,7 +186,7 @@ JobOutput::JobOutput(const LaunchPlan& plan)
              [this](int error_number) { tell_failure(STDERR_FILENO, "standard error", error_number); }),
       streams_(static_cast<std::size_t>(plan.ranks)) {}
 
-/// If standard error itself failed, this line cannot be printed.
+/// Reports that writing to standard output or error failed. If standard error itself has failed, the report is lost.
 void JobOutput::tell_failure(int fd, const char* stream, int error_number) {
     std::error_code error;
     const std::string file = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), error).string();
@@ -275,7 +276,7 @@ void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
         if (written < 0 && errno == EINTR) {
             continue;
         }
-        if (written < 0) {  // the job continues without this file, as it does for ranks of this host
+        if (written < 0) {  // the job continues without this file
             const int error_number = errno;
             const std::string name = output_file(plan_.output_dir, rank, is_error ? "err" : "out");
             if (failed_files_.insert(name).second) {

@@ -18,31 +18,32 @@
 
 namespace rueda::launcher {
 
-/// The descriptors for the output of a rank.
+/// The descriptors to which a rank writes its output.
 struct RankDescriptors {
     base::UniqueFd standard_output;
     base::UniqueFd standard_error;
 };
 
-/// Whether the last line of the terminal is a progress bar. Standard output and error often share one terminal.
+/// Whether the last line of the terminal is a progress bar. Standard output and standard error share this state,
+/// because they often share a terminal.
 struct ProgressBarState {
     bool progress_open = false;
 };
 
-/// ruedarun's own standard output or error. Text is put into a queue, and written only when the write does not block.
-/// Otherwise a reader that pauses, such as a pager, would prevent ruedarun from reacting to Ctrl-C.
+/// ruedarun's own standard output or error. Text goes into a queue, and is written only when a write does not block.
+/// Otherwise a reader that pauses, such as a pager, would keep ruedarun from reacting to Ctrl-C.
 class OutputSink {
 public:
-    /// `on_failure` is called once with the errno of the first write that fails, except if the reader of a pipe has
-    /// closed it.
+    /// `on_failure` is called once, with the errno of the first write that fails. It is not called if a pipe's reader
+    /// has closed the pipe.
     OutputSink(int fd, std::shared_ptr<ProgressBarState> screen, std::function<void(int)> on_failure);
 
     void put_line(std::string_view prefix, std::string_view text);
     void put_progress(std::string_view prefix, std::string_view text);
     void put_bytes(std::string_view bytes);
     void add_to(PollSet& set);
-    /// Whether the reader has closed the pipe, or the file cannot grow any more. If so, a rank that writes must get
-    /// SIGPIPE, as if it wrote to this pipe or file directly.
+    /// Whether the reader has closed the pipe, or the file cannot grow any more. In this case a rank that writes must
+    /// get SIGPIPE, as if it wrote there directly.
     [[nodiscard]] bool is_broken() const { return broken_; }
     [[nodiscard]] bool is_empty() const { return queue_.empty(); }
     [[nodiscard]] bool is_full() const;
@@ -65,23 +66,23 @@ private:
     bool broken_ = false;
 };
 
-/// Reads one stream of one rank and puts its lines into a sink.
+/// Reads one output stream of one rank, and gives its lines to an OutputSink.
 class RankStream {
 public:
     RankStream(base::UniqueFd read_end, std::string prefix, OutputSink& sink)
         : read_end_(std::move(read_end)), prefix_(std::move(prefix)), sink_(sink) {}
 
     void add_to(PollSet& set);
-    /// Reads the output that the rank has written so far.
+    /// Reads all output that the rank has written until now.
     void drain();
-    /// Processes output that arrived from a supervisor.
+    /// Handles output that a supervisor (the parent of a rank under mpirun) has sent.
     void feed(std::string_view bytes) { show(splitter_.feed(bytes)); }
-    /// Stops reading. If the last line is unfinished, it is printed too.
+    /// Stops reading. Prints the last line even if it is unfinished.
     void close();
     [[nodiscard]] bool is_open() const { return read_end_.is_open(); }
 
 private:
-    /// Reads once. Returns false if there is nothing to read now, or if the stream has ended.
+    /// Reads once. Returns false if nothing can be read now, or if the stream has ended.
     bool read_once();
     void show(const std::vector<OutputPiece>& pieces);
 
@@ -91,20 +92,21 @@ private:
     LineSplitter splitter_;
 };
 
-/// Prints the output of the ranks and ruedarun's own lines, or writes the output into files. Threads: one.
+/// Prints the output of the ranks and ruedarun's own lines, or writes the ranks' output to files. Threads: only one
+/// thread may use an object.
 class JobOutput {
 public:
     explicit JobOutput(const LaunchPlan& plan);
 
-    /// If the output goes to files, creates and opens them.
+    /// Creates and opens the files, if the output goes to files.
     [[nodiscard]] Status prepare();
     /// Returns the descriptors for the output of a rank that is about to be started. Call it once for each rank.
     [[nodiscard]] Result<RankDescriptors> open_rank(int rank);
-    /// Does the same for a rank on another host. The caller must pass this rank's output to feed().
+    /// Prepares the output of a rank on another host. The caller passes the rank's output to feed().
     void open_remote_rank(int rank);
     void feed(int rank, bool is_error, std::string_view bytes);
     void close_remote_rank(int rank);
-    /// Whether the ranks should wait with more output, because the reader of ruedarun's output is slow.
+    /// Whether ranks should pause their output, because the reader of ruedarun's output is slow.
     [[nodiscard]] bool is_full() const { return output_.is_full() || error_.is_full(); }
     /// Whether this stream of the ranks has no reader any more. If so, the ranks must get SIGPIPE.
     [[nodiscard]] bool has_lost_reader(bool is_error) const {
@@ -112,8 +114,7 @@ public:
     }
     /// Prints a message of ruedarun itself on standard error.
     void say(std::string_view line);
-    /// The number of texts on standard error that are not from ruedarun itself: lines of the ranks, and texts of
-    /// mpirun.
+    /// How many texts on standard error came from ranks or mpirun, and not from ruedarun itself.
     [[nodiscard]] std::size_t foreign_errors() const { return error_.lines() - own_lines_ + passed_on_; }
     /// Writes text of another program (mpirun) to standard error without changes.
     void pass_on_error(std::string_view bytes) {
@@ -122,12 +123,12 @@ public:
     }
 
     void add_to(PollSet& set);
-    /// Reads the output that the rank has written so far, so that it is printed before the line about the rank's end.
+    /// Reads all output that the rank has written until now. It must be printed before the line about the rank's end.
     void drain_rank(int rank);
-    /// All ranks' streams have ended.
+    /// Whether the output streams of all ranks have ended.
     [[nodiscard]] bool all_closed() const;
-    /// Stops reading all streams, after printing the rest of their output. Some streams may still be open in
-    /// descendants of ranks.
+    /// Prints the rest of the output and stops reading. Streams may still be open, because descendants of ranks may
+    /// still run.
     void close_all();
     [[nodiscard]] bool all_written() const;
     void finish();
@@ -142,11 +143,10 @@ private:
     OutputSink error_;
     std::size_t own_lines_ = 0;
     std::size_t passed_on_ = 0;
-    std::vector<RankDescriptors> files_;                             ///< by rank: the opened files, until open_rank()
-                                                                     ///< returns them
-    std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
-    std::set<std::string> failed_files_;                             ///< the errors that were already reported by a
-                                                                     ///< line
+    std::vector<RankDescriptors> files_;                             ///< indexed by rank; open_rank() moves the files
+                                                                     ///< out
+    std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< indexed by rank
+    std::set<std::string> failed_files_;                             ///< errors that were already reported
 };
 
 }  // namespace rueda::launcher

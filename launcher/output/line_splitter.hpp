@@ -13,7 +13,7 @@ namespace rueda::launcher {
 struct OutputPiece {
     enum class Kind {
         line,      ///< a complete line, without its newline
-        progress,  ///< the current state of a line that the program rewrites again and again with '\r'
+        progress,  ///< the current state of a line that the program rewrites by '\r' (a progress bar)
     };
     Kind kind;
     std::string text;
@@ -21,15 +21,15 @@ struct OutputPiece {
     friend bool operator==(const OutputPiece&, const OutputPiece&) = default;
 };
 
-/// Cuts a stream of bytes into lines. After a '\r' the next characters replace the line, as on a terminal, so only the
-/// newest state of a progress bar remains. "\r\n" is a newline.
+/// Cuts a stream of bytes into lines. After a '\r' the next characters replace the line, as on a terminal. Only the
+/// newest state of a progress bar remains. "\r\n" counts as a newline.
 class LineSplitter {
 public:
-    /// A longer line is split into pieces of this size, so that no program can fill ruedarun's memory.
+    /// In bytes. A longer line is split into pieces of this size, so that no program can fill ruedarun's memory.
     static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
     [[nodiscard]] std::vector<OutputPiece> feed(std::string_view bytes);
-    /// Returns the rest after the stream has ended.
+    /// Returns the last line, if it is unfinished. Call it after the stream has ended.
     [[nodiscard]] std::vector<OutputPiece> finish();
 
 private:
@@ -37,8 +37,8 @@ private:
 
     std::string line_;
     std::string shown_progress_;
-    bool return_seen_ = false;  ///< whether the next character replaces the line, unless it is a newline
-    bool rewritten_ = false;    ///< whether the line was replaced before
+    bool return_seen_ = false;  ///< the last character was '\r': the next one replaces the line, unless it is a newline
+    bool rewritten_ = false;    ///< whether the program has already replaced this line
 };
 
 }  // namespace rueda::launcher

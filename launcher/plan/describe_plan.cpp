@@ -11,13 +11,13 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The command `env` must get the variables to remove first, and then the variables to set.
+/// Returns arguments for the command `env`, which needs the variables to remove before the variables to set.
 std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
     std::string removed;
     std::string set;
     for (const EnvironmentChange& change : changes) {
         if (change.value && looks_like_a_secret(change.name)) {
-            // the value is not shown, because people copy these lines into logs
+            // The value is not shown, because people copy these lines into logs.
             set += fmt::format(" {0}=\"${0}\"", change.name);
         } else if (change.value) {
             set += fmt::format(" {}", shell_quote(change.name + "=" + *change.value));

@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The variable by which mpirun passes mpi_yield_when_idle to its ranks.
+/// The variable by which mpirun tells its ranks the parameter mpi_yield_when_idle.
 constexpr const char* kYieldVariable = "OMPI_MCA_mpi_yield_when_idle";
 
 void add_threads(std::vector<EnvironmentChange>& changes, const Environment& environment, int threads) {
@@ -46,8 +46,8 @@ std::vector<EnvironmentChange> host_settings(const Environment& environment, dou
     add_threads(changes, environment, threads_of_a_rank(cores, ranks_of_the_host));
     const bool is_open_mpi = environment.contains("OMPI_COMM_WORLD_RANK");
     if (is_open_mpi && !environment.contains(kYieldVariable)) {
-        // The variable is set in both cases, because with --oversubscribe the ranks of Open MPI always yield by
-        // default.
+        // The variable is set in both cases. Without it, ranks of Open MPI would always yield, because ruedarun uses
+        // --oversubscribe.
         changes.push_back({kYieldVariable, ranks_of_the_host > cores ? "1" : "0"});
     }
     return changes;

@@ -36,7 +36,7 @@ public:
         command_.words = {launcher.path};
     }
 
-    /// Adds the words, unless one of the user's own arguments begins with `subject`.
+    /// Adds the words, unless one of the user's own arguments for mpirun begins with `subject` (without its hyphens).
     void add(std::string_view subject, std::initializer_list<std::string> words, const std::string& reason) {
         if (user_speaks_of(subject)) {
             command_.reasons.push_back(fmt::format("{}: left to --mpi-args", subject));
@@ -80,7 +80,7 @@ std::string host_words(const std::vector<HostShare>& shares, bool with_numbers) 
     return text;
 }
 
-/// Formats the arguments for ssh as one text, for the parameter of Open MPI.
+/// Formats the arguments for ssh as one text, which is the value of an Open MPI parameter.
 std::string ssh_arguments(const MpiRequest& request) {
     std::string text = request.ssh_port ? fmt::format("-p {}", *request.ssh_port) : "";
     if (!request.ssh_identity.empty()) {
@@ -120,8 +120,8 @@ void add_yielding(CommandBuilder& builder, std::optional<bool> more_ranks_than_c
                                        : "every rank has a core of its own");
 }
 
-/// Open MPI cuts the arguments for ssh at every blank and does not support quotes in them (orte/mca/plm/rsh of 4.1 and
-/// PRRTE's plm/ssh split plm_rsh_args and plm_ssh_args by opal_argv_split).
+/// Fails if the file name contains a blank. Open MPI splits the arguments for ssh at every blank and supports no quotes
+/// (opal_argv_split of plm_rsh_args in orte/mca/plm/rsh of 4.1, and of plm_ssh_args in PRRTE's plm/ssh).
 Status check_ssh_identity(const MpiLauncher& launcher, const std::string& file) {
     if (file.find_first_of(" \t\n") == std::string::npos) {
         return {};
@@ -133,7 +133,8 @@ Status check_ssh_identity(const MpiLauncher& launcher, const std::string& file) 
         base::quote(file, 200), launcher.version);
 }
 
-/// Open MPI 4 starts ranks by ORTE, and Open MPI 5 by PRRTE, which has other names for some options.
+/// Builds the command line of Open MPI. Open MPI 4 starts ranks by ORTE. Open MPI 5 uses PRRTE, in which some options
+/// have other names.
 Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiRequest& request) {
     RUEDA_RETURN_IF_FAILED(check_ssh_identity(launcher, request.ssh_identity));
     const bool is_prrte = launcher.major >= 5;
@@ -145,9 +146,9 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     if (request.as_root) {
         builder.add("allow-run-as-root", {"--allow-run-as-root"}, "this is root, as in many containers");
     }
-    // Without --oversubscribe, mpirun refuses to start more ranks than the host has whole cores. It does not count
-    // hardware threads, and ignores the CPU quota of a container. So ruedarun counts the cores itself, and sets
-    // mpi_yield_when_idle below if there are too many ranks. "slot" gives consecutive numbers to the ranks of a host.
+    // Without --oversubscribe, mpirun refuses to start more ranks than the host has whole cores. It ignores hardware
+    // threads and the CPU quota of containers. ruedarun counts the cores itself, and sets mpi_yield_when_idle below if
+    // there are more ranks than cores. "slot" gives consecutive numbers to the ranks of a host.
     if (is_prrte) {
         builder.add("map-by", {"--map-by", "slot:OVERSUBSCRIBE"}, "how many ranks fit is ruedarun's decision");
     } else {
@@ -157,22 +158,22 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
         }
     }
     add_yielding(builder, request.more_ranks_than_cores);
-    // Open MPI would bind each of two ranks to one core. The training threads and Rueda's background thread would share
-    // this core, so communication would interrupt the computation. Without binding, the kernel moves threads to free
-    // cores.
+    // With two ranks, Open MPI would bind each rank to one core. The training threads and Rueda's background thread
+    // would share this core, and communication would interrupt the computation. Without binding, the kernel moves
+    // threads to free cores.
     builder.add("bind-to", {"--bind-to", "none"}, kRoomForThreads);
     if (is_prrte) {
         builder.add("runtime-options", {"--runtime-options", "recoverable"}, kSurvivorsReport);
     } else {
-        // Without these parameters, Open MPI 4 kills the surviving ranks a second after a rank has died, before they
-        // have reported the reason (seen with 4.1.4). Other versions ignore parameters that they do not know.
+        // Without these parameters, Open MPI 4 kills the other ranks one second after a rank has died. They could not
+        // report the reason (seen with 4.1.4). Other versions ignore unknown parameters.
         builder.add("orte_abort_on_non_zero_status", {"--mca", "orte_abort_on_non_zero_status", "0"}, kSurvivorsReport);
         builder.add("orte_enable_recovery", {"--mca", "orte_enable_recovery", "1"},
                     "the same for a rank that was killed");
     }
     add_open_mpi_network(builder, request, is_prrte);
-    // -x gets only names, and mpirun takes the values from its own environment. It would cut a value on the command
-    // line at a ';'.
+    // -x gets only names; mpirun takes the values from its own environment. If -x got values, mpirun would cut them at
+    // a ';'.
     for (const std::string& name : request.travelling) {
         builder.add_plain({"-x", name});
     }
@@ -194,8 +195,8 @@ void add_argument_sets(CommandBuilder& builder, const MpiRequest& request) {
     }
 }
 
-/// MPICH accepts a number of ranks with each host, but no -host in argument sets (seen with 5.0.2). Intel MPI accepts
-/// one number for all hosts, or argument sets with -host (seen with 2021.18).
+/// Adds the hosts for Hydra. MPICH accepts the number of ranks with each host, but no -host in argument sets (seen with
+/// 5.0.2). Intel MPI accepts one number for all hosts, or argument sets with -host (seen with 2021.18).
 void add_hydra_hosts(CommandBuilder& builder, MpiKind kind, const MpiRequest& request) {
     if (kind == MpiKind::intel_mpi && !all_are_equal(request.shares)) {
         add_argument_sets(builder, request);
@@ -211,8 +212,8 @@ void add_hydra_hosts(CommandBuilder& builder, MpiKind kind, const MpiRequest& re
     builder.add_plain(request.program);
 }
 
-/// MPICH and Intel MPI both start ranks by Hydra, which accepts any number of ranks. Hydra passes its whole environment
-/// to the ranks, also on other hosts, except if it gets a list of variables.
+/// Builds the command line of Hydra, the launcher of MPICH and Intel MPI. Hydra accepts any number of ranks. It passes
+/// its whole environment to all ranks, unless it gets a list of variables.
 Result<MpiCommand> hydra_command(const MpiLauncher& launcher, const MpiRequest& request) {
     if (request.ssh_port || !request.ssh_identity.empty()) {
         return failure(ErrorCode::invalid_argument,
@@ -255,7 +256,7 @@ std::optional<MpiLauncher> recognise_mpi_launcher(std::string path, std::string_
         const std::string_view version = trimmed(first_line(behind(version_text, "Version")));
         return launcher_of(std::move(path), MpiKind::intel_mpi, "Intel MPI", version.substr(0, version.find(' ')));
     }
-    // "HYDRA build details:\n    Version:                                 4.0.2"
+    // The text contains "HYDRA build details:\n    Version:                                 4.0.2".
     if (version_text.find("HYDRA build details") != std::string_view::npos) {
         return launcher_of(std::move(path), MpiKind::mpich, "MPICH",
                            trimmed(first_line(behind(version_text, "Version:"))));

@@ -26,26 +26,27 @@ namespace {
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
-/// If another job left these variables in the environment, every rank would believe that it is the same rank.
+/// Variables that say which rank a process is. They are removed from the environment: if another job left them there,
+/// every rank would think that it is the same rank.
 constexpr std::array<std::string_view, 10> kIdentityVariables = {
     "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
 };
 
-/// Other hosts get the variables with these prefixes and names, the variables that ruedarun sets, and the variables
-/// that -x names. They get no other variables.
+/// Beginnings of the names of variables that other hosts get. They also get the names below, the variables that
+/// ruedarun sets, and those that -x names. They get no other variables.
 constexpr std::array<std::string_view, 15> kTravellingPrefixes = {
     "RUEDA_", "HOROVOD_", "NCCL_",  "OMP_",      "MKL_",       "OPENBLAS_", "KMP_",     "FI_",
     "UCX_",   "I_MPI_",   "MPICH_", "OMPI_MCA_", "MPIR_CVAR_", "PMIX_MCA_", "PRTE_MCA_"};
 constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
 
-/// These variables contain the name of this host, which would be wrong on other hosts.
+/// These variables contain the name of this host. They are not sent to other hosts, where the name would be wrong.
 constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
     "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 
-/// Exceptions from the prefixes above. Launchers set these variables for one rank or for themselves. If ruedarun runs
-/// inside a rank of another job, the variables describe the other job. The mpirun on this host reads the launcher's
-/// settings and passes them to its daemons.
+/// Exceptions from the prefixes above. A launcher sets these variables for one rank or for itself. If ruedarun runs
+/// inside a rank of another job, they describe that job. Other hosts do not need the launcher's settings, because
+/// mpirun reads them on this host and passes them to its daemons.
 constexpr std::array<std::string_view, 14> kLaunchersOwnPrefixes = {"I_MPI_HYDRA_",
                                                                     "I_MPI_INFO_",
                                                                     "I_MPI_MPIRUN",
@@ -137,8 +138,8 @@ private:
 
     [[nodiscard]] bool more_ranks_than_cores() const { return local_ranks_ > *cores_; }
 
-    /// In such a shell, the variables look like those of one of several ranks. After `srun -n 4 --pty bash`, a user may
-    /// expect that ruedarun starts as one of these ranks.
+    /// Adds a note if ruedarun runs in the shell of `srun -n 4 --pty bash`. The variables of such a shell look like
+    /// those of one of several ranks. The user may expect that ruedarun becomes this rank.
     void note_shell_of_srun() {
         const std::string tasks = text_of(around_.environment, "SLURM_STEP_NUM_TASKS");
         if (is_in_shell_of_srun(around_.environment) && !tasks.empty() && tasks != "1") {
@@ -202,8 +203,8 @@ private:
         return check_number();
     }
 
-    /// Open MPI always gives the first ranks to the host on which mpirun runs, even if another host is first in the
-    /// list (seen with 4.1.4).
+    /// Moves this host to the front of the list. Open MPI always gives the first ranks to the host on which mpirun
+    /// runs, even if the list begins with another host (seen with 4.1.4).
     void put_own_host_first(const HostList& list) {
         const auto own = std::find_if(plan_.shares.begin(), plan_.shares.end(),
                                       [&](const HostShare& share) { return is_this_host(share.host, list); });
@@ -230,7 +231,8 @@ private:
         return name == list.own || around_.host_names.contains(name);
     }
 
-    /// SageMaker starts the same command on every host, but only one of them may start the job.
+    /// Fails on all hosts of SageMaker except the first. SageMaker starts the same command on every host, but only one
+    /// may start the job.
     static Status check_that_we_launch(const HostList& list) {
         const bool is_sagemaker = list.origin == "SageMaker";
         if (is_sagemaker && list.own && *list.own != list.hosts.front().name) {
@@ -281,8 +283,8 @@ private:
         }
     }
 
-    /// A program that reads from the terminal must be in the terminal's foreground group. Several ranks cannot share a
-    /// keyboard, so this concerns only a single rank.
+    /// Decides which ranks get their own process group. A program that reads from the terminal must be in the
+    /// terminal's foreground group. Several ranks cannot share a keyboard, so this matters only for a single rank.
     void choose_groups() {
         plan_.own_groups = !(plan_.ranks == 1 && around_.stdin_is_terminal);
         plan_.first_rank_reads_stdin = !(plan_.ranks > 1 && around_.stdin_is_terminal);
@@ -337,7 +339,7 @@ private:
 
     void choose_threads() {
         if (user_set(kThreadVariables.front())) {
-            say("{} is left as you set it", kThreadVariables.front());  // MKL and OpenBLAS follow it
+            say("{} is left as you set it", kThreadVariables.front());  // MKL and OpenBLAS follow this variable
             return;
         }
         for (const std::string_view name : kThreadVariables) {
@@ -354,8 +356,8 @@ private:
         }
     }
 
-    /// Python buffers up to 8 KiB of its output to a pipe or file. Without this variable, the last lines of a killed
-    /// rank would be lost.
+    /// Sets PYTHONUNBUFFERED. Python buffers up to 8 KiB of output to a pipe or file. Without the variable, the last
+    /// lines of a killed rank would be lost.
     void unbuffer_python() {
         constexpr std::string_view kUnbuffered = "PYTHONUNBUFFERED";
         if (plan_.output != OutputMode::plain && !user_set(kUnbuffered)) {
@@ -364,7 +366,7 @@ private:
         }
     }
 
-    /// Sets the variable with the number of the attempt. A program can find out from it that it should continue from
+    /// Sets the variable with the number of the attempt. If it is not 0, the program knows that it should continue from
     /// its checkpoint.
     void tell_attempt() {
         if (options_.max_restarts > 0) {
@@ -383,7 +385,7 @@ private:
         return {};
     }
 
-    /// Checks the settings of Rueda, so that a wrong setting is reported once and not by every rank.
+    /// Checks Rueda's settings. A wrong setting is then reported once, and not by every rank.
     Status check_settings() {
         const Result<base::Config> config =
             base::read_config(base::environment_of(changed_environment(around_.environment, plan_.environment)));
@@ -408,7 +410,8 @@ private:
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
         request.program = {around_.own_path, kSupervisorOption};
-        // If a user pastes the command, the supervisors themselves set the other variables of torchrun.
+        // A user may paste the printed command. The parent process of each rank (its supervisor) then sets the other
+        // variables of torchrun itself.
         for (const std::string_view name : kTorchVariables) {
             if (!options_.torch_variables || exports(name)) {
                 request.program.emplace_back(name);
@@ -432,9 +435,9 @@ private:
         return {};
     }
 
-    /// The names of the variables for other hosts: settings of Rueda and of MPI, variables that are needed to find
-    /// programs, variables that this plan sets, and variables that the user named. A variable that looks like a secret
-    /// is included only if the user named it with -x.
+    /// Returns the names of the variables that other hosts get. These are settings of Rueda and of MPI, and variables
+    /// that are needed to find programs. Variables that this plan sets, or that the user named, are included too. If a
+    /// name looks like a secret, the variable is included only if the user named it with -x.
     [[nodiscard]] std::vector<std::string> travelling_variables() {
         std::set<std::string> names;
         for (const auto& [name, value] : changed_environment(around_.environment, plan_.environment)) {
@@ -472,7 +475,7 @@ private:
 
     const Options& options_;
     const Surroundings& around_;
-    std::optional<double> cores_;  ///< the cores of each host; empty if only the hosts know them
+    std::optional<double> cores_;  ///< number of cores of each host; empty if ruedarun cannot know it
     int local_ranks_ = 1;          ///< the largest number of ranks on one host
     LaunchPlan plan_;
 };

@@ -19,7 +19,7 @@ std::optional<int> number_of(const Environment& environment, const std::string& 
     return base::parse_integer<int>(text_of(environment, name));
 }
 
-/// The interface that srun --mpi=… has set up for MPI in this task; empty if there is none.
+/// Returns the name of the interface that `srun --mpi=…` prepared for MPI in this task; empty if there is none.
 std::string pmi_of(const Environment& environment) {
     for (const auto& [variable, name] :
          {std::pair("PMIX_RANK", "PMIx"), std::pair("PMI_RANK", "PMI"), std::pair("PMI_FD", "PMI")}) {
@@ -30,7 +30,7 @@ std::string pmi_of(const Environment& environment) {
     return "";
 }
 
-/// The number of tasks on this host. It is computed from a text such as "2(x3),1" and the number of the host in the
+/// Returns the number of tasks on this host. It is computed from a text such as "2(x3),1" and this host's number in the
 /// step.
 std::optional<int> local_tasks(const Environment& environment, int tasks) {
     std::string text = text_of(environment, "SLURM_STEP_TASKS_PER_NODE");
@@ -43,11 +43,11 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
     return number_of(environment, "SLURM_STEP_NUM_NODES") == 1 ? std::optional(tasks) : std::nullopt;
 }
 
-/// If all ranks are on one host, they can find each other without MPI.
+/// Lets the ranks find each other through a socket, which is possible if all of them are on one host.
 void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
-    // Another user can guess the name of this socket and listen there first. Then the ranks refuse to communicate with
-    // the process of that user, and the job ends with an error.
+    // Another user can guess the name of this socket and listen there first. Ranks refuse to talk to another user's
+    // process, so the job then ends with an error.
     const std::string place = fmt::format("@rueda-slurm-{}-{}.{}", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
                                           text_of(environment, "SLURM_STEP_ID"));
     task.environment.insert(task.environment.end(), {{"RUEDA_CONTROL_PLANE", "socket"},
@@ -59,7 +59,8 @@ void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, 
     task.reasons.push_back(fmt::format("on one host the ranks meet at {}", place));
 }
 
-/// The name of the host of task 0. The hosts of a step get tasks in their order, so task 0 is on the first host.
+/// Returns the name of the host of task 0. Tasks are distributed in the order of the step's hosts, so task 0 is on the
+/// first host.
 std::string first_host_of_step(const Environment& environment) {
     std::string text = text_of(environment, "SLURM_STEP_NODELIST");
     text = text.empty() ? text_of(environment, "SLURM_JOB_NODELIST") : text;
@@ -67,15 +68,14 @@ std::string first_host_of_step(const Environment& environment) {
     return names.is_ok() && !names.value().empty() ? names.value().front() : "";
 }
 
-/// A port that all tasks of the step can compute without communication. If Slurm has reserved ports for the step
-/// (MpiParams=ports=), the result is the first of these. Otherwise it is computed from the numbers of the job and the
-/// step. Then the steps of one job have different ports, and so have jobs with similar numbers. The range lies below
-/// the ports that Linux assigns to programs that ask for any free port (32768 and higher). 61 is coprime to the size of
-/// the range.
+/// Returns a port that all tasks of the step can compute without communication. If Slurm has reserved ports for the
+/// step (MpiParams=ports=), it is the first of these. Otherwise it is computed from the numbers of job and step, so
+/// that steps of one job, and jobs with similar numbers, get different ports. The range is below the ports that Linux
+/// gives to programs that ask for any port (32768 and above). 61 has no common factor with the size of the range.
 std::uint16_t master_port_of_step(const Environment& environment) {
     constexpr std::uint64_t kFirst = 12000;
     constexpr std::uint64_t kCount = 20000;
-    const std::string reserved = text_of(environment, "SLURM_STEP_RESV_PORTS");  // "12005-12008"
+    const std::string reserved = text_of(environment, "SLURM_STEP_RESV_PORTS");  // for example "12005-12008"
     if (const auto port = base::parse_integer<std::uint16_t>(reserved.substr(0, reserved.find_first_of("-,")))) {
         return *port;
     }
@@ -84,7 +84,7 @@ std::uint16_t master_port_of_step(const Environment& environment) {
     return static_cast<std::uint16_t>(kFirst + (job % kCount * 61 + step % kCount) % kCount);
 }
 
-/// Sets the variables of torchrun. The port is not reserved by a process, because each task becomes its program.
+/// Sets the variables of torchrun. No process reserves the port, because each ruedarun becomes the program.
 void set_torch_variables(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
     if (!options.torch_variables) {
         task.reasons.emplace_back("the variables of torchrun are not set: --no-torch-variables");
@@ -133,7 +133,7 @@ Status choose_rendezvous(SrunTask& task, const Options& options, const Environme
                    tasks);
 }
 
-/// Fails if the options describe a different job from the one that srun has started.
+/// Fails if the options ask for a different job than the one that srun has started.
 Status check_that_job_is_meant(const Options& options, const Environment& environment, int rank, int tasks) {
     if ((options.ranks && *options.ranks != tasks) || !options.hosts.empty() || !options.hostfile.empty()) {
         return failure(ErrorCode::invalid_argument,
@@ -151,8 +151,8 @@ Status check_that_job_is_meant(const Options& options, const Environment& enviro
     return {};
 }
 
-/// Lists those of the user's options that have no effect if srun starts the ranks. For each option, the list says how
-/// to do the same with srun.
+/// Returns the user's options that have no effect if srun starts the ranks. The text for each option says how to get
+/// the same effect with srun.
 std::vector<std::string> options_without_effect(const Options& options) {
     std::vector<std::string> found;
     const auto add = [&found](bool is_given, const char* text) {
@@ -205,7 +205,8 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
         return std::optional<SrunTask>();
     }
     if (is_in_shell_of_srun(environment)) {
-        // Only the first task has the terminal of the shell. On other tasks, this is an error.
+        // With --pty, only task 0 has the terminal, and this is a shell in which the user may type ruedarun. In other
+        // tasks, srun must have started ruedarun directly, which is an error.
         if (*rank != 0) {
             return failure(ErrorCode::invalid_argument,
                            "this is task {} of {} of srun --pty, which gives a terminal to task 0 alone; start the "

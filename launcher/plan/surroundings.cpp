@@ -75,7 +75,8 @@ Status rename_sockets(Surroundings& around) {
     const Result<std::string> token = random_token();
     RUEDA_RETURN_IF_FAILED(token.status());
     around.rendezvous = "@rueda-" + token.value();
-    // Without any network there is no port. A job on this host alone works without one, unless it needs MASTER_PORT.
+    // Without any network, no port can be reserved. A job on this host works without a port, unless the program needs
+    // MASTER_PORT.
     Result<HeldPort> port = hold_port();
     around.master_port = port.is_ok() ? port.value().port : std::uint16_t{0};
     around.held_port = port.is_ok() ? std::make_shared<const HeldPort>(std::move(port).value()) : nullptr;

@@ -11,14 +11,13 @@ namespace rueda::launcher {
 
 [[nodiscard]] Environment environment_of_this_process();
 
-/// Returns 128 random bits as text. No other job gets the same text by chance, and no other user can guess it.
+/// Returns 128 random bits as text. The text is unique, and no other user can guess it.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Sets a new rendezvous and a new port for another attempt.
+/// Chooses a new socket name and a new port for the next attempt.
 [[nodiscard]] Status rename_sockets(Surroundings& around);
 
-/// Collects the facts about the machine. Only if `mpi_is_wanted` is true, it looks for an mpirun and asks for its
-/// version.
+/// Collects facts about the machine. If `mpi_is_wanted` is true, also searches for mpirun and asks for its version.
 [[nodiscard]] Result<Surroundings> look_around(bool mpi_is_wanted);
 
 }  // namespace rueda::launcher

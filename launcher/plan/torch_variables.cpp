@@ -15,7 +15,7 @@ namespace rueda::launcher {
 namespace {
 
 bool is_torchruns_own(std::string_view name) {
-    // Only these names that begin with ROLE_ belong to torchrun; others may belong to the user.
+    // Of the names that begin with ROLE_, only these three belong to torchrun. The user may have others.
     constexpr std::array<std::string_view, 3> kRoleNames = {"ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME"};
     return name.starts_with("TORCHELASTIC_") ||
            std::find(kRoleNames.begin(), kRoleNames.end(), name) != kRoleNames.end();

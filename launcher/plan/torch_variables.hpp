@@ -12,7 +12,7 @@
 
 namespace rueda::launcher {
 
-/// The position of a rank in the job, as torchrun describes it. torchrun calls a host a group or a node.
+/// The position of a rank in the job, in the terms of torchrun, which calls a host a group or a node.
 struct TorchPlace {
     int rank = 0;
     int ranks = 1;
@@ -25,15 +25,15 @@ struct TorchPlace {
 /// The value of MASTER_ADDR for a job whose ranks are all on one host.
 inline constexpr const char* kMasterOfOneHost = "127.0.0.1";
 
-/// The address at which rank 0 listens for the others. Port 0 means that no address was chosen; then MASTER_ADDR and
-/// MASTER_PORT are not set.
+/// The address at which rank 0 listens for the other ranks. Port 0 means that there is no address; MASTER_ADDR and
+/// MASTER_PORT are then not set.
 struct MasterAddress {
     std::string host;
     std::uint16_t port = 0;
 };
 
-/// The variables by which PyTorch (env://), accelerate, transformers and Lightning recognise that they were started as
-/// one rank of several. The number of the host is called GROUP_RANK by torchrun and NODE_RANK by Lightning.
+/// Returns the variables by which PyTorch (env://), accelerate, transformers and Lightning know which rank they are.
+/// torchrun calls the number of the host GROUP_RANK, and Lightning calls it NODE_RANK.
 [[nodiscard]] std::vector<EnvironmentChange> torch_variables(const TorchPlace& place, const MasterAddress& master);
 
 /// All names that torch_variables() may set.
@@ -41,23 +41,24 @@ inline constexpr std::array<std::string_view, 9> kTorchVariables = {
     "RANK",      "WORLD_SIZE",       "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "GROUP_RANK",
     "NODE_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-/// Finds the variables in an environment that torchrun or ruedarun may have set: kTorchVariables, TORCHELASTIC_*, and
-/// three names that begin with ROLE_. If a job is started from a rank of another job, these variables describe the
-/// other job. For example, TORCHELASTIC_USE_AGENT_STORE says that torchrun itself listens at MASTER_PORT.
+/// Returns the names of variables in an environment that torchrun or ruedarun may have set: kTorchVariables,
+/// TORCHELASTIC_*, and three names that begin with ROLE_. If a rank of another job starts this job, these variables
+/// describe the other job and must be removed. For example, TORCHELASTIC_USE_AGENT_STORE says that torchrun itself
+/// listens at MASTER_PORT.
 [[nodiscard]] std::vector<std::string> names_of_outer_torchrun(const Environment& environment);
 
-/// The variables of torch_variables() for a rank that was started without ruedarun, as far as they follow from mpirun's
-/// variables (Open MPI's OMPI_COMM_WORLD_*, Hydra's PMI_*). MASTER_ADDR and MASTER_PORT are not set, because no process
-/// has chosen an address. The numbers of hosts are set only if all ranks are on this host.
+/// Returns the variables of torch_variables() for a rank that was started without ruedarun, as far as mpirun's
+/// variables show them (Open MPI's OMPI_COMM_WORLD_*, Hydra's PMI_*). MASTER_ADDR and MASTER_PORT are not set, because
+/// nobody has chosen an address. The numbers of hosts are set only if all ranks are on this host.
 [[nodiscard]] std::vector<EnvironmentChange> torch_variables_of_mpirun(const Environment& environment);
 
-/// Formats those changes that set a variable as lines NAME=VALUE, for a supervisor.
+/// Returns the changes that set a variable as lines NAME=VALUE, which are sent to a supervisor (the parent of a rank).
 [[nodiscard]] std::string encode_variables(const std::vector<EnvironmentChange>& changes);
-/// Ignores lines without a '='.
+/// Parses the lines of encode_variables(). Lines without a '=' are ignored.
 [[nodiscard]] std::vector<EnvironmentChange> decode_variables(std::string_view text);
 
-/// Computes the positions of all ranks from the host_key() of each rank (network.hpp). The ranks of a host are numbered
-/// in ascending order, and the hosts in the order of their first ranks.
+/// Computes the positions of all ranks from their host_key() (network.hpp). Ranks of a host are numbered in ascending
+/// order, and hosts in the order of their first ranks.
 [[nodiscard]] std::vector<TorchPlace> torch_places(const std::vector<std::string>& host_of_rank);
 
 }  // namespace rueda::launcher

@@ -21,10 +21,10 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A time limit for `ssh -G`. It only reads configuration files, but these may run programs of the user (Match exec).
+/// The time limit for `ssh -G`. It reads only configuration files, but these may run programs of the user (Match exec).
 constexpr std::chrono::seconds kLongestQuestion{5};
 
-/// With these variables, mpirun connects to hosts in another way than by plain ssh.
+/// If one of these variables is set, mpirun may connect to hosts by another program than ssh.
 constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent",
                                                         "OMPI_MCA_orte_rsh_agent",
                                                         "OMPI_MCA_plm",
@@ -34,11 +34,13 @@ constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent"
                                                         "HYDRA_LAUNCHER_EXEC",
                                                         "I_MPI_HYDRA_BOOTSTRAP",
                                                         "I_MPI_HYDRA_BOOTSTRAP_EXEC"};
-/// Parts of --mpi-args that name a program to use instead of ssh, or a file of parameters that may name such a program.
+/// If --mpi-args contain one of these texts, mpirun may connect by another program than ssh, or read this choice from a
+/// file.
 constexpr std::array<std::string_view, 6> kAgentOptions = {"agent",     "plm",        "launcher",
                                                            "bootstrap", "param_file", "--tune"};
 
-/// "ssh : rsh" is Open MPI's default: it tries these programs if the user names none.
+/// Whether mpirun connects by plain ssh. "ssh : rsh" is Open MPI's default: it uses the first of these programs that
+/// exists.
 bool is_plain_ssh(std::string_view agent) { return agent.empty() || agent == "ssh" || agent == "ssh : rsh"; }
 
 void add_path_list(std::vector<std::string>& files, std::string_view list) {
@@ -50,7 +52,8 @@ void add_path_list(std::vector<std::string>& files, std::string_view list) {
     }
 }
 
-/// The files from which Open MPI and PRRTE read parameters: the user's, and those of the installation of this mpirun.
+/// Returns the files from which Open MPI and PRRTE (its launcher since version 5) read parameters: the user's files,
+/// and those of this mpirun's installation.
 std::vector<std::string> parameter_files(const LaunchPlan& plan, const Environment& environment) {
     const std::string home = text_of(environment, "HOME");
     std::vector<std::string> files = {home + "/.openmpi/mca-params.conf", home + "/.prte/mca-params.conf"};
@@ -58,8 +61,7 @@ std::vector<std::string> parameter_files(const LaunchPlan& plan, const Environme
          {"OMPI_MCA_mca_base_param_files", "PRTE_MCA_mca_base_param_files", "OMPI_MCA_mca_base_override_param_file"}) {
         add_path_list(files, text_of(environment, variable));
     }
-    // <prefix>/bin/mpirun belongs to <prefix>/etc. Packages of distributions have these files in a folder of /etc
-    // instead.
+    // If mpirun is <prefix>/bin/mpirun, its files are in <prefix>/etc. Packages of distributions use a folder in /etc.
     std::vector<std::filesystem::path> folders = {"/etc/openmpi", "/etc/prte"};
     if (const std::string prefix = text_of(environment, "OPAL_PREFIX"); !prefix.empty()) {
         folders.push_back(std::filesystem::path(prefix) / "etc");
@@ -99,7 +101,7 @@ bool has_other_agent(const LaunchPlan& plan, const Options& options, const Envir
 
 struct UnknownHost {
     std::string name;
-    std::string reason;  ///< from the resolver
+    std::string reason;  ///< why the resolver finds no address
 };
 
 std::string left_to_mpirun(const UnknownHost& host) {
@@ -181,7 +183,7 @@ Result<std::vector<std::string>> look_for_unknown_hosts(const LaunchPlan& plan, 
     }
     for (const UnknownHost& host : unknown) {
         Result<CapturedRun> answer = run_captured({"ssh", "-G", host.name}, environment, kLongestQuestion);
-        if (!answer.is_ok()) {  // there is no ssh
+        if (!answer.is_ok()) {  // ssh is not installed
             notes.push_back(left_to_mpirun(host));
             continue;
         }

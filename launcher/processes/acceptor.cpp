@@ -16,11 +16,11 @@ namespace rueda::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{10};
-/// The longest pause. It does no harm, because supervisors wait much longer for their welcome.
+/// The longest pause after a failed accept. Supervisors wait much longer for an answer, so the pause does no harm.
 constexpr std::chrono::milliseconds kLongestPause{1000};
 
-/// The errors of accept4() that mean a shortage of a resource. Nothing helps except to wait until another process
-/// releases some.
+/// Whether accept4() failed because a resource is used up. The only remedy is to wait until another process releases
+/// some.
 bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 std::string what_is_short(int error) {

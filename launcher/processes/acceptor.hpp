@@ -14,11 +14,11 @@ namespace rueda::launcher {
 
 /// Accepts connections on listening sockets, in an event loop.
 ///
-/// If descriptors or memory are used up, a connection cannot be accepted and stays in the kernel's queue. poll() would
-/// report it again at once. So the acceptor ignores its listening sockets for a while: first for 10 ms, and after each
-/// further failure twice as long, up to a second. It prints one line for each shortage.
+/// If descriptors or memory are used up, a connection cannot be accepted and stays in the kernel's queue, and poll()
+/// would report it again at once. The acceptor therefore ignores its sockets for a while: first for 10 ms, and after
+/// each further failure twice as long, up to a second. It prints one line for each shortage.
 ///
-/// Threads: one.
+/// Threads: only one thread may use an object.
 class Acceptor {
 public:
     using OnAccepted = std::function<void(base::UniqueFd socket)>;
@@ -27,7 +27,7 @@ public:
     /// `on_accepted` is called with each new socket, which is non-blocking and closed on exec. `say` prints a line for
     /// the user.
     Acceptor(std::vector<base::UniqueFd> listeners, OnAccepted on_accepted, Say say);
-    /// Has no listeners.
+    /// Makes an acceptor without listening sockets.
     Acceptor() = default;
 
     void add_to(PollSet& set);
@@ -39,7 +39,7 @@ private:
     std::vector<base::UniqueFd> listeners_;
     OnAccepted on_accepted_;
     Say say_;
-    std::chrono::milliseconds pause_{0};  ///< the latest pause; 0 if the latest attempt succeeded
+    std::chrono::milliseconds pause_{0};  ///< the last pause; 0 if the last accept succeeded
     PollSet::TimePoint paused_until_ = {};
 };
 

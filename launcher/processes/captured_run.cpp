@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLongestText = 65536;
 
-/// A program that is running. Threads: one.
+/// A program that is running. Threads: only one thread may use an object.
 class Running {
 public:
     Status start(const std::vector<std::string>& words, const Environment& environment, Clock::time_point deadline) {
@@ -56,7 +56,7 @@ public:
         set.wake_at(deadline_);
     }
 
-    /// Whether to end the program: its output has ended, its time limit has passed, or it has written too much.
+    /// Whether the program must be ended: its output has ended, its time limit has passed, or it has written too much.
     [[nodiscard]] bool is_over() const {
         return run_.in_time || Clock::now() >= deadline_ || run_.text.size() >= kLongestText;
     }
@@ -64,8 +64,7 @@ public:
     CapturedRun finish() && {
         run_.end = std::chrono::system_clock::now();
         if (!run_.in_time) {
-            ::kill(-pid_, SIGKILL);  // the signal goes to the whole process group, because an mpirun has child
-                                     // processes
+            ::kill(-pid_, SIGKILL);  // signals the whole process group, because mpirun has child processes
         }
         ::waitpid(pid_, &run_.wait_status, 0);
         return std::move(run_);
@@ -92,7 +91,7 @@ Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<
                                                   std::size_t at_once) {
     const Clock::time_point end_of_all = Clock::now() + times.all;
     std::vector<CapturedRun> results(commands.size());
-    std::map<std::size_t, std::unique_ptr<Running>> running;  // by the number of its command
+    std::map<std::size_t, std::unique_ptr<Running>> running;  // indexed by the number of the command
     std::size_t next = 0;
     Status status;
     const auto may_start = [&] { return next < commands.size() && status.is_ok() && Clock::now() < end_of_all; };

@@ -14,25 +14,26 @@ namespace rueda::launcher {
 struct CapturedRun {
     std::string text;  ///< standard output and error together, in the order of arrival
     int wait_status = 0;
-    bool was_started = false;  ///< false if the overall deadline passed before the program was started
-    bool in_time = false;      ///< false if the program was killed; `text` contains what it had written before
+    bool was_started = false;  ///< false if the total time limit passed before the program was started
+    bool in_time = false;      ///< false if the program was killed; `text` is what it wrote before
     std::chrono::system_clock::time_point begin;
     std::chrono::system_clock::time_point end;
 };
 
 struct CaptureTimes {
     std::chrono::milliseconds each;
-    std::chrono::milliseconds all;  ///< after this time, running programs are ended, and no further program is started
+    std::chrono::milliseconds all;  ///< time limit for all programs: then running programs are ended, and no more are
+                                    ///< started
 };
 
-/// Runs programs that read no input and do not write much, up to `at_once` at the same time. Ends each program when its
+/// Runs programs that read no input and write little, at most `at_once` at the same time. Ends each program when its
 /// time limit has passed. The results are in the order of the commands. Threads: the calling process must have only one
 /// thread.
 [[nodiscard]] Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<std::string>>& commands,
                                                                 const Environment& environment, CaptureTimes times,
                                                                 std::size_t at_once);
 
-/// The same for one program.
+/// Runs one program, with the same rules as run_all_captured().
 [[nodiscard]] Result<CapturedRun> run_captured(const std::vector<std::string>& words, const Environment& environment,
                                                std::chrono::milliseconds time);
 

@@ -38,8 +38,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     return pointers;
 }
 
-/// Everything that the child needs. It is prepared before the fork, because after the fork only async-signal-safe calls
-/// are allowed.
+/// Everything that the child process needs. It is prepared before the fork, because after the fork only
+/// async-signal-safe calls are allowed.
 struct PreparedChild {
     const ChildSpec& spec;
     std::vector<std::string> words;
@@ -71,7 +71,8 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     }
 }
 
-/// ruedarun ignores these signals, and the program would inherit this.
+/// Restores the default action of signals that ruedarun ignores. The program would otherwise inherit that they are
+/// ignored.
 void restore_signals() {
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGXFSZ, SIG_DFL);
@@ -82,7 +83,7 @@ void restore_signals() {
         ::setpgid(0, 0);
     }
     ::prctl(PR_SET_PDEATHSIG, child.spec.death_signal);
-    if (::getppid() != child.parent) {  // the parent died before the prctl() above
+    if (::getppid() != child.parent) {  // the parent died before the prctl() call, so no signal will come
         ::_exit(127);
     }
     place_descriptor(child, child.spec.stdin_fd, STDIN_FILENO);
@@ -97,19 +98,19 @@ void restore_signals() {
     report_and_exit(child);
 }
 
-/// Returns the parent of a process, which is the fourth field of /proc/<pid>/stat. The second field, the name, is in
-/// parentheses and may itself contain parentheses.
+/// Returns the parent of a process: the fourth field of /proc/<pid>/stat. The second field, the name in parentheses,
+/// may itself contain parentheses.
 std::optional<pid_t> parent_of(pid_t pid) {
     const std::optional<std::string> text = base::read_small_file("/proc/" + std::to_string(pid) + "/stat");
     const std::size_t name_end = text ? text->rfind(") ") : std::string::npos;
     if (name_end == std::string::npos || text->size() < name_end + 5) {
         return std::nullopt;
     }
-    const std::size_t begin = name_end + 4;  // ") S 123 …"
+    const std::size_t begin = name_end + 4;  // after ") S ", where S is the state
     return base::parse_integer<pid_t>(text->substr(begin, text->find(' ', begin) - begin));
 }
 
-/// Reaps the children that have ended. Returns false if no child is left.
+/// Collects the exit status of all children that have ended. Returns false if no child is left.
 bool reap_all() {
     pid_t pid = 0;
     do {
@@ -168,7 +169,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 std::vector<pid_t> children_of_this_process() {
     std::vector<pid_t> children;
-    // /proc/<pid>/task/<tid>/children would be simpler, but not every kernel has this file.
+    // The file /proc/<pid>/task/<tid>/children would be simpler to read, but not every kernel has it.
     std::error_code error;
     std::filesystem::directory_iterator entry("/proc", error);
     for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -187,7 +188,8 @@ void end_leftover_children() {
     constexpr std::chrono::milliseconds kPause{5};
     const Clock::time_point begin = Clock::now();
     std::set<pid_t> asked;
-    // The kernel does not reuse the pids of this process' children before the children are reaped.
+    // These pids cannot belong to other processes: the kernel does not reuse the pid of a child before its exit status
+    // is collected.
     while (reap_all() && Clock::now() < begin + kLongest) {
         const bool polite = Clock::now() < begin + kPolite;
         for (const pid_t pid : children_of_this_process()) {

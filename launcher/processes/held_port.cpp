@@ -11,7 +11,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Binds a port at the wildcard address of the family. Port 0 means that no port could be bound.
+/// Reserves a port at the wildcard address of the address family. Port 0 in the result means that no port could be
+/// reserved.
 HeldPort hold_port_of(int family) {
     HeldPort held;
     held.socket.reset(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -26,7 +27,7 @@ HeldPort hold_port_of(int family) {
     six.sin6_addr = in6addr_any;
     four.sin_family = AF_INET;
     if (family == AF_INET6) {
-        // The port is then reserved for IPv4 too.
+        // With this option off, the IPv6 socket also reserves the port for IPv4.
         ::setsockopt(held.socket.value(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     }
     sockaddr* const address =

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kWholeMachine = "/proc/vmstat";
 
-/// Only the first folder is read, which is the process' own group. The groups that contain it also count other
+/// Reads the count in the process's own control group, the first folder. The enclosing groups also count other
 /// processes.
 std::optional<OomKills> count_of_group(const base::FileReader& read, const std::vector<std::string>& folders,
                                        const char* file) {

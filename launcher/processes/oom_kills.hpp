@@ -12,8 +12,8 @@
 
 namespace rueda::launcher {
 
-/// The number of processes that the kernel has killed because memory ran out, and the file that contains this number.
-/// The parent of such a process sees an ordinary SIGKILL, so only the difference between two counts shows the reason.
+/// How many processes the kernel has killed because memory ran out, and the file that contains this number. A parent
+/// sees only SIGKILL as the end of such a process. The difference between two counts shows the reason.
 struct OomKills {
     std::uint64_t processes = 0;
     std::string counted_in;  ///< the file; empty if there is none
@@ -23,23 +23,23 @@ struct OomKills {
 /// /proc/vmstat. Returns nothing if there is no such line, or no number in it.
 [[nodiscard]] std::optional<std::uint64_t> parse_oom_kills(std::string_view text);
 
-/// The count of this process' control group, to which its children belong too. If the group has no count (the root of
-/// version 2, kernels before 4.13), the result is the count of the whole machine.
+/// Returns the count of this process's control group, which includes its children. If the group has no count (the root
+/// group of version 2, kernels before 4.13), returns the count of the whole machine.
 [[nodiscard]] OomKills count_oom_kills(const base::FileReader& read = base::read_small_file);
 
-/// The difference between two counts. Returns nothing if the counts are from different files, because then the process
-/// was moved to another group.
+/// Returns the difference between two counts. Returns nothing if the counts come from different files: the process was
+/// then moved to another group.
 [[nodiscard]] OomKills grown(const OomKills& before, const OomKills& after);
 
 /// Describes the kills for a message: "the kernel ended 2 processes for want of memory meanwhile (oom_kill of
-/// /sys/fs/cgroup/memory.events); …what to do"
+/// /sys/fs/cgroup/memory.events); …what to do".
 [[nodiscard]] std::string describe(const OomKills& kills);
 
-/// True if the process was killed by SIGKILL, or if it is a shell whose last command was killed by SIGKILL (exit status
-/// 137).
+/// Whether the process was killed by SIGKILL, or is a shell whose last command was killed by SIGKILL (exit status 137).
 [[nodiscard]] bool is_kill(int wait_status);
 
-/// Compares the count before a process starts with the count after its end. Threads: one.
+/// Finds out whether the kernel killed a process because memory ran out. It compares the counts before the start and
+/// after the end of the process. Threads: only one thread may use an object.
 class OomWatch {
 public:
     explicit OomWatch(base::FileReader read = base::read_small_file) : read_(std::move(read)) {}
@@ -47,7 +47,7 @@ public:
     /// Call this before the process starts.
     void begin() { before_ = count_oom_kills(read_); }
     /// Call this once for each process, after its end. (The kernel increments the count before it kills.) `sent_by_us`
-    /// means that ruedarun or its supervisor has sent SIGKILL; then the kernel's count says nothing about this process.
+    /// says that ruedarun, or the process's parent, sent SIGKILL; the result is then empty.
     [[nodiscard]] OomKills look(int wait_status, bool sent_by_us) const {
         return is_kill(wait_status) && !sent_by_us ? grown(before_, count_oom_kills(read_)) : OomKills();
     }

@@ -12,18 +12,19 @@
 
 namespace rueda::launcher {
 
-/// The descriptors and times that one turn of an event loop waits for. It is filled again for every turn. Threads: one.
+/// The descriptors and times that one turn of an event loop waits for. Each turn fills it again. Threads: only one
+/// thread may use an object.
 class PollSet {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// Adds a descriptor. `on_ready` is also called when the other end was closed.
+    /// Adds a descriptor. `on_ready` is called when one of `events` occurs, or when the other end was closed.
     void add(int fd, short events, std::function<void()> on_ready) {
         descriptors_.push_back({fd, events, 0});
         callbacks_.push_back(std::move(on_ready));
     }
 
-    /// Adds a time. The wait ends at the earliest of all added times.
+    /// Adds a time. The wait ends at the earliest of all times.
     void wake_at(std::optional<TimePoint> time) {
         if (time && (!wake_ || *time < *wake_)) {
             wake_ = time;
@@ -46,7 +47,7 @@ private:
         if (!wake_) {
             return -1;
         }
-        // The time is rounded up, because a turn before this time would do nothing.
+        // The time is rounded up. If the turn came before the time, it would find nothing to do.
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake_ - std::chrono::steady_clock::now());
         return left.count() < 0 ? 0 : static_cast<int>(left.count());
     }

@@ -8,7 +8,7 @@
 
 namespace rueda::launcher {
 
-/// Finds the file that a shell would run for `name`. This is `name` itself if it contains a '/', otherwise the first
+/// Returns the file that a shell would run for `name`: `name` itself if it contains a '/', otherwise the first
 /// executable file with this name in the folders of `path`. Fails with InvalidArgument if there is no such file.
 [[nodiscard]] Result<std::string> find_program(const std::string& name, const std::string& path);
 

@@ -14,7 +14,8 @@
 namespace rueda::launcher {
 
 /// Turns signals into messages that an event loop reads. Signals that the caller's shell ignores (nohup, background
-/// jobs) stay ignored. The inbox blocks the signals in this thread as long as it exists. Threads: one.
+/// jobs) stay ignored. While the object exists, this thread blocks the signals. Threads: only one thread may use an
+/// object.
 class SignalInbox {
 public:
     SignalInbox() = default;
@@ -26,7 +27,7 @@ public:
     [[nodiscard]] int fd() const { return fd_.value(); }
     /// Returns the next signal, or nothing if none has arrived.
     [[nodiscard]] std::optional<signalfd_siginfo> take();
-    /// The signal mask before open(). Child processes start with this mask.
+    /// The signal mask from before open(). Child processes start with it.
     [[nodiscard]] const sigset_t& original_mask() const { return original_mask_; }
 
 private:

@@ -7,8 +7,8 @@
 
 namespace rueda::launcher {
 
-/// `rueda stacks`: prints the stacks of the main threads of all ranks of a job on this host. `arguments` are those
-/// behind "stacks". Returns the exit status.
+/// Runs `rueda stacks`, which prints the stacks of the main threads of all ranks of a job on this host. `arguments` are
+/// the words after "stacks". Returns the exit status.
 [[nodiscard]] int run_stacks(std::span<const std::string> arguments);
 
 }  // namespace rueda::launcher

@@ -8,10 +8,10 @@
 
 namespace rueda::launcher {
 
-/// Formats the text that `rueda stacks` prints. Pure.
+/// Returns the text that `rueda stacks` prints. Pure function.
 [[nodiscard]] std::string describe_stacks(const JobStacks& stacks);
 
-/// The same for programs, in JSON. Pure.
+/// Returns the stacks as JSON, for programs. Pure function.
 [[nodiscard]] std::string stacks_as_json(const JobStacks& stacks);
 
 }  // namespace rueda::launcher

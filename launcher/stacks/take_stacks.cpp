@@ -14,10 +14,10 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A rank writes a heartbeat every liveness interval, by default 0.2 s.
+/// A rank whose last heartbeat is older is not asked. A rank writes a heartbeat every 0.2 s by default.
 constexpr std::int64_t kSilenceLimitNs = 2'000'000'000;
 
-/// How often the answers are looked for. Nobody notifies this program.
+/// How often this program checks for answers. It polls, because nobody notifies it.
 constexpr std::chrono::milliseconds kLookInterval{20};
 
 std::string lines_of_stack(const base::StackQuestions& questions, const RankSample& rank, std::int64_t now_ns) {

@@ -11,18 +11,18 @@
 
 namespace rueda::launcher {
 
-/// A job, and the stacks of the main threads of its ranks on this host.
+/// A job and the stacks of its ranks' main threads, for the ranks on this host.
 struct JobStacks {
     JobSample job;
-    /// In the order of `job.ranks`. Several lines: the stack, or the reason why there is none, and what the kernel says
-    /// about the thread.
+    /// One text for each of `job.ranks`. A text has several lines: the stack, or the reason why there is none, and what
+    /// the kernel says about the thread.
     std::vector<std::string> texts;
 
-    /// Whether every rank has a stack.
+    /// Whether there is a stack for every rank.
     [[nodiscard]] bool are_complete() const;
 };
 
-/// Asks all ranks at once, and waits for 2.5 s at most. Fails if the memory of the job cannot be written.
+/// Asks all ranks at the same time, and waits at most 2.5 s. Fails if the job's shared memory cannot be written.
 [[nodiscard]] Result<JobStacks> take_stacks(const Job& job);
 
 }  // namespace rueda::launcher

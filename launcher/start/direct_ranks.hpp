@@ -11,7 +11,7 @@
 
 namespace rueda::launcher {
 
-/// Ranks that are children of ruedarun (`--no-mpi`).
+/// Ranks that ruedarun starts as its own children (`--no-mpi`).
 class DirectRanks final : public RankGroup {
 public:
     DirectRanks(const LaunchPlan& plan, StartContext context) : plan_(plan), context_(std::move(context)) {}
@@ -21,7 +21,7 @@ public:
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
     void notify_ranks(const RankNotifications::Item& item) override;
-    void watch_closely() override {}  // nothing to do: the ranks are on this host, so the kernel reports every end at
+    void watch_closely() override {}  // nothing to do: all ranks are on this host, so the kernel reports every end at
                                       // once
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
@@ -35,7 +35,7 @@ private:
 
     const LaunchPlan& plan_;
     StartContext context_;
-    std::map<int, RankProcess> running_;  ///< by rank
+    std::map<int, RankProcess> running_;  ///< indexed by rank
     std::vector<RankEnd> ends_;
     bool has_started_ = false;
 };

@@ -14,16 +14,17 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A process that connects must send its hello within this time.
+/// How long a new connection may take to send its first frame, the hello.
 constexpr std::chrono::seconds kHelloTime{10};
-/// The time after the end of the job within which the connections must end. Supervisors still send output in this time.
+/// How long connections may stay open after the end of the job. Supervisors (the parents of ranks) still send output in
+/// this time.
 constexpr std::chrono::seconds kLinkTime{8};
-/// The maximum number of connections that have not sent their hello yet.
+/// The maximum number of connections that have not sent their hello.
 constexpr std::size_t kMostNewcomers = 4096;
 constexpr std::size_t kLongestHello = 1024;
 
-/// A rank needs a connection and two pipes, so the usual soft limit of 1024 descriptors is too low for large jobs. This
-/// function raises the limit only as far as needed, because mpirun and the ranks inherit it.
+/// Raises the soft limit of descriptors. Each rank needs a connection and two pipes, so the usual 1024 is too low for
+/// large jobs. The limit is raised only as far as needed, because mpirun and the ranks inherit it.
 void raise_descriptor_limit(int ranks) {
     const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + kMostNewcomers;
     rlimit limit{};
@@ -54,8 +55,8 @@ Status MpiRanks::start(JobOutput& output) {
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { accept_newcomer(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
-        // When all ranks have ended, ruedarun has already printed how they ended. mpirun's long messages about this
-        // would only hide that line.
+        // After all ranks have ended, mpirun's text is dropped. ruedarun has already printed how the ranks ended, and
+        // mpirun's long messages about this would hide that line.
         if (!running().empty()) {
             output_->pass_on_error(text);
         }
@@ -134,8 +135,8 @@ Status MpiRanks::open_output(int rank) {
         std::array<int, 2>{descriptors.value().standard_output.value(), descriptors.value().standard_error.value()});
 }
 
-/// The programs are started together, after all supervisors have reported. The reason is that each program gets the
-/// address of rank 0 and the hosts of the other ranks, which ruedarun knows for certain only then.
+/// Tells the supervisors (the parents of ranks) to start their programs, after all supervisors have reported. Each
+/// program needs the address of rank 0 and the hosts of all ranks. ruedarun knows them only when all have reported.
 void MpiRanks::welcome_when_all_have_reported() {
     const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_reported; });
     if (welcomed_ || start_failed_ || !all) {
@@ -156,9 +157,9 @@ void MpiRanks::welcome_when_all_have_reported() {
     }
 }
 
-/// An address of rank 0's host that the other hosts can reach. It is the address from which the supervisor of rank 0
-/// has connected. If rank 0 runs on ruedarun's own host, it is the address to which a supervisor of another host has
-/// connected.
+/// Returns an address of rank 0's host that other hosts can reach. Usually it is the address from which rank 0's parent
+/// (its supervisor) has connected. If rank 0 runs on ruedarun's own host, it is the address to which a supervisor of
+/// another host has connected.
 std::string MpiRanks::master_address() const {
     if (is_on_this_host()) {
         return kMasterOfOneHost;
@@ -181,8 +182,8 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     }
 }
 
-/// Called just after the notification about the failed rank was sent to all supervisors. A host that cannot be reached
-/// does not acknowledge this notification, so its link is closed.
+/// Called just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable, it
+/// does not acknowledge this notification, and its link is closed.
 void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;
@@ -223,7 +224,7 @@ void MpiRanks::take_report(int rank, const Frame& frame) {
 }
 
 void MpiRanks::take_output(int rank, const Frame& frame) {
-    if (!is_on_this_host()) {  // otherwise the rank has its own descriptors, and no stream waits for frames
+    if (!is_on_this_host()) {  // a rank on this host writes to its own descriptors
         output_->feed(rank, frame.value == kStandardError, frame.payload);
         rank_at(rank).unacknowledged += frame.payload.size();
     }
@@ -233,7 +234,7 @@ void MpiRanks::lose(int rank) {
     if (!is_on_this_host()) {
         output_->close_remote_rank(rank);
     }
-    RankEnd end = end_of(rank, SIGKILL);  // the most likely wait status
+    RankEnd end = end_of(rank, SIGKILL);  // SIGKILL is the most likely wait status
     end.lost = true;
     end_rank(std::move(end));
 }
@@ -259,14 +260,13 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
     if (!mpirun_.ended(pid)) {
         return;
     }
-    if (!mpirun_.is_released()) {  // this is a failure of mpirun: it has no reason to exit, because the supervisors
-                                   // stay until release()
+    if (!mpirun_.is_released()) {  // supervisors stay until release(), so mpirun has no reason to exit: it has failed
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
         start_failed_ = start_failed_ || !welcomed_;
     }
     for (Rank& rank : ranks_) {
-        rank.ended = rank.ended || !rank.link.is_open();  // ranks without a supervisor count as ended, because nothing
-                                                          // can start them any more
+        rank.ended = rank.ended || !rank.link.is_open();  // nothing can start ranks any more, so ranks without a
+                                                          // supervisor count as ended
     }
 }
 
@@ -277,7 +277,8 @@ void MpiRanks::signal_ranks(int signal_number) {
         all_have_reported = all_have_reported && (rank.has_reported || rank.ended);
         if (rank.link.is_open() && !rank.ended && welcomed_) {
             rank.link.send(FrameKind::deliver, signal_number);
-        } else if (!welcomed_ && rank.has_reported && ends_ranks(signal_number)) {  // there is no program to signal
+        } else if (!welcomed_ && rank.has_reported && ends_ranks(signal_number)) {  // the program has not started, so
+                                                                                    // the signal ends the rank
             RankEnd end = end_of(number, signal_number);
             end.by_launcher = true;
             end_rank(std::move(end));
@@ -329,7 +330,8 @@ void MpiRanks::give_up_on_absent_ranks() {
     }
 }
 
-/// Acknowledges received output. It sends few messages, and none while the reader of ruedarun's output pauses.
+/// Allows the supervisors (the parents of ranks) to send more output. One message allows many bytes, to save messages.
+/// While the reader of ruedarun's output pauses, the function sends nothing.
 void MpiRanks::ask_for_more_output() {
     constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
     if (output_->is_full()) {

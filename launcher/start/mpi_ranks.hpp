@@ -14,10 +14,10 @@
 
 namespace rueda::launcher {
 
-/// Ranks under mpirun, on this host or on several. Each rank has a supervisor (supervisor.hpp), which reports to
-/// ruedarun over a FrameLink. The number of hosts makes two differences. If all ranks are on this host, the link is a
-/// Unix socket, and a rank writes to descriptors that it gets from ruedarun over this socket, for example to the
-/// terminal itself. Otherwise the link is a TCP connection, and the supervisor sends the rank's output in frames.
+/// Ranks that mpirun starts, on this host or on several. Each rank has a supervisor as its parent (supervisor.hpp),
+/// which reports to ruedarun over a FrameLink. If all ranks are on this host, the link is a Unix socket. Over this
+/// socket, each rank gets ruedarun's descriptors for its output, for example the terminal. If there are several hosts,
+/// the link is a TCP connection, and the supervisor sends the rank's output over it.
 class MpiRanks final : public RankGroup {
 public:
     MpiRanks(const LaunchPlan& plan, StartContext context);
@@ -37,16 +37,16 @@ public:
 
 private:
     struct Rank {
-        FrameLink link;        ///< open from the hello until the supervisor has exited
-        std::string host;      ///< the host's name as the supervisor reported it, for messages
-        std::string host_key;  ///< the same for all ranks of one host
-        pid_t pid = 0;         ///< pid on the rank's own host; 0 if the program has not started
+        FrameLink link;        ///< open from the supervisor's first frame until the supervisor has exited
+        std::string host;      ///< the name that the supervisor reported, for messages
+        std::string host_key;  ///< equal for all ranks of one host
+        pid_t pid = 0;         ///< the number on the rank's own host; 0: the program has not started
         bool has_reported = false;
         bool ended = false;
         std::array<bool, 2> output_stopped{};
         std::size_t unacknowledged = 0;  ///< bytes of output that ruedarun has not yet acknowledged by `more_output`
     };
-    /// A connection whose process has not yet proved that it knows the secret.
+    /// A connection whose process has not yet shown that it knows the job's secret.
     struct Newcomer {
         FrameLink link;
         TimePoint deadline;
@@ -80,14 +80,14 @@ private:
     std::vector<std::unique_ptr<Newcomer>> newcomers_;
     std::vector<Rank> ranks_;
     std::vector<RankEnd> ends_;
-    TimePoint start_deadline_;  ///< the time by which all supervisors must have reported
-    TimePoint link_deadline_;   ///< after release(): the time by which the links must have ended
+    TimePoint start_deadline_;  ///< when all supervisors must have reported
+    TimePoint link_deadline_;   ///< after release(): when all links must have ended
     bool links_expired_ = false;
     bool is_watched_closely_ = false;
     bool welcomed_ = false;          ///< whether the supervisors were told to start their programs
-    bool start_failed_ = false;      ///< whether a failure came before the programs were started, so that they are not
+    bool start_failed_ = false;      ///< whether something failed before the programs were started; they are then not
                                      ///< started at all
-    std::uint16_t master_port_ = 0;  ///< the port that the supervisor of rank 0 reported; 0 if there is none
+    std::uint16_t master_port_ = 0;  ///< the port that rank 0's supervisor reported; 0: none
 };
 
 }  // namespace rueda::launcher

@@ -31,7 +31,7 @@ Status Mpirun::start(const LaunchPlan& plan, const StartContext& context, const 
     spec.words = plan.mpirun;
     spec.environment = changed_environment(changed_environment(context.environment, plan.environment), more);
     spec.stderr_fd = write_end.value();
-    spec.death_signal = SIGTERM;  // mpirun then ends its ranks
+    spec.death_signal = SIGTERM;  // SIGTERM makes mpirun end its ranks
     spec.signal_mask = context.signal_mask;
     const Result<pid_t> child = start_child(spec);
     RUEDA_RETURN_IF_FAILED(child.status());
@@ -62,7 +62,7 @@ bool Mpirun::ended(pid_t pid) {
     if (pid != pid_ || pid == 0) {
         return false;
     }
-    while (errors_.is_open()) {  // prints mpirun's last lines before the line about its end
+    while (errors_.is_open()) {  // prints mpirun's last lines, which must come before the line about its end
         pollfd ready{errors_.value(), POLLIN, 0};
         if (::poll(&ready, 1, 0) != 1) {
             break;

@@ -13,30 +13,29 @@
 
 namespace rueda::launcher {
 
-/// Starts the mpirun of a job, passes on its error output, and ends it. Threads: one.
+/// Starts the mpirun of a job, forwards its error output, and ends it. Threads: only one thread may use an object.
 class Mpirun {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// How long to wait after release() before mpirun gets SIGTERM. Open MPI 4 exits within 0.1 s, or within about 1 s
-    /// if it has to clean up.
+    /// How long to wait after release() before mpirun gets SIGTERM. Open MPI 4 exits within 0.1 s, or about 1 s if it
+    /// has to clean up.
     static constexpr std::chrono::milliseconds kLeaves{2000};
-    /// The same after a rank has failed. In this case, Open MPI 4 on several hosts often does not exit at all, because
-    /// its parameters tell it not to kill surviving ranks. Then only SIGKILL ends it.
+    /// How long to wait if a rank has failed. Open MPI 4 on several hosts then often does not exit, because its
+    /// parameters tell it not to kill the other ranks. Only SIGKILL ends it.
     static constexpr std::chrono::milliseconds kLeavesAfterFailure{500};
 
-    /// A function that gets the text that mpirun writes to its standard error. mpirun writes directly to ruedarun's
-    /// standard output.
+    /// Called with the text that mpirun writes to its standard error. mpirun's standard output is ruedarun's own.
     std::function<void(std::string_view)> on_error_text;
 
     [[nodiscard]] Status start(const LaunchPlan& plan, const StartContext& context,
                                const std::vector<EnvironmentChange>& more = {});
     void add_to(PollSet& set);
-    /// Call this when the process `pid` has ended. Returns true if it is mpirun; then mpirun's last error output was
-    /// passed on.
+    /// Call this when the child `pid` has ended. If the child was mpirun, forwards its last error output and returns
+    /// true.
     [[nodiscard]] bool ended(pid_t pid);
     void signal(int signal_number) const;
-    /// Call this when all ranks have ended. If mpirun has not exited after `patience`, it gets SIGTERM, and later
+    /// Call this when all ranks have ended. If mpirun does not exit within `patience`, it gets SIGTERM, and later
     /// SIGKILL.
     void release(TimePoint now, std::chrono::milliseconds patience = kLeaves);
     [[nodiscard]] bool is_released() const { return released_; }
@@ -47,9 +46,9 @@ private:
     void read_errors();
 
     base::UniqueFd errors_;
-    pid_t pid_ = 0;  ///< 0: not started, or reaped
+    pid_t pid_ = 0;  ///< 0: mpirun was not started, or its exit status was collected
     bool released_ = false;
-    int next_signal_ = SIGTERM;  ///< the next signal to send if mpirun does not exit
+    int next_signal_ = SIGTERM;  ///< the next signal that mpirun gets if it does not exit
     TimePoint deadline_;
 };
 

@@ -44,7 +44,7 @@ SocketAddress socket_address_of(const Address& address, std::size_t size = sizeo
     return result;
 }
 
-/// Parses a numeric address with a port. ruedarun writes no addresses of another form.
+/// Parses a numeric address with a port. Names are refused, because ruedarun writes only numeric addresses.
 std::optional<SocketAddress> network_address(const std::string& host, std::uint16_t port) {
     sockaddr_in four{};
     sockaddr_in6 six{};
@@ -61,19 +61,19 @@ std::optional<SocketAddress> network_address(const std::string& host, std::uint1
     return std::nullopt;
 }
 
-/// "@name" stands for an abstract Unix socket, which has no file that could be left behind.
+/// Makes the address of an abstract Unix socket from "@name". Such a socket has no file that could be left behind.
 std::optional<SocketAddress> abstract_address(const std::string& name) {
     sockaddr_un address{};
     if (name.size() < 2 || name.size() > sizeof address.sun_path) {
         return std::nullopt;
     }
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // the first byte stays zero, which means an
-                                                                          // abstract socket
+    std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // the first byte stays zero, which makes the
+                                                                          // socket abstract
     return socket_address_of(address, offsetof(sockaddr_un, sun_path) + name.size());
 }
 
-/// "@ruedarun-0ff", "10.0.0.1:4711" or "[fd00::1]:4711".
+/// Parses "@ruedarun-0ff", "10.0.0.1:4711" or "[fd00::1]:4711".
 std::optional<SocketAddress> parse_endpoint(const std::string& text) {
     if (text.starts_with('@')) {
         return abstract_address(text);
@@ -96,7 +96,7 @@ base::UniqueFd open_socket(const SocketAddress& address, int flags) {
     return base::UniqueFd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
 }
 
-/// Returns a listening socket. It is not open if the system refuses it; then errno says why.
+/// Returns a listening socket. If the system refuses, the result is not open, and errno gives the reason.
 base::UniqueFd listen_at(const SocketAddress& address) {
     base::UniqueFd fd = open_socket(address, SOCK_NONBLOCK);
     const bool listens =
@@ -120,7 +120,7 @@ std::uint16_t port_of(int fd) {
     return ntohs(four.sin_port);
 }
 
-/// "10.0.0.1" or "fd00::1"
+/// Returns the numeric address without port, for example "10.0.0.1" or "fd00::1".
 std::string numeric_text(const SocketAddress& address) {
     std::array<char, NI_MAXHOST> text{};
     return ::getnameinfo(raw(address), address.size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0
@@ -128,7 +128,8 @@ std::string numeric_text(const SocketAddress& address) {
                : std::string();
 }
 
-/// The addresses that supervisors may try. Loopback addresses are used only if there are no other addresses.
+/// Returns the addresses that supervisors (parents of ranks) may try. It contains loopback addresses only if there are
+/// no others.
 std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string>& interfaces) {
     constexpr std::size_t kMost = 16;
     std::vector<NetworkAddress> chosen;
@@ -148,7 +149,8 @@ std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string
     return chosen;
 }
 
-/// The queue of a listening Unix socket can be full. A blocking connect then waits, but a non-blocking connect fails.
+/// Connects to a Unix socket with a blocking call. If the queue of the listening socket is full, a blocking connect
+/// waits, but a non-blocking connect fails.
 Result<base::UniqueFd> connect_on_this_host(const std::string& name) {
     const std::optional<SocketAddress> where = parse_endpoint(name);
     base::UniqueFd fd = where ? open_socket(*where, 0) : base::UniqueFd();
@@ -161,7 +163,7 @@ Result<base::UniqueFd> connect_on_this_host(const std::string& name) {
     return fd;
 }
 
-/// Tries all endpoints at the same time and uses the first endpoint that answers.
+/// Tries all endpoints at the same time, and uses the first that answers.
 Result<base::UniqueFd> connect_over_network(const std::vector<std::string>& endpoints) {
     std::vector<base::UniqueFd> attempts;
     for (const std::string& endpoint : endpoints) {

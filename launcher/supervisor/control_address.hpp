@@ -11,15 +11,16 @@
 
 namespace rueda::launcher {
 
-/// The addresses at which ruedarun listens for the supervisors of a job, and the secret by which it recognises them.
+/// The addresses at which ruedarun listens for the supervisors (parents of ranks) of a job, and the secret that they
+/// must know.
 struct ControlAddress {
     std::string secret;
-    /// If all ranks are on this host, this is one abstract Unix socket ("@ruedarun-0ff"). Otherwise these are addresses
-    /// with ports ("10.0.0.1:4711", "[fd00::1]:4711").
+    /// If all ranks are on this host: one abstract Unix socket, for example "@ruedarun-0ff". Otherwise: numeric
+    /// addresses with ports, for example "10.0.0.1:4711" or "[fd00::1]:4711".
     std::vector<std::string> endpoints;
 };
 
-/// Formats the address as the value of the variable RUEDARUN_CONTROL: "secret@endpoint,endpoint".
+/// Returns the value of the variable RUEDARUN_CONTROL: "secret@endpoint,endpoint".
 [[nodiscard]] std::string format_control_address(const ControlAddress& address);
 [[nodiscard]] Result<ControlAddress> parse_control_address(std::string_view text);
 
@@ -28,27 +29,28 @@ struct ControlListener {
     ControlAddress address;
 };
 
-/// Listens at a new Unix socket. Processes on other hosts cannot reach it.
+/// Listens at a new abstract Unix socket, which other hosts cannot reach.
 [[nodiscard]] Result<ControlListener> listen_on_this_host();
-/// Listens at every address of the named interfaces, or of all interfaces except the loopback. If there are no such
-/// addresses, listens at the loopback.
+/// Listens at every address of the named interfaces. If none are named, listens at all interfaces except the loopback.
+/// If there are no such addresses, listens at the loopback.
 [[nodiscard]] Result<ControlListener> listen_on_network(const std::vector<std::string>& interfaces);
 
-/// Connects a supervisor to its ruedarun.
+/// Connects a supervisor (the parent of a rank) to its ruedarun.
 [[nodiscard]] Result<base::UniqueFd> connect_to_ruedarun(const ControlAddress& address);
 
-/// False if the process at the other end of a Unix socket belongs to another user (SO_PEERCRED). For a TCP connection
-/// the user is not known; there only the secret is checked.
+/// Whether the process at the other end may belong to this job. For a Unix socket, it must have the same user
+/// (SO_PEERCRED). For a TCP connection, this is always true; there only the secret protects the job.
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
-/// The numeric addresses of both ends of a TCP connection; empty if it has ended.
+/// The numeric addresses of both ends of a TCP connection; empty if the connection has ended.
 struct ConnectionEnds {
     std::string own;
     std::string peer;
 };
 [[nodiscard]] ConnectionEnds ends_of_connection(int socket);
 
-/// Compares two texts. The time that it takes does not depend on the position at which the texts differ.
+/// Compares two texts. The time does not depend on the position of the first difference, so it reveals nothing about
+/// the secret.
 [[nodiscard]] bool is_same_secret(std::string_view left, std::string_view right);
 
 }  // namespace rueda::launcher

@@ -17,15 +17,14 @@ namespace rueda::launcher {
 
 namespace {
 
-/// With these values, TCP detects a host that has vanished after about 11 s: after 5 s of silence it sends three
-/// probes.
+/// Settings of TCP keepalive. A host that has vanished is detected after about 11 s: 5 s of silence, then three probes.
 constexpr int kSilenceSeconds = 5;
 constexpr int kProbeSeconds = 2;
 constexpr int kProbes = 3;
 constexpr int kUnansweredMilliseconds = 15000;
 
-/// "rue" and the version of the frame format. All hosts of a job must have the same byte order, as MPI requires this
-/// too. A host with another byte order is recognised by this number.
+/// "rue" and the version of the frame format. All hosts of a job must have the same byte order, which MPI requires too.
+/// A host with another byte order sends a different number here.
 constexpr std::uint32_t kFrameMagic = 0x72756502;
 
 struct FrameHeader {
@@ -36,8 +35,8 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 16 && std::is_trivially_copyable_v<FrameHeader>);
 
-/// A Unix socket refuses the options of TCP, and does not need them: the kernel notices the end of a local process at
-/// once.
+/// Makes TCP detect a vanished host. For a Unix socket, these options fail, but they are not needed: the kernel reports
+/// the end of a local process at once.
 void watch_connection(int fd) {
     const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
     set(SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -76,7 +75,7 @@ void FrameLink::send(FrameKind kind, std::int32_t value, std::string_view payloa
 Status FrameLink::send_descriptors(std::span<const int> fds) {
     FrameHeader header{kFrameMagic, FrameKind::descriptors, 0, 0};
     iovec part{&header, sizeof header};
-    // Nothing was sent before, so the whole frame fits into the socket's buffer.
+    // Nothing was sent before, so the whole frame fits into the socket's send buffer.
     if (base::send_with_descriptors(socket_.value(), {&part, 1}, fds) != static_cast<ssize_t>(sizeof header)) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }

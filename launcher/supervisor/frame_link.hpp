@@ -16,24 +16,24 @@
 
 namespace rueda::launcher {
 
-/// One message between ruedarun and a supervisor.
+/// A message between ruedarun and a supervisor (the parent of a rank).
 struct Frame {
     FrameKind kind = FrameKind::hello;
     std::int32_t value = 0;
     std::string payload;
 };
 
-/// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks:
-/// frames that cannot be sent now are put into a queue. Threads: one.
+/// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks.
+/// Frames that cannot be sent now go into a queue. Threads: only one thread may use an object.
 class FrameLink {
 public:
-    /// The largest payload of one frame. A longer text is sent in several frames.
+    /// In bytes: the largest payload of one frame. A longer text is sent in several frames.
     static constexpr std::size_t kMostPayload = std::size_t{64} << 10;
-    /// The length of the queue from which on senders that can wait (the output of a program) must wait.
+    /// In bytes: if the queue is longer, senders that can wait must wait. A program's output can wait.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
-    /// The time limit of expect_answers(). The kernel of the other host sends the acknowledgement, so a busy process
-    /// does not delay it. The limit is long enough for three retransmissions, in case the network is only congested.
+    /// The time limit of expect_answers(). The kernel of the other host acknowledges data, so a busy process causes no
+    /// delay. The limit allows three retransmissions, for a network that is only congested.
     static constexpr std::chrono::milliseconds kAnswerTime{2000};
 
     FrameLink() = default;
@@ -43,22 +43,21 @@ public:
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
     void close() { socket_.reset(); }
     void send(FrameKind kind, std::int32_t value, std::string_view payload = {});
-    /// Sends a frame `descriptors` together with these open files. This is possible only over a Unix socket, and only
+    /// Sends a frame of the kind `descriptors` together with open files. This works only over a Unix socket, and only
     /// before the first send().
     [[nodiscard]] Status send_descriptors(std::span<const int> fds);
-    /// After this call, the link is closed if the other host does not acknowledge the sent data within kAnswerTime.
-    /// This applies also to data that was sent before. For a Unix socket, the call has no effect.
+    /// After this call, the link is closed if the other host does not acknowledge data within kAnswerTime. This also
+    /// applies to data that was sent before. For a Unix socket, the call has no effect.
     void expect_answers() const;
     /// Sends as much of the queue as possible without blocking. If sending fails, all frames in the queue and all later
-    /// frames are dropped. The link stays open nevertheless, because frames from the other process may still wait to be
-    /// received.
+    /// frames are dropped. The link stays open, because frames from the other process may still arrive.
     void flush();
     [[nodiscard]] bool has_queue() const { return !queue_.empty(); }
     [[nodiscard]] bool is_congested() const { return queue_.size() > kLongQueue; }
     /// Returns the frames that have arrived completely. Closes the link if the connection has ended, or if the bytes
-    /// are not a frame with at most `most_payload` bytes.
+    /// are not a frame with at most `most_payload` bytes of payload.
     [[nodiscard]] std::vector<Frame> receive(std::size_t most_payload = kMostPayload);
-    /// Returns the open files that arrived last, with a frame `descriptors`.
+    /// Returns the open files that came with the last frame of the kind `descriptors`.
     [[nodiscard]] std::vector<base::UniqueFd> take_descriptors() { return std::exchange(descriptors_, {}); }
 
 private:

@@ -44,8 +44,8 @@ void OutputPump::add_to(PollSet& set, FrameLink& link) {
 
 void OutputPump::drain(FrameLink& link) {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
-        // The limit ensures that a descendant that never stops writing does not keep the supervisor here. A pipe holds
-        // 64 KiB, unless its size was changed.
+        // The limit is needed because a descendant may never stop writing. A pipe holds 64 KiB, unless its size was
+        // changed.
         constexpr int kPipeReads = 16;
         for (int reads = 0; reads < kPipeReads && read_once(i, link); ++reads) {
         }

@@ -11,20 +11,19 @@
 
 namespace rueda::launcher {
 
-/// Sends the standard output and error of a program to a ruedarun on another host. Threads: one.
+/// Sends a program's standard output and error to ruedarun on another host. Threads: only one thread may use an object.
 class OutputPump {
 public:
-    /// Opens the pipes. This process keeps the write ends open until close_write_ends().
+    /// Opens the pipes. This process keeps the write ends open until close_write_ends() is called.
     [[nodiscard]] Status open();
     [[nodiscard]] std::array<int, 2> write_ends() const {
         return {streams_[0].write_end.value(), streams_[1].write_end.value()};
     }
     void close_write_ends();
     void add_to(PollSet& set, FrameLink& link);
-    /// ruedarun can take more.
+    /// Allows `bytes` more bytes of output to be sent. ruedarun has acknowledged as many.
     void add_credit(std::int32_t bytes) { credit_ += bytes; }
-    /// Sends all output that was written so far, even if ruedarun has not asked for more. This is not much, because the
-    /// pipes are small.
+    /// Sends all output in the pipes, even if ruedarun has not allowed more. This is not much, because pipes are small.
     void drain(FrameLink& link);
     /// Closes both streams. If the program writes afterwards, it gets SIGPIPE.
     void close();
@@ -37,10 +36,10 @@ private:
         base::UniqueFd write_end;
     };
 
-    /// Reads once. Returns false if there is nothing to read now, or if the stream has ended.
+    /// Reads once. Returns false if nothing can be read now, or if the stream has ended.
     bool read_once(std::size_t stream, FrameLink& link);
 
-    std::array<Stream, 2> streams_;  ///< standard output, standard error
+    std::array<Stream, 2> streams_;  ///< standard output, then standard error
     std::int64_t credit_ = kOutputCredit;
 };
 

@@ -40,15 +40,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The time from SIGTERM to SIGKILL if the connection to ruedarun has ended, so that ruedarun cannot decide.
+/// How long the program may take between SIGTERM and SIGKILL if the connection to ruedarun has ended. ruedarun cannot
+/// decide then.
 constexpr std::chrono::seconds kOrphanTime{2};
 
-/// The time within which the rest of a rank's output must be sent to ruedarun.
+/// How long this process (the parent of a rank) may take to send the rest of the rank's output to ruedarun.
 constexpr std::chrono::seconds kFlushTime{5};
 
 constexpr std::uint16_t kNoPort = 0;
 
-/// Finds the rank in the variables of Open MPI, of any PMIx launcher, or of Hydra.
+/// Returns this process's rank, from the variables of Open MPI, of a PMIx launcher, or of Hydra (MPICH's launcher).
 std::optional<int> rank_from_launcher(const Environment& environment) {
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
         if (const std::string text = text_of(environment, name); !text.empty()) {
@@ -72,7 +73,8 @@ public:
             return 1;
         }
         adopt_orphans();
-        // If mpirun is killed, its children continue to run, so this process asks for a signal in this case.
+        // If mpirun is killed, its children continue to run. Therefore this process asks the kernel for a signal in
+        // this case.
         ::prctl(PR_SET_PDEATHSIG, SIGTERM);
         connect();
         while (!done_) {
@@ -91,7 +93,7 @@ private:
             return;
         }
         Result<base::UniqueFd> socket = connect_to_ruedarun(address.value());
-        if (!socket.is_ok()) {  // ruedarun will report that this supervisor is missing; this line gives the reason
+        if (!socket.is_ok()) {  // ruedarun reports that this supervisor is missing; this line says why
             complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, socket.status().message()));
             done_ = true;
             exit_status_ = 1;
@@ -103,7 +105,7 @@ private:
                                     host_key(environment_)}));
     }
 
-    /// Reserves a port for the program of rank 0. The other ranks get its number before they start.
+    /// Reserves a port for the program of rank 0. The other ranks get the port's number before they start.
     [[nodiscard]] std::uint16_t hold_master_port() {
         Result<HeldPort> held = hold_port();
         if (!held.is_ok()) {
@@ -168,7 +170,7 @@ private:
                 program_.signal(frame.value);
                 break;
             case FrameKind::rank_ended:
-                program_.notify(frame.payload);  // not checked here, because the program checks what it reads
+                program_.notify(frame.payload);  // forwarded unchecked, because the program checks it
                 break;
             case FrameKind::stop_output:
                 pump_.close_stream(frame.value == kStandardError);
@@ -177,8 +179,7 @@ private:
                 pump_.add_credit(frame.value);
                 break;
             case FrameKind::leave:
-                exit_status_ = 0;  // ruedarun knows the real status and prints it; with 0, mpirun does not print an
-                                   // error too
+                exit_status_ = 0;  // ruedarun prints the real status; with 0, mpirun prints no error of its own
                 done_ = true;
                 break;
             default:
@@ -186,7 +187,7 @@ private:
         }
     }
 
-    /// The connection to ruedarun has ended. Without ruedarun there is no job, so this ends the program.
+    /// The connection to ruedarun has ended. Without ruedarun there is no job, so this function ends the program.
     void lose_ruedarun() {
         pump_.close();
         if (program_.pid() == 0) {
@@ -198,8 +199,8 @@ private:
         kill_at_ = Clock::now() + kOrphanTime;
     }
 
-    /// Starts the program. It writes to the descriptors that ruedarun sent. If there are none, it writes to pipes,
-    /// whose content is sent to ruedarun.
+    /// Starts the program. It writes to the descriptors that ruedarun sent. Without them, it writes to pipes, whose
+    /// content this process sends to ruedarun.
     void start_with_outputs() {
         if (program_.pid() != 0 || ended_) {
             return;
@@ -221,7 +222,7 @@ private:
         pump_.close_write_ends();
     }
 
-    /// Sends the last output of the program's descendants, and everything that is still in the queue.
+    /// Sends the last output of the program's descendants, and all frames that are still in the queue.
     void send_rest() {
         const Clock::time_point deadline = Clock::now() + kFlushTime;
         if (link_.is_open()) {
@@ -240,7 +241,7 @@ private:
         spec.file = words_.front();
         spec.words = words_;
         spec.environment = changed_environment(environment_for_this_host(), variables_);
-        spec.environment.erase(kControlVariable);  // only the supervisor communicates with ruedarun
+        spec.environment.erase(kControlVariable);  // only the supervisor talks to ruedarun
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
@@ -261,7 +262,8 @@ private:
         send(FrameKind::start_failed, error_number);
     }
 
-    /// If the launcher does not tell how many ranks this host has, this assumes that all ranks of the job are here.
+    /// Returns the environment with settings for this host. If the launcher does not say how many ranks this host has,
+    /// assumes that all ranks of the job are here.
     [[nodiscard]] Environment environment_for_this_host() const {
         const std::optional<int> neighbours = ranks_of_this_host(environment_);
         if (!neighbours && ranks_ < 1) {
@@ -290,7 +292,7 @@ private:
                 launcher_ends_it_ = launcher_ends_it_ || ends_program;
                 program_.signal(number);
             } else if (ends_program) {
-                done_ = true;  // mpirun ends the job before the program was started or after it has ended
+                done_ = true;  // mpirun ends the job before the program was started, or after it has ended
                 exit_status_ = ended_ ? exit_status_ : 128 + number;
             }
         }
@@ -310,13 +312,12 @@ private:
         RankEnd end = program_.end(rank_.value_or(0), wait_status);
         end.by_launcher = launcher_ends_it_;
         if (link_.is_open()) {
-            pump_.drain(link_);  // so that the last output of the program is printed before the line about its end
+            pump_.drain(link_);  // the program's last output must be printed before the line about its end
         }
         finish(exit_status_of(end));
         send(FrameKind::ended, wait_status, encode_report(end));
         if (!end.abort_reason.empty()) {
-            link_.expect_answers();  // the job is over; this host must be free again soon, even if ruedarun cannot be
-                                     // reached
+            link_.expect_answers();  // the job is over, and this process must not wait long for an unreachable ruedarun
         }
     }
 
@@ -333,18 +334,17 @@ private:
     }
 
     const std::vector<std::string> words_;           ///< the program and its arguments
-    const std::vector<std::string> left_variables_;  ///< the variables of torchrun that run_alone() must not set
+    const std::vector<std::string> left_variables_;  ///< variables of torchrun that run_alone() must not set
     const Environment environment_ = environment_of_this_process();
     const std::optional<int> rank_ = rank_from_launcher(environment_);
     SignalInbox signals_;
     FrameLink link_;                                      ///< the link to ruedarun; closed if there is no ruedarun
-    std::optional<std::vector<base::UniqueFd>> outputs_;  ///< descriptors from a ruedarun on the same host
+    std::optional<std::vector<base::UniqueFd>> outputs_;  ///< descriptors that ruedarun sent, if it is on the same host
     OutputPump pump_;
     RankProcess program_;
-    int ranks_ = 0;                             ///< number of ranks of the job, as ruedarun reported it; 0 if not
-                                                ///< reported
-    std::vector<EnvironmentChange> variables_;  ///< for the program
-    std::optional<HeldPort> master_port_;       ///< the reserved port of rank 0, at which its program will listen
+    int ranks_ = 0;                             ///< number of ranks of the job; 0 until ruedarun reports it
+    std::vector<EnvironmentChange> variables_;  ///< variables that ruedarun sent for the program
+    std::optional<HeldPort> master_port_;       ///< the reserved port at which rank 0's program will listen
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;

@@ -15,14 +15,15 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A report consists of lines, each with a name and a value. The reason of an abort comes last: it is the rest of the
-/// text.
+/// A report consists of lines with a name and a value. The reason of an abort comes last, because it may contain
+/// several lines.
 constexpr std::string_view kByLauncher = "by_launcher";
 constexpr std::string_view kSteps = "steps ";
 constexpr std::string_view kOomKills = "oom_kills ";
 constexpr std::string_view kAborted = "aborted ";
 
-/// Parses a text such as "3 17". The result is unknown if the text has another form.
+/// Parses a text such as "3 17" (first and last step). If the text has another form, the result says that no step is
+/// known.
 base::StepSpan parse_steps(std::string_view text) {
     const auto first = base::parse_integer<std::int64_t>(take_until(text, ' '));
     const auto last = base::parse_integer<std::int64_t>(text);
@@ -30,9 +31,9 @@ base::StepSpan parse_steps(std::string_view text) {
     return steps.is_known() ? steps : base::StepSpan();
 }
 
-/// "2 /sys/fs/cgroup/memory.events"
+/// Parses a text such as "2 /sys/fs/cgroup/memory.events".
 OomKills parse_kills(std::string_view text) {
-    constexpr std::size_t kLongestPath = 256;  // short enough that the advice after the path is not cut off
+    constexpr std::size_t kLongestPath = 256;  // a longer path would push the advice after it out of the message
     const auto processes = base::parse_integer<std::uint64_t>(take_until(text, ' '));
     return processes.value_or(0) == 0 ? OomKills() : OomKills{*processes, base::printable(text, kLongestPath)};
 }

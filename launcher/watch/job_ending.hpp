@@ -17,28 +17,28 @@ class JobEnding {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// The time from the user's first signal to SIGKILL.
+    /// How long ranks have between the user's first signal and SIGKILL.
     static constexpr std::chrono::seconds kInterruptTime{5};
-    /// The time from SIGTERM to SIGKILL after a failure.
+    /// How long ranks have between SIGTERM and SIGKILL after a failure.
     static constexpr std::chrono::seconds kTerminateTime{2};
-    /// The time from SIGKILL until ruedarun stops waiting. SIGKILL works at once, except if the process is inside a
+    /// How long ruedarun waits after SIGKILL before it gives up. SIGKILL works at once, unless the process is in a
     /// system call that cannot be interrupted.
     static constexpr std::chrono::seconds kKillTime{2};
 
     JobEnding(std::chrono::milliseconds grace, std::chrono::milliseconds grace_after_abort)
         : grace_(grace), grace_after_abort_(grace_after_abort) {}
 
-    /// Call this when a rank failed by itself. The other ranks then get time to report the failure and to end. If the
-    /// grace after an abort has already begun, it is replaced by the grace after a failure, counted from the same
-    /// moment. So the order of the two reports makes no difference.
+    /// Call this when a rank failed by itself. The other ranks then get time (the grace) to report the failure and to
+    /// end. If job_aborted() was called before, the grace after an abort is replaced by the grace after a failure,
+    /// counted from the same moment. The order of the two calls therefore does not matter.
     void rank_failed(TimePoint now);
-    /// Call this when a rank ended because the job was aborted, after all other ranks were notified.
+    /// Call this when a rank ended because the job was aborted. All other ranks must have been notified before.
     void job_aborted(TimePoint now);
-    /// Call this when the user sent `signal_number` to ruedarun. Returns the signal to send to the ranks.
+    /// Call this when the user sent `signal_number` to ruedarun. Returns the signal that the ranks must get.
     [[nodiscard]] int user_signal(int signal_number, TimePoint now);
-    /// Returns the signal to send now. Returns nothing if no signal is due.
+    /// Returns the signal that the ranks must get now, or nothing.
     [[nodiscard]] std::optional<int> advance(TimePoint now);
-    /// The time at which advance() must be called again.
+    /// When advance() must be called again.
     [[nodiscard]] std::optional<TimePoint> deadline() const;
     /// Whether ruedarun should stop waiting for ranks, because even SIGKILL has not ended them.
     [[nodiscard]] bool gave_up() const { return phase_ == Phase::given_up; }

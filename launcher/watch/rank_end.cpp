@@ -36,8 +36,8 @@ RankEnd not_started(int rank, std::string error) {
 }
 
 RankEnd not_started(int rank, const std::string& program, int error_number) {
-    // ruedarun found the program before. So the missing file may be the interpreter that the program's first line
-    // names.
+    // ruedarun has found the program's file. If a file is missing nevertheless, it may be the interpreter that the
+    // first line of the program names.
     const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
     return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
                                          std::generic_category().message(error_number), error_number, hint));
@@ -50,8 +50,8 @@ int exit_status_of(const RankEnd& end) {
 }
 
 std::string signal_text(int number) {
-    // Linux has names for the signals 1 to 31. For these signals, strsignal() returns a constant, so any thread may
-    // call it. sigdescr_np() would return the same text, but needs glibc 2.32.
+    // Linux has names for the signals 1 to 31. For these, strsignal() returns a constant, so it is safe in any thread.
+    // sigdescr_np() would return the same text, but needs glibc 2.32.
     constexpr int kFirstWithoutName = 32;
     const bool has_name = number > 0 && number < kFirstWithoutName;
     return has_name ? ::strsignal(number) : "of a kind that has no name";  // NOLINT(concurrency-mt-unsafe): see above
@@ -90,12 +90,12 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         if (end.rank != kLauncherRank && ended_well(end)) {
             ended_well_.push_back(end);
         }
-        // If mpirun exits before its ranks, it has failed, whatever its exit status is.
+        // mpirun must not exit before its ranks. If it does, it has failed, whatever its exit status is.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
         const bool is_echo = end.by_launcher || !end.abort_reason.empty();
         if (failed && is_echo) {
-            // If a rank reports the reason of an abort, this says more than the end of a rank that mpirun has ended.
+            // A rank's report of the reason of an abort is more useful than the end of a rank that mpirun ended.
             const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
             echo_ = echo_ && !says_more ? echo_ : end;
         } else if (failed && better) {
@@ -110,8 +110,8 @@ void JobOutcome::settle() {
     }
     cause_ = echo_;
     for (const RankEnd& end : ended_well_) {
-        // shutdown() waits for all ranks, so after it no rank would wait for this rank. But other ranks did wait for
-        // it, so this rank has not called shutdown().
+        // The rank ended with exit status 0, but other ranks were waiting for it. So it has not called shutdown(),
+        // which would have waited for all ranks.
         if (echo_->abort_reason.find(fmt::format("{} (pid {})", name_of(end), end.pid)) != std::string::npos) {
             cause_ = end;
             cause_->left_early = true;

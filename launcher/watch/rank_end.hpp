@@ -13,14 +13,14 @@
 
 namespace rueda::launcher {
 
-/// The value of RankEnd::rank that stands for mpirun itself.
+/// A value of RankEnd::rank that stands for mpirun itself.
 inline constexpr int kLauncherRank = -1;
 
 /// The exit status of a program that could not be started, as in a shell.
 inline constexpr int kNotStartedStatus = 127;
 
-/// The exit status of a job that Rueda ended because an operation stood still (RUEDA_STALL_SHUTDOWN_TIME_SECONDS). No
-/// status of <sysexits.h>, of a shell or of `timeout` has this value.
+/// The exit status of a job that Rueda ended because an operation made no progress (RUEDA_STALL_SHUTDOWN_TIME_SECONDS).
+/// Neither <sysexits.h> nor shells nor `timeout` use this value.
 inline constexpr int kStalledStatus = 79;
 
 /// How a rank ended.
@@ -28,63 +28,63 @@ struct RankEnd {
     int rank = 0;
     pid_t pid = 0;
     int wait_status = 0;
-    std::string start_error;  ///< if not empty, the program was never started, for this reason
-    /// Whether mpirun sent the rank a signal. If ruedarun then finds out why, that reason is the cause, and not this
-    /// end.
+    std::string start_error;  ///< if not empty: the reason why the program could not be started
+    /// Whether mpirun sent a signal to the rank. If ruedarun then finds out why mpirun did so, that is the cause of the
+    /// failure, and not this end.
     bool by_launcher = false;
-    std::string host{};  ///< the host on which the rank ran; empty for this host
-    bool lost = false;   ///< whether the connection to the supervisor ended before the supervisor had reported the
-                         ///< rank's end
-    /// If not empty, the rank reported this reason for an abort of the job before it ended. Then the end of this rank
-    /// is not the cause, whatever its status is.
+    std::string host{};  ///< the rank's host; empty for this host
+    bool lost = false;   ///< whether the connection to the rank's parent was lost before it reported the end
+    /// If not empty: before its end, the rank reported this reason why the job was aborted. The end of this rank is
+    /// then not the cause, whatever its status is.
     std::string abort_reason{};
-    /// For a killed rank: how many processes the kernel killed because memory ran out, while the rank ran.
+    /// For a killed rank: how many processes the kernel killed for lack of memory while the rank ran.
     OomKills oom_kills{};
     base::StepSpan steps{};  ///< the training steps that the rank counted
-    /// Whether the rank ended with exit status 0, and other ranks report that the job was aborted because of this.
+    /// Whether the rank ended with exit status 0 while other ranks were waiting for it. They report that the job was
+    /// aborted because of this end.
     bool left_early = false;
 };
 
 /// Makes a RankEnd for a program that was never started.
 [[nodiscard]] RankEnd not_started(int rank, std::string error);
-/// The same if the system refused to run `program`.
+/// Makes a RankEnd for a program that the system refused to run.
 [[nodiscard]] RankEnd not_started(int rank, const std::string& program, int error_number);
 
 [[nodiscard]] bool ended_well(const RankEnd& end);
 
-/// The exit status of the rank. For a killed process it is 128 + the signal's number, as in a shell.
+/// Returns the exit status of the rank. For a killed process it is 128 + the signal's number, as in a shell.
 [[nodiscard]] int exit_status_of(const RankEnd& end);
 
-/// The C library's English name of a signal, for example "Killed".
+/// Returns the C library's English name of a signal, for example "Killed".
 [[nodiscard]] std::string signal_text(int number);
 
-/// Describes how a rank ended, for example "rank 1 (pid 4711) was killed by signal 9 (Killed)", and adds what is known
-/// about the reason.
+/// Describes how a rank ended, and what is known about the reason, for example "rank 1 (pid 4711) was killed by signal
+/// 9 (Killed)".
 [[nodiscard]] std::string describe(const RankEnd& end);
 
-/// Finds one cause and one exit status from the ends of all ranks. The first failure counts, because later failures are
-/// mostly its consequences.
+/// Finds the cause of a job's end, and the job's exit status, from the ends of all ranks. The first failure is the
+/// cause, because later failures are mostly its consequences.
 class JobOutcome {
 public:
-    /// Adds ends that ruedarun noticed at the same moment. Among these, a killed rank counts as the first: other ranks
-    /// end with an error because a rank was killed, never the other way round.
+    /// Adds ends that ruedarun noticed at the same moment. If one of these ranks was killed, its end counts as the
+    /// first. Other ranks end with an error because a rank was killed, never the other way round.
     void add(const std::vector<RankEnd>& together);
-    /// Whether the cause is still unknown: a rank has failed, but only because mpirun sent a signal, or because the job
-    /// had been aborted before.
+    /// Whether the cause is still unknown. This is the case if ranks have failed, but only because mpirun sent a signal
+    /// or because the job was aborted before.
     [[nodiscard]] bool is_unsettled() const { return !cause_ && echo_; }
-    /// Whether all failed ranks reported a reason for an abort. In this case, no better cause can come once all ranks
-    /// have ended.
+    /// Whether the cause is unknown, and the known failure comes with a reason for an abort. When all ranks have ended,
+    /// no better cause can come.
     [[nodiscard]] bool has_only_echoes_of_abort() const { return is_unsettled() && !echo_->abort_reason.empty(); }
-    /// Call this when no better cause can come. The known failure then becomes the cause. If the reason of the abort
-    /// names a rank that ended with exit status 0, the end of that rank becomes the cause.
+    /// Call this when no better cause can come. The known failure becomes the cause. If the reason of the abort names a
+    /// rank that ended with exit status 0, the end of that rank becomes the cause instead.
     void settle();
-    /// Call this when the user ends the job by this signal. The signal is the cause, except if a rank failed before.
+    /// Call this when the user ends the job by a signal. The signal becomes the cause, unless a rank failed before.
     void interrupt(int signal_number);
 
     [[nodiscard]] const std::optional<RankEnd>& cause() const { return cause_; }
     [[nodiscard]] int exit_status() const;
-    /// Whether a rank failed by itself, for a reason other than wrong arguments (exit status 2) or a program that could
-    /// not be run (126, 127).
+    /// Whether another attempt may succeed: a rank failed by itself. Wrong arguments (exit status 2) and programs that
+    /// cannot be run (126, 127) do not count.
     [[nodiscard]] bool is_worth_another_try() const;
 
 private:

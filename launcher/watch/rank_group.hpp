@@ -20,26 +20,27 @@
 
 namespace rueda::launcher {
 
-/// All ranks of a job, which were started either directly or under mpirun. Threads: one.
+/// All ranks of a job, which ruedarun or mpirun has started. Threads: only one thread may use an object.
 class RankGroup {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
     virtual ~RankGroup() = default;
 
-    /// Starts all ranks. If this fails, some ranks may be running; signal_ranks(SIGKILL) ends them.
+    /// Starts all ranks. If this fails, some ranks may be running; the caller ends them by signal_ranks(SIGKILL).
     [[nodiscard]] virtual Status start(JobOutput& output) = 0;
     virtual void add_to(PollSet& set) = 0;
-    /// Call this when a child of this process was reaped. The child need not belong to the group.
+    /// Call this when the exit status of a child was collected. The child need not belong to the group.
     virtual void child_ended(pid_t pid, int wait_status) = 0;
     /// Sends the signal to all ranks that have not ended.
     virtual void signal_ranks(int signal_number) = 0;
-    /// Notifies all ranks that have not ended. Ranks that start later get all notifications from context.notifications.
+    /// Sends a notification to all ranks that have not ended. Ranks that start later get all notifications in
+    /// context.notifications.
     virtual void notify_ranks(const RankNotifications::Item& item) = 0;
-    /// Call this when a rank has failed. From then on, the group waits a shorter time for a host that does not answer.
+    /// Call this when a rank has failed. From then on, the group waits for a shorter time if a host does not answer.
     /// Further calls have no effect.
     virtual void watch_closely() = 0;
-    /// Returns the ends of ranks since the last call.
+    /// Returns the ends of ranks that were noticed since the last call.
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// The ranks that have not ended.
     [[nodiscard]] virtual std::vector<std::int32_t> running() const = 0;
@@ -48,16 +49,16 @@ public:
     /// Stops waiting for ranks. Call this when all ranks have ended, or when even SIGKILL has not ended them.
     virtual void release(TimePoint now) = 0;
     virtual void advance(TimePoint now) = 0;
-    /// Whether, after release(), all processes of the group have ended.
+    /// Whether all processes of the group have ended. Call this after release().
     [[nodiscard]] virtual bool is_gone() const = 0;
 };
 
-/// The objects that every way to start ranks needs.
+/// What every kind of RankGroup needs to start ranks.
 struct StartContext {
-    Environment environment;  ///< ruedarun's own, unchanged
+    Environment environment;  ///< ruedarun's own environment, unchanged
     std::string program_file;
     sigset_t signal_mask{};
-    const RankNotifications* notifications = nullptr;  ///< outlives the group
+    const RankNotifications* notifications = nullptr;  ///< must outlive the group
     base::FileReader read = base::read_small_file;
 };
 

@@ -16,7 +16,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The first message. It carries the descriptor of the file in which the program counts its steps.
+/// Sends the first message, which carries the descriptor of the file in which the program counts its training steps.
 Status send_step_file(int socket, int file) {
     std::string notification = base::encode({base::LauncherNotification::Kind::steps, 0, ""});
     iovec part{notification.data(), notification.size()};
@@ -29,8 +29,8 @@ Status send_step_file(int socket, int file) {
 
 Status RankLine::open() {
     std::array<int, 2> ends{};
-    // A SOCK_SEQPACKET keeps the boundaries of messages. Because of close-on-exec, other children do not inherit the
-    // socket. start_child() clears this flag in the child that needs the socket.
+    // A SOCK_SEQPACKET keeps the boundaries of messages. Close-on-exec keeps other children from inheriting the socket.
+    // start_child() clears the flag in the child that needs the socket.
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return system_failure(ErrorCode::resource_exhausted, "socketpair");
     }
@@ -50,8 +50,8 @@ std::string RankLine::address(int rank, int ranks) const {
 
 void RankLine::notify(std::string_view notification) const {
     if (own_end_.is_open()) {
-        // A failure is ignored: the program has ended, or the socket is full because it has not read the earlier
-        // notifications.
+        // If the send fails, the program has ended, or the socket is full because the program has not read earlier
+        // notifications. Both do no harm.
         static_cast<void>(
             ::send(own_end_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     }
@@ -63,7 +63,7 @@ std::string RankLine::take_abort_reason() const {
     while (own_end_.is_open()) {
         const ssize_t got = ::recv(own_end_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
         // If a program ends without having read all notifications, the connection is reset. The kernel reports this
-        // error once, before it delivers the messages of the program.
+        // error once, and then delivers the messages of the program.
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }

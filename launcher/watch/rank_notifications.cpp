@@ -14,7 +14,7 @@ namespace {
 
 using Kind = base::LauncherNotification::Kind;
 
-/// A smaller number means that this end is more likely the cause of the other ends.
+/// Returns a number that orders ends. The lower it is, the more likely the end is the cause of the others.
 int distance_to_cause(const RankEnd& end) {
     if (end.abort_reason.empty() && ended_well(end)) {
         return 3;
@@ -34,15 +34,14 @@ std::vector<RankNotifications::Item> RankNotifications::note(const std::vector<R
     });
     std::vector<Item> notifications;
     for (const RankEnd& end : ends) {
-        // An abort concerns all ranks, so the exit status of this program does not matter after an abort.
+        // After an abort the exit status does not matter, because an abort concerns all ranks.
         const bool well = ended_well(end) && end.abort_reason.empty();
         std::size_t& count = well ? well_ : failed_;
         if (end.rank == kLauncherRank || count == kMostOfAKind) {
             continue;
         }
         ++count;
-        // If this rank ended because the job was aborted, the other ranks must get the reason of the abort, not this
-        // end.
+        // If this rank ended because the job was aborted, the other ranks get the reason of the abort and not this end.
         const std::string text = end.abort_reason.empty() ? describe(end) : end.abort_reason;
         notifications.push_back({end.rank, base::encode({well ? Kind::ended_well : Kind::failed, end.rank, text})});
     }

@@ -10,26 +10,25 @@
 
 namespace rueda::launcher {
 
-/// Decides for which ends of ranks the other ranks get a notification, and writes these notifications. Not every end
-/// becomes a notification: for n ranks this would be n × n messages, and the first few contain everything that matters.
-/// Threads: one.
+/// Decides which ends of ranks the other ranks are notified of, and writes the notifications. Only the first few ends
+/// are sent. All n ends would make n × n messages, and the first few contain all that matters. Threads: only one thread
+/// may use an object.
 class RankNotifications {
 public:
-    /// The maximum number of notifications about ranks that ended with exit status 0, and also the maximum about all
-    /// other ranks. One would not be enough: several hosts may report at the same time, and the first notification that
-    /// a rank gets may be about its own end.
+    /// The maximum number of notifications about ranks that ended with exit status 0, and also the maximum about other
+    /// ends. One would be too few: several hosts may report at the same time, and the first notification that a rank
+    /// gets may be about its own end.
     static constexpr std::size_t kMostOfAKind = 8;
 
     struct Item {
         int rank = 0;
-        std::string notification;  ///< encoded (base/launcher_notification.hpp)
+        std::string notification;  ///< encoded as in base/launcher_notification.hpp
     };
 
     /// Adds ends that were noticed at the same moment, and returns the notifications about them. Killed ranks come
-    /// first, then other failures, then ranks that ended with exit status 0. This is the order of the likelihood that
-    /// an end is the cause.
+    /// first, then other failures, then ranks with exit status 0, because this is how likely each end is the cause.
     [[nodiscard]] std::vector<Item> note(const std::vector<RankEnd>& together);
-    /// All notifications so far, for ranks that start later.
+    /// Returns all notifications until now, for ranks that start later.
     [[nodiscard]] const std::vector<Item>& so_far() const { return so_far_; }
 
 private:

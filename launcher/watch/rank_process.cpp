@@ -16,7 +16,8 @@ Status RankProcess::open_line(int rank, int ranks) {
 }
 
 Status RankProcess::start(ChildSpec spec, int& error_number) {
-    spec.environment.erase(base::kLauncherVariable);  // may be set by another job from which this job was started
+    spec.environment.erase(base::kLauncherVariable);  // a job may be started by a rank of another job, which has this
+                                                      // variable
     if (!line_address_.empty()) {
         spec.environment[base::kLauncherVariable] = line_address_;
         spec.kept_fd = line_.child_fd();

@@ -15,23 +15,24 @@
 
 namespace rueda::launcher {
 
-/// The program of a rank, as a child of this process, which is ruedarun or a supervisor. Only the parent of a process
-/// learns how it ended, so this class collects everything that ruedarun needs to know about the end. Threads: one.
+/// The program of a rank, as a child of this process. (This process is ruedarun, or a supervisor, which mpirun starts
+/// for each rank.) Only a parent learns how a process ended, so this class collects everything that ruedarun needs to
+/// know about the end. Threads: only one thread may use an object.
 class RankProcess {
 public:
     explicit RankProcess(base::FileReader read = base::read_small_file) : oom_watch_(std::move(read)) {}
 
-    /// Makes it possible to notify the program when other ranks end. If it is called, it must be called before start().
+    /// Opens a socket over which the program is notified when other ranks end. If it is used, call it before start().
     [[nodiscard]] Status open_line(int rank, int ranks);
-    /// Starts the program. `error_number` gets the errno if the system refuses to run it.
+    /// Starts the program. If the system refuses to run it, stores the errno in `error_number`.
     [[nodiscard]] Status start(ChildSpec spec, int& error_number);
-    /// The pid; 0 before the start, and after end().
+    /// The program's pid; 0 before the start and after end().
     [[nodiscard]] pid_t pid() const { return pid_; }
     void notify(std::string_view notification) const { line_.notify(notification); }
-    /// Sends the signal to the program. If the program has its own process group, sends it to the whole group, because
-    /// the program may be a script that runs the training program.
+    /// Sends a signal to the program. If the program has its own process group, the whole group gets the signal,
+    /// because the program may be a script that runs the training program.
     void signal(int signal_number);
-    /// Call this once, after waitpid() returned `wait_status` for pid().
+    /// Returns how the program ended. Call this once, after waitpid() returned `wait_status` for pid().
     [[nodiscard]] RankEnd end(int rank, int wait_status);
 
 private:
@@ -40,8 +41,7 @@ private:
     OomWatch oom_watch_;
     pid_t pid_ = 0;
     bool has_own_group_ = true;
-    bool kill_sent_ = false;  ///< whether this process has sent SIGKILL, so that the kernel's count of memory kills
-                              ///< says nothing
+    bool kill_sent_ = false;  ///< whether this process has sent SIGKILL; a kill then does not mean that memory ran out
 };
 
 }  // namespace rueda::launcher

@@ -11,12 +11,12 @@
 namespace rueda::python {
 namespace {
 
-/// Returns the dtype for a format string of Python's struct module; -1 if there is none.
+/// Returns the dtype for a format string of Python's struct module; -1 if Rueda has no such dtype.
 int dtype_of(const char* format, Py_ssize_t itemsize) {
     if (format == nullptr) {
         return itemsize == 1 ? RUEDA_UINT8 : -1;
     }
-    // These prefixes mean this machine's byte order.
+    // The prefixes '@' and '=' mean this machine's byte order, and so does '<' on a little-endian machine.
     if (*format == '@' || *format == '=' || *format == '<') {
         ++format;
     }
@@ -36,7 +36,7 @@ int dtype_of(const char* format, Py_ssize_t itemsize) {
             return RUEDA_INT16;
         case 'I':
         case 'L':
-        case 'Q':  // a C long has eight bytes in native formats and four bytes in standard formats
+        case 'Q':  // a C long has eight bytes in native formats, and four bytes in standard formats
             return itemsize == 8 ? RUEDA_UINT64 : itemsize == 4 ? RUEDA_UINT32 : -1;
         case 'i':
         case 'l':
@@ -72,8 +72,8 @@ bool BorrowedTensor::borrow(PyObject* object, bool writable) {
     if (borrow_buffer(object, writable)) {
         return true;
     }
-    // The object has no buffer, or a buffer whose description is not sufficient. The object may still support DLPack or
-    // hold bfloat16. Otherwise the error says what is wrong.
+    // The object has no buffer, or Rueda cannot use the buffer's description. The object may still support DLPack or
+    // hold bfloat16, so the adapter tries this. If this fails too, its error says what is wrong.
     PyErr_Clear();
     Ref view = Ref::taken(
         PyObject_CallFunctionObjArgs(adapter(), object, writable ? Py_True : Py_False, static_cast<void*>(nullptr)));

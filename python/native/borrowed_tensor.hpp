@@ -9,17 +9,18 @@
 
 namespace rueda::python {
 
-/// Threads: the constructor and the destructor run on a thread that holds the GIL.
+/// A tensor whose memory belongs to a Python object. Threads: the constructor and the destructor run on a thread that
+/// holds the GIL.
 class BorrowedTensor {
 public:
     BorrowedTensor() = default;
-    // The tensor may point to a shape inside this object, so this object must not move.
+    // An object must not move, because `tensor_` may point to the shape in it.
     BorrowedTensor(const BorrowedTensor&) = delete;
     BorrowedTensor& operator=(const BorrowedTensor&) = delete;
     ~BorrowedTensor() { give_back(); }
 
-    /// Returns false, with a Python error set, if the object is not a tensor. If `writable` is true, the operation will
-    /// write to the tensor.
+    /// Describes the memory of `object` as a tensor. `writable` says whether the operation will write to it. Returns
+    /// false, with a Python error set, if the object is not a tensor or must not be written.
     [[nodiscard]] bool borrow(PyObject* object, bool writable);
     void give_back();
     [[nodiscard]] const rueda_tensor& tensor() const { return tensor_; }
@@ -29,8 +30,7 @@ private:
     [[nodiscard]] bool borrow_view(Ref view, bool writable);
     [[nodiscard]] bool borrow_torch(PyObject* object);
 
-    // While the buffer is held, its owner cannot resize it. Holding only a reference to the owner would not prevent a
-    // resize.
+    // While this buffer is held, its owner cannot resize it. A mere reference to the owner would not prevent this.
     rueda_py_buffer buffer_{};
     Ref owner_;  // a TensorView or a PyTorch tensor
     rueda_tensor tensor_{};

@@ -38,7 +38,7 @@ bool is_of(const Ref& frame, std::string_view package) {
     return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
 }
 
-/// Starts at `frame` and goes outwards. Returns the first frame whose code is in none of the packages.
+/// Returns the innermost frame, from `from` outwards, whose code belongs to none of the packages.
 Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages) {
     Ref frame = Ref::to(from.borrow());
     while (is_frame(frame) && std::any_of(packages.begin(), packages.end(),
@@ -48,15 +48,16 @@ Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages
     return frame;
 }
 
-/// Prefer a frame of the user's program. There is none if PyTorch itself makes the call on one of its own threads.
+/// Returns the frame to show as the caller. A frame of the user's program is preferred. If PyTorch makes the call on
+/// its own thread, there is none, and a frame of PyTorch is returned.
 Ref calling_frame() {
     Ref caller = outside_of(Ref::to(reinterpret_cast<PyObject*>(PyEval_GetFrame())), {"rueda"});
     Ref of_program = outside_of(caller, {"rueda", "torch"});
     return is_frame(of_program) ? std::move(of_program) : std::move(caller);
 }
 
-/// There are at most as many names as the program has files. The names are never freed, because pending operations keep
-/// pointers to them.
+/// Returns a copy of the file's name that is never freed, because pending operations keep pointers to it. Each name is
+/// stored once, so there are at most as many copies as the program has files.
 const char* kept(std::string_view file) {
     static auto* const files = new std::set<std::string, std::less<>>;
     const auto known = files->find(file);
@@ -79,7 +80,7 @@ CallSite calling_site() {
             site = {kept(name), line ? static_cast<std::int32_t>(PyLong_AsLong(line.borrow())) : 0};
         }
     }
-    PyErr_Clear();  // if an attribute is missing, there is no call site, and no error
+    PyErr_Clear();  // an attribute is missing: there is no call site, but this is no error
     return site;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A thread must not wait in a completion callback, and the library refuses calls that wait there. But the package's
-// blocking functions consist of two calls: the first starts the operation, the second waits. So the package checks
-// before the first call whether it may wait.
+// A thread must not wait in a completion callback; the library refuses such waits. A blocking function of this package
+// first starts the operation, and then waits in a second call. The package therefore checks before the first call
+// whether it may wait. Otherwise the operation would be started although the wait is refused.
 #pragma once
 
 namespace rueda::python {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The structures of DLPack, versions 0 and 1, with the layout that the DLPack specification prescribes
+// The structures of DLPack, versions 0 and 1, with the layout in the DLPack specification
 // (https://dmlc.github.io/dlpack).
 #pragma once
 
@@ -23,7 +23,7 @@ inline constexpr int kFloat = 2;
 inline constexpr int kBfloat = 4;
 inline constexpr int kBool = 6;
 
-inline constexpr std::uint64_t kReadOnly = 1;  // of VersionedManaged::flags
+inline constexpr std::uint64_t kReadOnly = 1;  // a bit of VersionedManaged::flags
 
 struct Device {
     std::int32_t type;

@@ -7,7 +7,7 @@
 namespace rueda::python {
 namespace {
 
-// rueda/__init__.py sets these once, under the GIL, before any call can fail.
+// rueda/__init__.py sets these objects once, under the GIL, before any call can fail.
 PyObject* error_classes = nullptr;
 PyObject* adapt_function = nullptr;
 PyObject* await_function = nullptr;
@@ -26,15 +26,15 @@ PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t
 }
 
 void raise(int status, const std::string& text) {
-    // Ctrl-C interrupts all ranks. The first rank that ends because of it aborts the other ranks. If a rank has
-    // received both an Aborted and its own Ctrl-C, it reports its own Ctrl-C.
+    // Ctrl-C interrupts all ranks. The first rank that ends because of it aborts the other ranks. If a rank has got
+    // both an Aborted and its own Ctrl-C, it reports the Ctrl-C.
     if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
         return;
     }
-    // This reference is borrowed. It is null, with an error set, if this package does not know the status.
+    // A borrowed reference. It is null, with an error set, if this package does not know the status code.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {
-        // The error texts of the C interface may quote bytes that are not valid UTF-8.
+        // The texts of the C interface may contain bytes that are not valid UTF-8.
         const Ref message =
             Ref::taken(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
         if (message) {
@@ -44,8 +44,8 @@ void raise(int status, const std::string& text) {
 }
 
 void raise_last(int status) {
-    // The library's error texts contain names of C++ functions. In Python, the functions have the same names without
-    // the namespace.
+    // The library's texts contain names of C++ functions. The functions have the same names in Python, but "rueda." in
+    // front instead of "rueda::".
     std::string text = rueda_last_error();
     for (std::size_t at = text.find("rueda::"); at != std::string::npos; at = text.find("rueda::", at)) {
         text.replace(at, 7, "rueda.");

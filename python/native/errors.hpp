@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Turns failures of librueda into Python exceptions. The exception classes are defined in Python (rueda/errors.py) and
-// passed to this module.
+// Turns failures of librueda into Python exceptions. The exception classes are defined in Python (rueda/errors.py),
+// which passes them to this module.
 #pragma once
 
 #include <string>
@@ -10,19 +10,20 @@
 
 namespace rueda::python {
 
-/// Sets the exception classes, one per status code, starting with code 1. Also sets the function from rueda/_tensors.py
-/// that borrows tensors which have no simple buffer.
+/// Stores three Python objects: a tuple with one exception class for each status code from 1 on, the function
+/// adapter(), and the function awaiter().
 PyObject* set_hooks(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 /// Raises the exception class of `status` with the text.
 void raise(int status, const std::string& text);
-/// Raises the exception class of `status`, which is not 0, with the text of rueda_last_error(). Call it on the thread
-/// that received the status.
+/// Raises the exception class of `status`, which must not be 0, with the text of rueda_last_error(). Call it on the
+/// thread that got the status, because the text belongs to the thread.
 void raise_last(int status);
 
-/// Returns a borrowed reference to the Python function that turns (object, writable) into a TensorView.
+/// Returns the Python function that turns (object, writable) into a TensorView, as a borrowed reference. It is for
+/// tensors that have no simple buffer.
 [[nodiscard]] PyObject* adapter();
-/// Returns a borrowed reference to the Python function that implements `await handle`.
+/// Returns the Python function that implements `await handle`, as a borrowed reference.
 [[nodiscard]] PyObject* awaiter();
 
 }  // namespace rueda::python

@@ -12,7 +12,7 @@ namespace rueda::python {
 namespace {
 
 struct Handle {
-    PyObject base;  // PyObject_HEAD
+    PyObject base;  // stands for PyObject_HEAD
     InFlight* operation;
 };
 
@@ -29,8 +29,8 @@ void destroy(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// Reads the only argument, `timeout=…`, in seconds. The value is -1 if the argument is None or missing. Returns false
-/// with an error set.
+/// Reads the argument `timeout=…`, in seconds, which is the only one. `seconds` becomes -1 if the argument is None or
+/// missing. Returns false with a Python error set.
 bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
     if (count + named > 1 ||
@@ -54,7 +54,7 @@ bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names,
     return true;
 }
 
-/// Returns true if the operation succeeded. Otherwise it sets a Python error.
+/// Waits for the operation. Returns true if it succeeded; otherwise sets a Python error.
 bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     double seconds = -1;
     if (!read_timeout(arguments, count, names, seconds)) {
@@ -67,7 +67,7 @@ bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
     }
     operation.raise_for(status, seconds);
     // The operation is still pending if the wait timed out, if a signal interrupted the wait, or if a callback was not
-    // allowed to wait.
+    // allowed to wait. Its tensors are then still in use.
     if (operation.has_ended()) {
         operation.give_tensors_back();
     }
@@ -106,7 +106,7 @@ PyObject* waits_for(PyObject* self, PyObject* /*unused*/) {
     return PyUnicode_FromString(operation_of(self).waits_for().c_str());
 }
 
-/// As in concurrent.futures, an exception in a callback is not raised. sys.unraisablehook reports it.
+/// Calls one callback. As in concurrent.futures, an exception in it is not raised: sys.unraisablehook reports it.
 void call_with(PyObject* callback, PyObject* self) {
     const CallbackScope scope;
     const Ref returned = Ref::taken(PyObject_CallFunctionObjArgs(callback, self, static_cast<void*>(nullptr)));
@@ -115,14 +115,14 @@ void call_with(PyObject* callback, PyObject* self) {
     }
 }
 
-/// Runs on a thread of Rueda, or on the calling thread inside add_done_callback(). `data` owns a reference to the
-/// handle, so the handle is alive until this function has run.
+/// Calls all callbacks of a handle. Runs on a thread of Rueda, or inside add_done_callback() on the calling thread.
+/// `data` owns a reference to the handle, so the handle stays alive until this function has run.
 void call_all(int /*status*/, const char* /*message*/, void* data) {
     const PyGILState_STATE state = PyGILState_Ensure();
     {
         const Ref self = Ref::taken(static_cast<PyObject*>(data));
-        // The list is taken out before the callbacks run. So if a callback adds another callback, the operation counts
-        // as ended, and the added callback is called at once.
+        // The list is taken out before the callbacks run, which marks the operation as ended. If a callback adds
+        // another callback, the new one is called at once.
         const Ref callbacks = std::move(operation_of(self.borrow()).callbacks);
         for (Py_ssize_t i = 0, count = PyList_Size(callbacks.borrow()); i < count; ++i) {
             call_with(PyList_GetItem(callbacks.borrow(), i), self.borrow());
@@ -149,7 +149,7 @@ PyObject* add_done_callback(PyObject* self, PyObject* callback) {
     if (!operation.callbacks || PyList_Append(operation.callbacks.borrow(), callback) != 0) {
         return nullptr;
     }
-    Py_INCREF(self);  // a reference for call_all()
+    Py_INCREF(self);  // call_all() releases this reference
     const int status = rueda_handle_on_completion(operation.handle.get(), &call_all, self);
     if (status != RUEDA_OK) {
         operation.callbacks = Ref();
@@ -160,8 +160,8 @@ PyObject* add_done_callback(PyObject* self, PyObject* callback) {
     Py_RETURN_NONE;
 }
 
-/// Without this function, the type would inherit the constructor of `object`, and a program could make handles without
-/// an operation.
+/// Refuses `Handle()`. Otherwise the type would inherit the constructor of `object`, and a program could make handles
+/// without an operation.
 PyObject* refuse_to_make(PyTypeObject* /*type*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
     PyErr_SetString(
         PyExc_TypeError,

@@ -12,8 +12,8 @@ namespace rueda::python {
 /// Returns a new reference to the type Handle; null with an error set.
 [[nodiscard]] PyObject* make_handle_type();
 
-/// Makes a handle for the operation and returns a new reference to it. If that fails, the function abandons the
-/// operation and returns null with an error set.
+/// Makes a handle for the operation, and returns a new reference to it. If this fails, abandons the operation, and
+/// returns null with an error set.
 [[nodiscard]] PyObject* new_handle(std::unique_ptr<InFlight> operation);
 
 }  // namespace rueda::python

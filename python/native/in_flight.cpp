@@ -15,14 +15,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The operations whose handles the callers have dropped. Used under the GIL. The list is never destroyed, because the
-/// Python interpreter ends before static objects are destroyed.
+/// The operations whose handles were dropped before they ended. Used only under the GIL. The list is never destroyed,
+/// because its elements need the Python interpreter, which ends before static objects are destroyed.
 std::vector<std::unique_ptr<InFlight>>& abandoned() {
     static auto* const operations = new std::vector<std::unique_ptr<InFlight>>;
     return *operations;
 }
 
-/// This object is never destroyed either.
+/// The join whose wait was interrupted, or null. Never destroyed, for the same reason as the list of abandoned
+/// operations.
 std::unique_ptr<InFlight>& interrupted_join() {
     static auto* const join = new std::unique_ptr<InFlight>;
     return *join;
@@ -70,7 +71,7 @@ int InFlight::wait(double timeout_seconds) {
             const WithoutGil without_gil;
             status = rueda_wait(handle.get(), std::min(left, kSignalSlice));
         }
-        // RUEDA_TIMEOUT means either that this wait timed out, or that the operation has ended with this status.
+        // RUEDA_TIMEOUT can mean two things: this wait timed out, or the operation ended with this status.
         if (status != RUEDA_TIMEOUT || has_ended()) {
             return status == RUEDA_TIMEOUT ? rueda_wait(handle.get(), 0) : status;
         }
@@ -125,15 +126,15 @@ PyObject* InFlight::conclude() {
     return Ref::to(result.borrow()).release();
 }
 
-/// Returns (memory, shape, dtype) of an output that Rueda allocated for the operation. Returns three times None if the
-/// caller gave the output.
+/// Returns (memory, shape, dtype) of an output that Rueda allocated for the operation. If the caller passed an output,
+/// returns None three times.
 PyObject* InFlight::arguments_of_output(std::size_t index) {
     rueda_tensor tensor{};
     const int status = rueda_handle_output_of(handle.get(), index, &tensor);
     if (status == RUEDA_INVALID_ARGUMENT) {
         return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
     }
-    if (status != RUEDA_OK) {  // the library prepares the output when this call asks for it, and that failed
+    if (status != RUEDA_OK) {  // this call makes the library prepare the output, and that failed
         raise_last(status);
         return nullptr;
     }
@@ -164,7 +165,7 @@ PyObject* InFlight::call_finish() {
     }
     const std::int64_t* values = nullptr;
     std::size_t count = 0;
-    // Received splits exist after an alltoall, and after a gather on its root.
+    // There are received splits after an alltoall, and after a gather on its root.
     const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
     const Ref splits = has_splits ? tuple_of(values, count) : Ref::to(Py_None);
     if (!splits) {
@@ -215,7 +216,8 @@ std::unique_ptr<InFlight> take_interrupted_join() { return std::move(interrupted
 
 void forget_ended_join() {
     if (interrupted_join() != nullptr && interrupted_join()->has_ended()) [[unlikely]] {
-        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // its destructor may run Python code
+        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // the destructor may run Python code, so the
+                                                                          // join is taken out first
     }
 }
 
@@ -227,14 +229,14 @@ void forget_ended(bool all) {
     if (operations.empty()) [[likely]] {
         return;
     }
-    // Each call looks at only a few operations, so that the call stays short. The next call continues with the
-    // operations after them, so every operation is looked at eventually.
+    // Each call checks only a few operations, so that the call is short. The next call continues with the following
+    // operations, so every operation is checked after some time.
     static std::size_t next = 0;
     for (std::size_t looks = all ? operations.size() : 4; looks > 0 && !operations.empty(); --looks) {
         next = next < operations.size() ? next : 0;
         if (operations[next]->has_ended()) {
-            // Destroying the operation runs Python code, and that code may call this function again. So remove the
-            // operation from the list first.
+            // Destroying the operation runs Python code, which may call this function again. The operation is therefore
+            // removed from the list first.
             const std::unique_ptr<InFlight> ended = std::move(operations[next]);
             operations[next] = std::move(operations.back());
             operations.pop_back();

@@ -19,8 +19,7 @@ void raise_out_of_range(PyObject* given, const char* what) {
     }
 }
 
-/// Replaces Python's overflow or type error, because that error does not name the argument. Errors of other kinds stay
-/// as they are.
+/// Replaces an overflow or type error of Python by one that names the argument. Leaves errors of other kinds unchanged.
 void raise_wrong_kind(PyObject* given, const char* what, const char* expected) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
         const Ref kind = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(given)));

@@ -13,7 +13,7 @@ struct Memory {
     PyObject base;  // PyObject_HEAD
     void* data;
     Py_ssize_t bytes;
-    SharedHandle handle;  // the operation that produced the output; null for resident memory
+    SharedHandle handle;  // the operation that produced the output; null for memory of allocate()
 };
 
 PyTypeObject* memory_type = nullptr;
@@ -36,8 +36,8 @@ void destroy(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
     Memory& memory = memory_of(self);
     if (!memory.handle) {
-        // An operation that uses the memory keeps this object alive through the array over it. So no operation uses the
-        // memory now, and the library cannot refuse to free it.
+        // An operation that uses the memory holds a reference to the array over it, and so to this object. Therefore no
+        // operation uses the memory now, and the library cannot refuse to free it.
         rueda_deallocate(memory.data);
     }
     memory.handle.~SharedHandle();
@@ -74,7 +74,7 @@ PyObject* allocate(PyObject* /*module*/, PyObject* bytes) {
     void* data = nullptr;
     int status = RUEDA_OK;
     {
-        const WithoutGil without_gil;  // Release the GIL, because touching the memory for the first time takes long.
+        const WithoutGil without_gil;  // the first use of the memory takes long, so other threads may run
         status = rueda_allocate(wanted, &data);
     }
     if (status != RUEDA_OK) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type Memory gives access to memory of Rueda through Python's buffer protocol. The memory is either
-// resident memory or the result of an operation.
+// The Python type Memory, which gives access to Rueda's memory by Python's buffer protocol. The memory is either
+// resident (shared by the ranks of the host), or the result of an operation.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,18 @@
 
 namespace rueda::python {
 
-/// Allocates resident memory. The memory is freed when the last reference to the Memory is released.
+/// Keeps an operation's handle, and with it the operation's output, alive. Several Memory objects may share it.
 using SharedHandle = std::shared_ptr<rueda_handle>;
 
 /// Returns a new reference to the type Memory; null with an error set.
 [[nodiscard]] PyObject* make_memory_type();
 
-/// Returns the first `bytes` bytes of the output of a completed operation as a Memory: a new reference; null with an
-/// error set.
+/// Returns the first `bytes` bytes of the output of a completed operation as a Memory (a new reference; null with an
+/// error set).
 [[nodiscard]] PyObject* memory_of_output(const SharedHandle& handle, void* data, std::size_t bytes);
 
-/// Implements allocate(bytes) -> Memory. The memory is resident and zeroed.
+/// Implements allocate(bytes) -> Memory. The memory is shared by the ranks of the host, and zeroed. It is freed when
+/// the last reference to the Memory is released.
 PyObject* allocate(PyObject* module, PyObject* bytes);
 
 }  // namespace rueda::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The module rueda._native makes librueda's C interface available in Python. The functions that users call are in
-// python/rueda.
+// The module rueda._native, which makes librueda's C interface available in Python. The functions that users call are
+// in python/rueda.
 #include <cstdlib>
 #include <vector>
 
@@ -30,7 +30,7 @@ PyObject* none_or_error(int status) {
     Py_RETURN_NONE;
 }
 
-/// False with an error set.
+/// Reads a list of ranks. Returns false with a Python error set.
 bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {
         if (!read_int32(PyList_GetItem(list, i), "a rank of the list", ranks.emplace_back())) {
@@ -40,8 +40,8 @@ bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     return PyErr_Occurred() == nullptr;
 }
 
-/// Takes a list of lists of int (the ranks of each process set), and returns the numbers of the sets; null with an
-/// error set.
+/// Joins the job. `process_sets` is a list of lists of int: the ranks of each process set. Returns the numbers of the
+/// sets; null with an error set.
 PyObject* init_with(rueda_init_options options, PyObject* process_sets) {
     const Py_ssize_t given = PyList_Size(process_sets);
     if (given < 0) {
@@ -101,7 +101,7 @@ PyObject* init(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
     return init_with(options, given[1]);
 }
 
-/// Arguments: the address of an MPI_Comm, and its size in bytes. The caller keeps ownership of the communicator.
+/// Arguments: the address of an MPI_Comm, and its size in bytes. The caller still owns the communicator.
 PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
     if (!may_wait()) {
         return nullptr;
@@ -116,9 +116,8 @@ PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssi
     return PyErr_Occurred() == nullptr ? init_with(options, given[2]) : nullptr;
 }
 
-/// Waits in short intervals. Between two intervals, a Python signal handler (for Ctrl-C) can run while other ranks have
-/// not called shutdown() yet. If the handler raises an exception, this rank's shutdown is not complete, and the next
-/// call continues it.
+/// Waits for the other ranks in short intervals, so that Python's signal handlers (for Ctrl-C) can run in between. If a
+/// handler raises an exception, this rank's shutdown is not complete, and the next call continues it.
 PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     if (!may_wait()) {
         return nullptr;
@@ -139,8 +138,8 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     }
 }
 
-/// Needed when the interpreter ends: even if its last handlers raise exceptions, the interpreter ends the process with
-/// status 0.
+/// Makes the process end with a status other than 0. It is needed when the interpreter ends: if one of its last
+/// handlers raises an exception, the interpreter still ends with status 0.
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
@@ -163,13 +162,14 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
-/// Raises the same error as an operation that would write to the tensor.
+/// Raises the error that an operation would raise if it had to write to the tensor.
 PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
     BorrowedTensor borrowed;
     return borrowed.borrow(tensor, /*writable=*/true) ? Ref::to(Py_None).release() : nullptr;
 }
 
-/// Used for operations whose Python function makes two calls: one starts the operation, the other waits for it.
+/// Raises an error if this thread must not wait. It is for Python functions that start an operation in one call and
+/// wait for it in another.
 PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
     return may_wait() ? Ref::to(Py_None).release() : nullptr;
 }
@@ -179,7 +179,7 @@ PyObject* begin_step(PyObject* /*module*/, PyObject* step) {
     return number == -1 && PyErr_Occurred() != nullptr ? nullptr : none_or_error(rueda_begin_step(number));
 }
 
-/// The text of rueda_metrics(), which the Python function parses.
+/// Returns the text of rueda_metrics(), which the Python function parses.
 PyObject* metrics(PyObject* /*module*/, PyObject* /*unused*/) {
     std::vector<char> text;
     for (std::size_t bytes = 4096;;) {
@@ -215,13 +215,13 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
-/// timeline_start(path as bytes, mark_cycles). Opening the file may take long.
+/// Arguments: (path as bytes, mark_cycles). It releases the GIL, because opening the file may take long.
 PyObject* timeline_start(PyObject* /*module*/, PyObject* args) {
     PyObject* path = nullptr;
     int mark_cycles = 0;
     char* text = nullptr;
     if (PyArg_ParseTuple(args, "Op", &path, &mark_cycles) == 0 ||
-        PyBytes_AsStringAndSize(path, &text, nullptr) != 0) {  // refuses a zero byte in the path
+        PyBytes_AsStringAndSize(path, &text, nullptr) != 0) {  // fails for a path that contains a zero byte
         return nullptr;
     }
     int status = RUEDA_OK;
@@ -241,7 +241,7 @@ PyObject* timeline_stop(PyObject* /*module*/, PyObject* /*unused*/) {
     return none_or_error(status);
 }
 
-/// timeline_scope(name, began_ns)
+/// Arguments: (name, began_ns)
 PyObject* timeline_scope(PyObject* /*module*/, PyObject* args) {
     PyObject* name = nullptr;
     long long began_ns = 0;
@@ -264,8 +264,8 @@ PyObject* adopt_traceback_handler(PyObject* /*module*/, PyObject* given) {
                                                            : nullptr;
 }
 
-/// Takes a list of int, and returns the number of the new process set, which `add` makes. Blocks until all ranks that
-/// must take part have called it.
+/// Argument: a list of int. Makes a process set by `add`, and returns its number. Blocks until all ranks that must take
+/// part have called it.
 template <int (*add)(const std::int32_t*, std::size_t, std::int32_t*)>
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
@@ -299,7 +299,7 @@ PyObject* process_set_end(PyObject* /*module*/, PyObject* given) {
     return none_or_error(status);
 }
 
-/// Takes the number of a set, and returns its ranks.
+/// Argument: the number of a process set. Returns the set's ranks.
 PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
     std::int32_t number = 0;
     if (!read_int32(given, "the number of the process set", number)) {
@@ -323,7 +323,7 @@ PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
 }
 
 bool add_type(PyObject* module, const char* name, PyObject* type) {
-    // On success, the module takes over this reference.
+    // If PyModule_AddObject succeeds, the module owns this reference.
     return type != nullptr && PyModule_AddObject(module, name, type) == 0;
 }
 

@@ -18,7 +18,7 @@ namespace rueda::python {
 namespace {
 
 using Operation = std::unique_ptr<InFlight>;
-/// The arguments of a call, all positional. The package's Python functions always pass all of them.
+/// The arguments of a call. All are positional, and the package's Python functions always pass all of them.
 using Arguments = PyObject* const*;
 
 /// The name and the options of a call. The number of the process set is always the last argument.
@@ -33,7 +33,7 @@ struct Call {
             options.source_line = site.line;
         }
     }
-    /// False with an error set.
+    /// Reads a name (a str, a TensorSlot or None). Returns false with a Python error set.
     [[nodiscard]] bool read_name(PyObject* given) {
         options.slot = slot_of(given);
         if (options.slot != nullptr || given == Py_None) {
@@ -82,12 +82,13 @@ bool borrow(InFlight& operation, PyObject* input, PyObject* output) {
            (input == output || output == Py_None || operation.output.borrow(output, /*writable=*/true));
 }
 
-/// Returns the output of an operation after borrow(). This is the input if the operation is in place.
+/// Returns the output of an operation after borrow(). If the operation is in place, this is the input.
 const rueda_tensor& output_of(const InFlight& operation, PyObject* input, PyObject* output) {
     return input == output ? operation.input.tensor() : operation.output.tensor();
 }
 
-/// Stores the handle that the C function returned. Returns false, with an error set, if the operation was not started.
+/// Stores the handle that the C function returned. If the operation was not started, returns false with a Python error
+/// set.
 bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     if (status != RUEDA_OK) {
         raise_last(status);
@@ -98,7 +99,7 @@ bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     return true;
 }
 
-/// Returns the handle of an operation to Python. `status` and `handle` are the results of the C function.
+/// Makes the Python handle of an operation. `status` and `handle` are the results of the C function.
 PyObject* finish_call(Operation operation, int status, rueda_handle* handle) {
     return has_started(*operation, status, handle) ? new_handle(std::move(operation)) : nullptr;
 }
@@ -120,7 +121,7 @@ PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of the lists. If a tensor is wrong, the error says which one. Returns false with an error set.
+/// Borrows every tensor of both lists. Returns false with a Python error set; the error says which tensor is wrong.
 bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::vector<rueda_tensor>& in,
                 std::vector<rueda_tensor>& out) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
@@ -163,7 +164,7 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of the list. If a tensor is wrong, the error says which one. Returns false with an error set.
+/// Borrows every tensor of the list. Returns false with a Python error set; the error says which tensor is wrong.
 bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tensor>& in) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
     if (PyErr_Occurred() != nullptr) {
@@ -180,8 +181,8 @@ bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tens
     return true;
 }
 
-/// Arguments: (inputs, name, result, process_set). Rueda allocates the outputs, and `result` turns them into the value
-/// that the caller gets.
+/// Arguments: (inputs, name, result, process_set). Rueda allocates the outputs, and the function `result` makes the
+/// caller's result from them.
 PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("grouped_allgather_async", count, 4) || !call.read_name(given[1]) || !call.read_set(given[3])) {
@@ -197,8 +198,7 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Arguments: ([indices, values], shape, name, op, result, process_set). The first argument is a list of inputs as for
-/// a group, the second a list of int.
+/// Arguments: ([indices, values], shape, name, op, result, process_set). `shape` is a list of int.
 PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("sparse_allreduce_async", count, 6) || !call.read_name(given[2]) || !call.read_set(given[5]) ||
@@ -259,7 +259,7 @@ PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
 }
 
 /// Arguments: (input, output or None, name, result, process_set). Without an output, Rueda allocates the memory, and
-/// `result` makes the returned array from it.
+/// the function `result` makes the caller's array from it.
 PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("allgather_async", count, 5) || !call.read_name(given[2]) || !call.read_set(given[4])) {
@@ -298,12 +298,12 @@ PyObject* reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t 
     return finish_call(std::move(operation), status, handle);
 }
 
-/// False with an error set.
+/// Reads a list of row counts. Returns false with a Python error set.
 bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     const Ref list = Ref::taken(PySequence_List(given));
     for (Py_ssize_t i = 0; list && i < PyList_Size(list.borrow()); ++i) {
         PyObject* const rows = PyList_GetItem(list.borrow(), i);
-        // Accepts integers of NumPy too, but not floats.
+        // This accepts NumPy's integers too, but no floats.
         splits.push_back(PyNumber_AsSsize_t(rows, PyExc_OverflowError));
         if (PyErr_Occurred() != nullptr) {
             if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
@@ -316,15 +316,15 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     return static_cast<bool>(list);
 }
 
-/// Converts the splits for the C interface. An empty list does not become NULL: NULL means no splits, but an empty list
-/// has the wrong length and is an error.
+/// Converts the splits for the C interface, in which NULL means equal splits. An empty list is an error that the C
+/// interface must report, so it does not become NULL.
 const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& splits) {
     static constexpr std::int64_t kNone = 0;
     return given == Py_None ? nullptr : splits.empty() ? &kNone : splits.data();
 }
 
-/// Arguments: (input, output or None, splits or None, name, result, process_set). `result` is called with or without an
-/// output, because it also returns the received splits.
+/// Arguments: (input, output or None, splits or None, name, result, process_set). The function `result` is always
+/// called, because it also returns the received splits.
 PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
@@ -346,13 +346,13 @@ PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Returns the output of an operation if the caller gave one; otherwise Rueda allocates it.
+/// Returns the output of an operation, or null if the caller passed none and Rueda must allocate it.
 const rueda_tensor* output_or_null(const InFlight& operation, PyObject* input, PyObject* output) {
     return output == Py_None ? nullptr : &output_of(operation, input, output);
 }
 
-/// Arguments: (input, output or None, root_rank, name, result, process_set). `result` is called on every rank. Only the
-/// root has received splits.
+/// Arguments: (input, output or None, root_rank, name, result, process_set). The function `result` is called on every
+/// rank. Only the root has received splits.
 PyObject* gather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("gather_async", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
@@ -372,8 +372,8 @@ PyObject* gather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Arguments: (input, output or None, splits or None, root_rank, name, result, process_set). Without an output,
-/// `result` is called.
+/// Arguments: (input, output or None, splits or None, root_rank, name, result, process_set). The function `result` is
+/// called if there is no output.
 PyObject* scatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
@@ -424,7 +424,7 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         return nullptr;
     }
     Operation operation = new_operation(given[0], Py_None, /*makes_result=*/false);
-    if (call.name != nullptr && *call.name != '\0') {  // the C function takes the name only in a slot
+    if (call.name != nullptr && *call.name != '\0') {  // the C function takes a name only as a slot
         rueda_slot* slot = nullptr;
         if (const int status = rueda_slot_create_in(call.name, call.options.process_set, &slot); status != RUEDA_OK) {
             raise_last(status);
@@ -438,7 +438,7 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Reads the peer and the tag of a message from (peer, tag). Returns false with an error set.
+/// Reads (peer, tag) of a message. Returns false with a Python error set.
 bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
     if (!read_int32(given[1], "tag", tag)) {
         return false;
@@ -492,7 +492,7 @@ PyObject* receive_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Waits for a join. If a signal handler interrupts the wait, the next call of join() continues it.
+/// Waits for a join. If a signal handler interrupts the wait, the join is kept, and the next join() continues the wait.
 PyObject* wait_for(Operation join) {
     const int ended = join->wait(-1);
     if (ended == RUEDA_OK) {
@@ -507,8 +507,8 @@ PyObject* wait_for(Operation join) {
     return nullptr;
 }
 
-/// Returns the join that a signal handler interrupted. If join() was called with another average, returns null with an
-/// error set.
+/// Returns the join that a signal handler interrupted. If join() is now called with another `average`, returns null
+/// with a Python error set.
 Operation same_join(Operation join, std::int32_t average) {
     if (join->join_average != average) {
         keep_interrupted_join(std::move(join));
@@ -521,7 +521,7 @@ Operation same_join(Operation join, std::int32_t average) {
     return join;
 }
 
-/// Starts a join. Returns null, with an error set, if the join was not started.
+/// Starts a join. Returns null, with a Python error set, if it was not started.
 Operation start_join(std::int32_t average) {
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The operations as functions of the module rueda._native. Most functions start an operation and return its Handle. A
-// few also wait for the operation.
+// The operations as functions of the module rueda._native. Most of them start an operation and return its Handle. A few
+// also wait for the operation.
 #pragma once
 
 #include "python/native/python_api.hpp"

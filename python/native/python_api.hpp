@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Includes Python's limited API of 3.10, so that one binary works with every later Python. Python 3.10 exports the
-// buffer protocol, but Python's headers declare it in the limited API only from 3.11 on. So this file declares it
-// (docs/design/0003-python.md).
+// Includes the limited API of Python 3.10, so that one binary works with every later Python. Python 3.10 exports the
+// functions of the buffer protocol, but its headers declare them in the limited API only from 3.11 on. This file
+// therefore declares them (docs/design/0003-python.md).
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -14,11 +14,11 @@
 
 extern "C" {
 
-/// The same layout as Python's Py_buffer. This layout has not changed since 3.3, and the stable ABI guarantees it from
-/// 3.11 on.
+/// The layout of Python's Py_buffer. It has not changed since Python 3.3, and the stable ABI guarantees it from 3.11
+/// on.
 struct rueda_py_buffer {
     void* buf;
-    PyObject* obj;  // the exporter; a reference
+    PyObject* obj;  // the object that exports the buffer; this is a reference
     Py_ssize_t len;
     Py_ssize_t itemsize;
     int readonly;
@@ -40,7 +40,7 @@ PyAPI_FUNC(int)
 
 namespace rueda::python {
 
-// The values of Python's PyBUF_WRITABLE, PyBUF_FORMAT and PyBUF_ND, and of the slot number Py_bf_getbuffer.
+// The values of Python's PyBUF_WRITABLE, PyBUF_FORMAT and PyBUF_ND, and the slot number Py_bf_getbuffer.
 inline constexpr int kWritable = 0x0001;
 inline constexpr int kFormat = 0x0004;
 inline constexpr int kDimensions = 0x0008;
@@ -48,11 +48,11 @@ inline constexpr int kGetBufferSlot = 1;
 
 static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t), "shapes of buffers are given to Rueda as they are");
 
-/// Owns a reference to a Python object. Threads: use it on a thread that holds the GIL.
+/// Owns a reference to a Python object. Threads: only on a thread that holds the GIL.
 class Ref {
 public:
     Ref() = default;
-    /// Takes ownership of a reference. The reference may be null, if the call that made it failed.
+    /// Takes ownership of a new reference. It may be null if the call that should make it failed.
     static Ref taken(PyObject* object) { return Ref(object); }
     /// Adds a reference to the object.
     static Ref to(PyObject* object) {

@@ -57,7 +57,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
 
 void destroy(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
-    // No operation is pending on the slot here, because each pending operation holds a reference to this object.
+    // No operation is pending with this slot, because each pending operation holds a reference to this object.
     rueda_slot_destroy(of(self).slot);
     Py_XDECREF(of(self).name);
     reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type TensorSlot stores a tensor's name, so that operations need not look up the name each time.
+// The Python type TensorSlot. It stores a tensor's name and what Rueda knows about the name, so that operations need
+// not look it up each time.
 #pragma once
 
 #include "python/native/python_api.hpp"

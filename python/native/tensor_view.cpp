@@ -17,7 +17,7 @@ PyTypeObject* view_type = nullptr;
 
 TensorView& view_of(PyObject* object) { return *reinterpret_cast<TensorView*>(object); }
 
-/// Makes a view without a shape; null with an error set.
+/// Makes a view whose shape is not set yet; null with an error set.
 Ref new_view(PyTypeObject* type, void* data, int ndim, int dtype, bool writable, PyObject* owner) {
     if (ndim < 0 || ndim > RUEDA_MAX_DIMENSIONS) {
         PyErr_Format(PyExc_ValueError, "a tensor of %d dimensions; Rueda takes 0 to %d: reshape it", ndim,
@@ -91,7 +91,7 @@ PyObject* dtype_of(PyObject* self, void* /*closure*/) { return PyLong_FromLong(v
 PyObject* address_of(PyObject* self, void* /*closure*/) { return PyLong_FromVoidPtr(view_of(self).tensor.data); }
 PyObject* is_writable(PyObject* self, void* /*closure*/) { return PyBool_FromLong(view_of(self).writable ? 1 : 0); }
 
-/// Returns the dtype of a DLPack type; -1 if Rueda has no such dtype.
+/// Returns Rueda's dtype for a DLPack type; -1 if there is none.
 int dtype_of(const dlpack::DataType& type) {
     if (type.lanes != 1) {
         return -1;
@@ -128,8 +128,8 @@ int dtype_of(const dlpack::DataType& type) {
     }
 }
 
-/// Returns true if the rows of the tensor lie one after the other. Null strides also mean this. The stride of a
-/// dimension with one element does not matter. In a tensor without elements, no stride matters.
+/// Whether the tensor is dense and row-major. Null strides mean this too. The stride of a dimension with one element
+/// does not matter, and in a tensor without elements no stride matters.
 bool is_dense(const dlpack::Tensor& tensor) {
     if (tensor.strides == nullptr ||
         std::find(tensor.shape, tensor.shape + tensor.ndim, 0) != tensor.shape + tensor.ndim) {
@@ -179,7 +179,7 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
 }  // namespace
 
 std::size_t bytes_of(int dtype) {
-    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};  // by the number of the dtype
+    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};  // indexed by the number of the dtype
     static_assert(std::size(kBytes) == kLastDType + 1);
     return dtype >= 0 && dtype <= kLastDType ? kBytes[dtype] : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type TensorView describes memory as a tensor with a dtype and a shape. It keeps the owner of the memory
+// The Python type TensorView: memory described as a tensor, with a dtype and a shape. It keeps the owner of the memory
 // alive.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace rueda::python {
 
-/// Threads: any; the object does not change.
+/// Threads: the object does not change, so any thread may read it.
 struct TensorView {
     PyObject base;  // PyObject_HEAD
     std::int64_t shape[RUEDA_MAX_DIMENSIONS];
@@ -18,7 +18,7 @@ struct TensorView {
     PyObject* owner;
 };
 
-/// Returns the number of bytes of an element; 0 if the number is not a dtype.
+/// Returns the size in bytes of an element; 0 if `dtype` is not the number of a dtype.
 [[nodiscard]] std::size_t bytes_of(int dtype);
 
 [[nodiscard]] bool is_tensor_view(PyObject* object);

@@ -9,13 +9,13 @@
 namespace rueda::python {
 namespace {
 
-/// set_torch() writes these once, under the GIL. They are never released, because a module of PyTorch lives as long as
-/// the process.
+/// Objects of PyTorch. set_torch() stores them once, under the GIL. They are never released, because a PyTorch module
+/// lives as long as the process.
 struct Torch {
     PyTypeObject* tensor = nullptr;
-    PyObject* strided = nullptr;  // torch.strided, the layout of tensors that are plain memory
+    PyObject* strided = nullptr;  // torch.strided: the layout of tensors that are plain memory
     PyObject* dtypes = nullptr;
-    // The names of the attributes that this code reads from a tensor. The Python strings are made once.
+    // The names of the attributes that this code reads from tensors, as Python strings that are made once.
     PyObject* is_cpu = nullptr;
     PyObject* layout = nullptr;
     PyObject* is_contiguous = nullptr;
@@ -56,7 +56,7 @@ bool refuse(const std::string& text) {
     return false;
 }
 
-/// False with an error set.
+/// Whether the tensor is plain, dense memory of the CPU. Returns false with a Python error set.
 bool is_plain_memory(PyObject* object) {
     const Ref cpu = Ref::taken(PyObject_GetAttr(object, torch.is_cpu));
     const Ref layout = cpu ? Ref::taken(PyObject_GetAttr(object, torch.layout)) : Ref();
@@ -88,7 +88,7 @@ bool is_plain_memory(PyObject* object) {
     return true;
 }
 
-/// Returns -1 with an error set.
+/// Returns Rueda's dtype of a tensor; -1 with a Python error set.
 int dtype_of(PyObject* object) {
     const Ref dtype = Ref::taken(PyObject_GetAttr(object, torch.dtype));
     if (!dtype) {

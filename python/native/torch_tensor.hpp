@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Reads PyTorch tensors. The build does not need PyTorch: the code reads only attributes that a tensor has in every
-// version of PyTorch.
+// Reads PyTorch tensors. The build does not need PyTorch, because the code only reads attributes that tensors have in
+// every version of PyTorch.
 #pragma once
 
 #include "python/native/python_api.hpp"
@@ -15,8 +15,8 @@ PyObject* set_torch(PyObject* module, PyObject* const* arguments, Py_ssize_t cou
 
 [[nodiscard]] bool is_torch_tensor(PyObject* object);
 
-/// Describes a tensor for which is_torch_tensor() is true. The tensor's memory must be dense and in the CPU's memory.
-/// The function writes the extents to `shape`, and `tensor` points to them. Returns false with an error set.
+/// Describes a tensor for which is_torch_tensor() is true. It must be dense and in the CPU's memory. The function
+/// writes the extents to `shape`, and `tensor` points to them. Returns false with a Python error set.
 [[nodiscard]] bool describe_torch_tensor(PyObject* object, rueda_tensor& tensor,
                                          std::int64_t (&shape)[RUEDA_MAX_DIMENSIONS]);
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Implements `await handle`: a thread waits for the operations that asyncio event loops await, and wakes the loops.
+"""Implements `await handle`. A thread waits for the operations that asyncio event loops await, and wakes the loops.
 
-The thread first blocks on an operation for a short time, because most operations end within this time. To the remaining
-operations it adds callbacks, and then it sleeps. It still checks them from time to time: a check also accepts messages
-that other ranks have sent to this rank, so that those ranks can continue (_messages.py).
+The thread first blocks on an operation for a short time, because most operations end within this time. To operations
+that take longer, it adds callbacks, and then it sleeps. It still checks these operations from time to time. A check
+also accepts messages that other ranks have sent to this rank, so that those ranks can continue (_messages.py).
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from rueda.errors import RuedaError
 
 T = TypeVar("T")
 
-# The thread blocks on the oldest operation for this time, in seconds, before it looks at the other and at new
-# operations.
+# In seconds: how long the thread blocks on the oldest operation before it checks all other operations.
 _SLICE = 0.0005
-# The thread continues to block in this way for this time, in seconds, after the last operation started or ended.
+# In seconds: how long the thread continues to block in this way after the last operation started or ended.
 _HURRY = 0.01
-# After that, the thread pauses for this time, in seconds, between two checks. A check takes about 50 microseconds.
+# In seconds: how long the thread then sleeps between two checks. A check takes about 50 microseconds.
 _PAUSE = 0.05
 
 
@@ -39,8 +38,10 @@ class _Awaited(NamedTuple):
 
 
 class _Watcher:
-    """Threads: any thread may call watch(). The thread that watch() starts calls the private methods, and ends when the
-    job ends (stop()).
+    """Waits for the operations that event loops await.
+
+    Threads: any thread may call watch(). The private methods run on the thread that watch() starts. This thread ends
+    when the job ends (stop()).
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class _Watcher:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Called after shutdown(), when all pending operations have ended. Lets the thread wake its loops and end."""
+        """Lets the thread wake its loops and end. Call it after shutdown(), when all pending operations have ended."""
         with self._changed:
             thread = self._thread
             self._stopping = True
@@ -80,7 +81,7 @@ class _Watcher:
                     hurries = True
                     hurries_until = time.monotonic() + _HURRY
                 if not pending:
-                    self._thread = None  # under the lock: the next watch() sees this, and starts a new thread
+                    self._thread = None  # this is set under the lock, so the next watch() starts a new thread
                     return
                 hurries = hurries or self._stopping
             pending[0].handle._wait_a_while(_SLICE if hurries else 0)
@@ -92,18 +93,18 @@ class _Watcher:
             pending = left
 
     def _wait_for_work(self, has_pending: bool, hurries: bool) -> None:
-        """Waits until a new operation arrives, until it is time to check the pending ones, or until the thread must
-        end.
+        """Waits until there is a new operation, until it is time to check the pending operations, or until the thread
+        must end.
         """
         if not (has_pending and hurries):
             self._changed.wait_for(lambda: self._new or self._stopping, _PAUSE if has_pending else None)
 
 
 def _with_callback(awaited: _Awaited) -> _Awaited:
-    """Adds a callback: when the operation ends, the callback wakes the loop, whatever this thread does."""
+    """Adds a callback that wakes the loop when the operation ends, even if this thread sleeps."""
     if awaited.has_callback:
         return awaited
-    with contextlib.suppress(RuedaError):  # without a thread for callbacks, the next check notices the end
+    with contextlib.suppress(RuedaError):  # if there is no thread for callbacks, the next check sees the end
         awaited.handle.add_done_callback(lambda _: _wake(awaited))
     return awaited._replace(has_callback=True)
 
@@ -117,12 +118,12 @@ def _wake_if_ended(awaited: _Awaited) -> bool:
 
 
 def _wake(awaited: _Awaited) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits in it any more
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits in it
         awaited.loop.call_soon_threadsafe(_set, awaited.future)
 
 
 def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():  # the waiting task may have been cancelled
+    if not future.done():  # the task that waits may have been cancelled
         future.set_result(None)
 
 
@@ -130,13 +131,13 @@ _watcher = _Watcher()
 
 
 def stop() -> None:
-    """Called after shutdown(), when every pending operation has ended. The thread wakes its loops and ends."""
+    """Lets the thread wake its loops and end. Call it after shutdown(), when every pending operation has ended."""
     _watcher.stop()
 
 
 def _forget_in_child() -> None:
     global _watcher
-    # A forked child does not have the thread, and another thread may have held the lock during the fork.
+    # A forked child does not have the thread, and the lock may have been held during the fork.
     _watcher = _Watcher()
 
 
@@ -156,16 +157,16 @@ async def _result(handle: Handle[T]) -> T:
 
 
 def _cancelled(handle: Handle[Any], error: asyncio.CancelledError) -> asyncio.CancelledError:
-    """The same error with the ranks for which the operation waits. asyncio.wait_for() and asyncio.timeout() show it as the cause of their
-    TimeoutError.
+    """Returns the same error with a text that says for which ranks the operation waits. asyncio.wait_for() and
+    asyncio.timeout() show it as the cause of their TimeoutError.
     """
     account = handle._waits_for()
-    if not account:  # the operation has ended meanwhile
+    if not account:  # the operation has just ended
         return error
     tensor = "an operation without a name" if handle.name is None else f"tensor '{handle.name}'"
     return asyncio.CancelledError(*error.args, f"{tensor}: not completed: {account}; the operation goes on")
 
 
 def wait_in_loop(handle: Handle[T]) -> Generator[Any, None, T]:
-    """The object that `Handle.__await__` returns. Cancelling the task ends the wait, but not the operation."""
+    """Returns the object for `Handle.__await__`. Cancelling the task ends the wait, but not the operation."""
     return _result(handle).__await__()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The collective operations on one tensor. Those on several tensors are in _groups.py, those with one root in
-_roots.py.
+"""The collective operations on one tensor. Operations on several tensors are in _groups.py, and operations with a root
+in _roots.py.
 
 Tensors: a tensor is a NumPy array, or an object with the buffer protocol or DLPack whose memory the CPU can read. Its
 dtype is one of ``rueda.DType``.
@@ -18,11 +18,11 @@ may call these functions.
 
 Errors of every operation:
 
-- TypeError: an object is not a tensor, or its dtype is unknown to Rueda.
+- TypeError: an object is not a tensor, or Rueda does not know its dtype.
 - InvalidArgument: an argument is wrong, and this rank can see that without the other ranks.
-- DuplicateName, NotInitialized.
-- Mismatch, on all ranks: the ranks' arguments disagree.
-- Aborted: a rank has died.
+- DuplicateName: an operation with this name is pending on this rank. NotInitialized: init() was not called.
+- Mismatch, on all ranks: the ranks' arguments differ.
+- Aborted: a rank has died, or the job was ended.
 - InvalidArgument or Unsupported, on all ranks after all have called: the ranks' arguments agree, but the operation
   cannot be done. An ``_async`` form raises this error from its handle.
 """
@@ -91,16 +91,16 @@ def allreduce() -> None:
     tensors, in the order of the ranks.
 
     Args:
-        tensor: has the same shape and dtype on every rank, and is only read. If it is not contiguous, it is copied
-            first.
+        tensor: must have the same shape and dtype on every rank, and is only read. A tensor that is not contiguous is
+            copied first.
         op: Average, Sum, Min, Max, Product or Adasum. Averages of integers truncate toward zero. 16-bit floats are
             accumulated in float32. For bool, Max is a logical "or", and Min and Product are a logical "and"; the other
             operations raise Unsupported. Adasum treats the tensor as one vector, and accepts floats only.
-        prescale_factor: every rank's tensor is multiplied by this factor before the reduction, at no cost.
-        postscale_factor: the result is multiplied by this factor after the reduction, at no cost.
+        prescale_factor: every rank's tensor is multiplied by this factor before the reduction, at no extra cost.
+        postscale_factor: the result is multiplied by this factor after the reduction, at no extra cost.
         compression: the format in which float32 and float64 elements are sent between hosts: a ``rueda.Compression``,
-            or "none", "fp16" or "bf16". With "none", ``RUEDA_COMPRESSION`` decides. A compression of other dtypes is an
-            error. See docs/compression.md.
+            or "none", "fp16" or "bf16". With "none", the setting ``RUEDA_COMPRESSION`` decides. For other dtypes, only
+            "none" is allowed. See docs/compression.md.
 
     Returns:
         A new array of the same shape and dtype.
@@ -137,7 +137,8 @@ def allreduce_async_(
 
 @blocking_form_of(allreduce_async_)
 def allreduce_() -> None:
-    """allreduce() in place. This is the fastest form. The tensor has to be contiguous and writable.
+    """Like allreduce(), but the result replaces the tensor, which must be contiguous and writable. This is the fastest
+    form.
 
     Returns:
         The tensor itself.
@@ -192,7 +193,8 @@ def broadcast_async_(
 
 @blocking_form_of(broadcast_async_)
 def broadcast_() -> None:
-    """broadcast() in place. The tensor has to be contiguous and writable, on the root as well.
+    """Like broadcast(), but the root's tensor replaces the tensor, which must be contiguous and writable, also on the
+    root.
 
     Returns:
         The tensor itself.
@@ -296,13 +298,12 @@ def alltoall_async(
 
 @blocking_form_of(alltoall_async)
 def alltoall() -> None:
-    """Every rank sends some of its rows to each rank.
+    """Sends some rows of each rank's tensor to each rank.
 
     Args:
         tensor: has at least one dimension. All dimensions but the first, and the dtype, must agree between ranks.
-        splits: the number of rows that go to each rank, in the order of the ranks. If the tensor has more rows than
-            their sum, the last rows are not sent. The splits may differ between ranks and between steps. None: every
-            rank gets the same number of rows.
+        splits: the number of rows that go to each rank, in the order of the ranks. Rows after their sum are not sent.
+            The splits may differ between ranks and between steps. None: every rank gets the same number of rows.
         out: contiguous and writable memory for the rows from all ranks. It must not overlap ``tensor``.
 
     Returns:
@@ -337,13 +338,13 @@ def barrier() -> None:
 
 def join(*, average: Literal["all", "active"] = "all") -> int:
     """Call it on a rank that has no more batches while other ranks still have some. Blocks until every rank of the job
-    has joined.
+    has called it ("has joined").
 
     Meanwhile the allreduces and barriers of the other ranks complete without this rank, in the world and in every
-    process set of which this rank is a member. Operations that need something from every rank (broadcast, allgather,
-    alltoall, reducescatter, gather, scatter, reduce) fail with InvalidArgument on all their ranks. Operations that this
-    rank started earlier complete as usual. Operations that other threads of this rank start meanwhile are refused. If a
-    signal handler raises an exception meanwhile, this rank stays joined, and another join() continues the wait.
+    process set that it belongs to. Operations that need data from every rank (broadcast, allgather, alltoall,
+    reducescatter, gather, scatter, reduce) fail with InvalidArgument on all their ranks. Operations that this rank
+    started earlier complete as usual. Operations that other threads of this rank start meanwhile are refused. If a
+    signal handler raises an exception, this rank stays joined, and another join() continues the wait.
 
     Args:
         average: the divisor of averages while this rank has joined. "all": the number of all ranks, as if this rank

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Makes the blocking form of an operation from the form that returns a handle.
 
-``help()``, ``inspect.signature()`` and type checkers (by ParamSpec) see the parameters of the asynchronous form.
+``help()``, ``inspect.signature()`` and type checkers (by ParamSpec) show the parameters of the ``_async`` form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     Array: TypeAlias = NDArray[Any]
-    #: The type of an operation's result: the type of ``out`` if the caller gives it, otherwise a new array.
+    #: The type of an operation's result: the type of ``out`` if the caller passes it, otherwise a new array.
     Result = TypeVar("Result", default=Array)
 
 
@@ -28,7 +28,7 @@ def blocking_form_of(start: Callable[P, Handle[Result]]) -> Callable[[Callable[[
     """Decorates a function that has only a name and a docstring.
 
     The decorated function calls ``start`` with its arguments, waits for the handle, and returns the result. In a
-    completion callback nothing may wait. There it raises InvalidArgument and starts no operation.
+    completion callback it raises InvalidArgument and starts no operation, because nothing may wait there.
     """
 
     def decorate(documented: Callable[[], None]) -> Callable[P, Result]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes names for groups that the caller did not name. The ranks' groups are matched by these names, so all ranks have
-to count their groups in the same way.
+"""Makes names for groups that the caller did not name. The ranks' groups are matched by these names, so all ranks must
+count their groups in the same way.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 
 from rueda.errors import DuplicateName
 
-# The names repeat after this number, so that the cache of the negotiation can recognise them.
+# After this number of groups, the names repeat. Rueda then knows the names already, and need not negotiate them again.
 _NAMES = 64
 
-# For each process set, by its number: how many groups without a name were started, over all operations. Each set has
-# its own count, because its members may also belong to different other sets.
+# For each process set, by its number: how many groups without a name were started. Each set has its own count, because
+# its members may also belong to other sets, and not all to the same.
 _started: dict[int, int] = {}
-# A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks meanwhile.
-# The lock is reentrant, because a signal handler may start a group meanwhile.
+# A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks during
+# this time. The lock is reentrant, because a signal handler may start a group at this time.
 _lock = threading.RLock()
 
 
@@ -27,9 +27,9 @@ _lock = threading.RLock()
 def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
     """Yields the name for the group that is started in this scope.
 
-    If a group fails to start, perhaps on this rank only, the next group gets the same number. When all names have been
-    used once, they are used again. If the first group of a name is still pending then, the new group is refused:
-    waiting for the pending group could delay an operation that another rank waits for.
+    If a group fails to start, perhaps only on this rank, the next group gets the same number. When all names have been
+    used once, they are used again. If the earlier group with this name is still pending, the new group is refused.
+    Waiting for it is not possible, because this could delay an operation that another rank waits for.
     """
     if given:
         yield given
@@ -47,8 +47,9 @@ def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
 
 
 def forget_job() -> None:
-    """Called before a job begins, because its ranks may have been in different jobs before. Also called when all ranks
-    have joined. Then no group is pending, but ranks that joined earlier have counted fewer groups.
+    """Starts to count again. Called before a job begins, because its ranks may have been in different jobs before. Also
+    called when all ranks have joined: no group is pending then, but ranks that joined earlier have counted fewer
+    groups.
     """
     _started.clear()
 

@@ -49,12 +49,12 @@ def grouped_allreduce_async(
 
 @blocking_form_of(grouped_allreduce_async)
 def grouped_allreduce() -> None:
-    """Reduces each of the tensors as allreduce() does, with one name for the group. Rueda starts either all operations
-    of the group or none.
+    """Reduces each of the tensors like allreduce(), with one name for the group. Rueda starts either all operations of
+    the group or none.
 
     Args:
-        tensors: a list with at least one tensor; its length is the same on every rank. Shapes and dtypes may differ
-            within the group.
+        tensors: a list with at least one tensor. The list must have the same length on every rank. Shapes and dtypes
+            may differ within the group.
         name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
         op, prescale_factor, postscale_factor, compression: as for allreduce(); they apply to all tensors.
 
@@ -93,7 +93,7 @@ def grouped_allreduce_async_(
 
 @blocking_form_of(grouped_allreduce_async_)
 def grouped_allreduce_() -> None:
-    """grouped_allreduce() in place. Returns the tensors.
+    """Like grouped_allreduce(), but the results replace the tensors. Returns the tensors.
 
     Example::
 
@@ -117,12 +117,12 @@ def grouped_allgather_async(
 
 @blocking_form_of(grouped_allgather_async)
 def grouped_allgather() -> None:
-    """Gathers each of the tensors as allgather() does, with one name for the group. Rueda starts either all operations
-    of the group or none.
+    """Gathers each of the tensors like allgather(), with one name for the group. Rueda starts either all operations of
+    the group or none.
 
     Args:
-        tensors: a list with at least one tensor; its length is the same on every rank. Each tensor is as for
-            allgather(). Dtypes may differ within the group.
+        tensors: a list with at least one tensor. The list must have the same length on every rank. The rules of
+            allgather() apply to each tensor. Dtypes may differ within the group.
         name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
 
     Returns:
@@ -158,12 +158,12 @@ def grouped_reducescatter_async(
 
 @blocking_form_of(grouped_reducescatter_async)
 def grouped_reducescatter() -> None:
-    """Reduces and divides each of the tensors as reducescatter() does, with one name for the group. Rueda starts either
+    """Reduces and divides each of the tensors like reducescatter(), with one name for the group. Rueda starts either
     all operations of the group or none.
 
     Args:
-        tensors: a list with at least one tensor; its length is the same on every rank. Each tensor is as for
-            reducescatter(). Dtypes may differ within the group.
+        tensors: a list with at least one tensor. The list must have the same length on every rank. The rules of
+            reducescatter() apply to each tensor. Dtypes may differ within the group.
         name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
         op, prescale_factor, postscale_factor: as for allreduce(); they apply to all tensors.
 

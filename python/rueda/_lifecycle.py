@@ -52,20 +52,20 @@ def init(
     comm: Iterable[int] | object | None = None,
     process_sets: Iterable[ProcessSet | Iterable[int]] | str | None = None,
 ) -> None:
-    """Joins the other processes of the job. All of them have to call this function. It blocks until all have called it.
+    """Joins the other processes of the job. All of them must call this function. It blocks until all have called it.
 
-    Without a launcher, the job is this one process. A second call does nothing. After shutdown() it may be called
-    again, unless the job was aborted. The new job does not know the process sets of the earlier job. When the
-    interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
+    Without a launcher, the job is this process alone. A second call does nothing. After shutdown() it may be called
+    again, unless the job was aborted. The new job has none of the earlier job's process sets. When the interpreter
+    ends, it calls shutdown(), or abort() after an uncaught exception.
 
     Args:
         comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks: the processes
-            with these ranks in the launch. All of them call init() with the same list; the other processes do not call
-            init(), or form another job. An mpi4py communicator: the processes of the communicator, in its order; Rueda
-            duplicates the communicator. rank() and size() refer to the job.
+            with these ranks among the launched processes. All of them must call init() with the same list; the other
+            processes do not call init(), or form another job. An mpi4py communicator: the processes of the
+            communicator, in its order; Rueda duplicates the communicator. rank() and size() refer to the new job.
         process_sets: the process sets that all ranks make now, in this order, as ProcessSet objects or as lists of
-            ranks of the job. Horovod's value "dynamic" makes no set; Rueda always allows a program to add sets later. A
-            second call of init() makes no sets and uses the existing ones.
+            ranks of the job. Horovod's value "dynamic" makes no set, because Rueda always allows a program to add sets
+            later. A second call of init() makes no sets and uses the existing ones.
 
     Raises:
         NotInitialized: this process was forked from a process that uses Rueda.
@@ -89,7 +89,7 @@ def init(
     _process_sets.note_numbers(sets, _join(comm, [one._asked for one in sets]))
     _tracebacks.offer()
     if not _registered:
-        atexit.register(_leave)  # runs before what _tracebacks has registered
+        atexit.register(_leave)  # exit handlers run in reverse order: this one runs before the handler of _tracebacks
         _registered = True
     _watch_worker()
 
@@ -107,14 +107,15 @@ def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) ->
     return _native.init(ranks or None, process_sets)
 
 
-# The launch ranks of the processes in the job, in the order of the job. None if the job was not made from a
+# The numbers of the job's processes in the launch, in the order of the job. None if the job was not made from a
 # communicator.
 _members: list[int] | None = None
 
 
 def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> list[int]:
-    """The C interface can compare two communicators, or two lists. It cannot compare a communicator with a list. Both
-    describe the same job if they contain the same ranks in the same order.
+    """Joins the job of a communicator. If this process is already in a job, both must have the same ranks in the same
+    order. The C interface can compare two communicators or two lists, but not a communicator with a list, so this
+    function does it.
     """
     global _members
     members = _launch_ranks(mpi, comm)
@@ -129,7 +130,9 @@ def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> li
 
 
 def _launch_ranks(mpi: Any, comm: Any) -> list[int] | None:
-    """Returns None if the ranks cannot form a job, or if this process was not launched together with the others."""
+    """Returns the communicator's ranks in the launch. Returns None if they cannot form a job, or if this process was
+    not launched together with them.
+    """
     if comm == mpi.COMM_NULL or comm.Is_inter():
         return None
     ranks = mpi.Group.Translate_ranks(comm.group, list(range(comm.size)), mpi.COMM_WORLD.group)
@@ -149,14 +152,14 @@ def shutdown() -> None:
 
     Pending operations of this rank fail, and so do operations of other ranks that need this rank. When shutdown()
     returns, the callbacks of handles have run. Without init() it does nothing. If a rank does not call shutdown(),
-    stall reports name that rank.
+    stall reports name this rank.
 
-    Ctrl-C raises KeyboardInterrupt while it waits for other ranks. This rank has begun to leave then and can start no more
-    operations. Another call of shutdown() continues the wait, and abort() ends the job.
+    Ctrl-C during the wait for other ranks raises KeyboardInterrupt. This rank has then begun to leave, and can start no
+    more operations. Another call of shutdown() continues the wait, and abort() ends the job.
 
     Raises:
-        Aborted: the job ended before all ranks had left it, and no earlier call on this rank reported this. This rank
-            has left the job nevertheless.
+        Aborted: the job ended before all ranks had left it, and no earlier call on this rank reported this.
+            Nevertheless, this rank has left the job.
 
     Example::
 
@@ -169,8 +172,8 @@ def shutdown() -> None:
 
 
 def abort(reason: str) -> None:
-    """Ends the job because this rank cannot continue. Pending operations of all ranks raise Aborted with ``reason``,
-    and so does every later call.
+    """Ends the job because this rank cannot continue. On all ranks, pending operations and all later calls raise
+    Aborted with ``reason``.
 
     An uncaught exception also calls abort(). abort() does not wait for other ranks. This process continues to run, and
     should end with an exit status that is not 0. If the job has already been aborted, abort() does nothing.
@@ -188,7 +191,7 @@ def abort(reason: str) -> None:
 
 
 def _leave() -> None:
-    """Runs at exit. If this rank has failed, it does not wait until the other ranks shut down."""
+    """Runs when the interpreter ends. If this rank has failed, it does not wait for the other ranks."""
     if (error := _uncaught_exception()) is not None:
         _abort_of(error)
     try:
@@ -196,10 +199,10 @@ def _leave() -> None:
     except RuedaError:
         _native.end_with_failure()  # the interpreter prints the error, but would end with status 0
         raise
-    except BaseException as interruption:  # Ctrl-C: the user wants this process to end
+    except BaseException as interruption:  # for example Ctrl-C: the user wants this process to end
         _native.end_with_failure()
         _abort_of(interruption)
-        # the error reports an abort that this rank itself caused
+        # A RuedaError here only reports the abort that this rank itself caused.
         with contextlib.suppress(RuedaError):
             shutdown()
         raise
@@ -210,14 +213,14 @@ def _abort_of(error: BaseException) -> None:
         abort(" ".join("".join(traceback.format_exception_only(type(error), error)).split())[:300])
 
 
-# The process id of the worker that installed the hook. A forked worker inherits this value, so its parent may have set
-# it.
+# The process id of the worker that installed the hook. A forked worker inherits the value of its parent, so the value
+# must be compared with the own process id.
 _watched: int | None = None
 
 
 def _watch_worker() -> None:
-    """Aborts the job if a worker fails. multiprocessing catches an exception of a worker's function, and then ends the
-    worker without running Python's exception hook.
+    """Aborts the job if a multiprocessing worker fails. multiprocessing catches the exception of a worker's function,
+    and ends the worker without running Python's exception hook.
     """
     global _watched
     if _watched == os.getpid() or "multiprocessing.process" not in sys.modules:
@@ -230,12 +233,13 @@ def _watch_worker() -> None:
 
 
 def _leave_worker() -> None:
-    """multiprocessing calls this function while an exception leaves the worker's function."""
+    """Called by multiprocessing while an exception leaves the worker's function."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return
-        # torch.multiprocessing.spawn reports the error to its parent, and then exits
+        # torch.multiprocessing.spawn reports the original error to its parent, and then exits by another exception,
+        # whose context is the original error.
         error = error.__context__ or error
     if error is not None:
         _abort_of(error)
@@ -269,9 +273,9 @@ def begin_step(step: int) -> None:
 
 
 def metrics() -> dict[str, Any]:
-    """Returns what this rank has done so far. docs/metrics.md explains the numbers.
+    """Returns counts of what this rank has done. docs/metrics.md explains them.
 
-    The dict has the number of the rank as ``"rank"``. The other keys are the names of metrics. A value is a number, or a
+    The key ``"rank"`` has the number of the rank. The other keys are the names of metrics. A value is a number, or a
     dict with a number for each kind of operation. The call does not communicate, and takes tens of microseconds.
 
     Raises:
@@ -288,8 +292,8 @@ def metrics() -> dict[str, Any]:
 
 
 class busy:  # noqa: N801  (reads as the verb it is)
-    """Tells Rueda what this rank does in this scope while the rank takes part in no operation. Stall reports show the
-    text. Scopes may nest.
+    """Says what this rank does in this scope, in which it takes part in no operation. Stall reports show the text.
+    Scopes may nest.
 
     Example::
 
@@ -307,5 +311,5 @@ class busy:  # noqa: N801  (reads as the verb it is)
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if is_initialized():  # not needed after a shutdown inside the scope
+        if is_initialized():  # after a shutdown inside the scope, there is nothing to end
             _native.busy_end()

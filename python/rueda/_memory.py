@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""NumPy arrays in resident memory."""
+"""NumPy arrays in resident memory, which all ranks of a host share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray[Any]:
-    """Returns an array of zeros in resident memory. The ranks of a host work on it in place, without copies.
+    """Returns an array of zeros in memory that all ranks of the host share. They work on it in place, without copies.
 
     Args:
         shape: the extents of the array.
@@ -30,7 +30,7 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray
         NotInitialized: before init().
         ResourceExhausted: the array would exceed a memory limit; the message says which.
 
-    Threads: any.
+    Threads: any thread may call this function.
 
     Example::
 

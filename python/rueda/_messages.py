@@ -2,14 +2,14 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Messages from one rank to another. Other ranks take no part.
 
-A message is delivered to a receive on the other rank that has the same tag and process set. Messages with the same
-sender, receiver, tag and set arrive in the order of the calls. ``peer`` is always a rank of the job, also for a process
-set. If the dtype or the number of elements differs, both ranks raise ``Mismatch``. If the other rank has died or shut
-down, the operation raises ``Aborted``.
+A message goes to a receive on the other rank that has the same tag and process set. Messages with the same sender,
+receiver, tag and set arrive in the order of the calls. ``peer`` is always a rank of the job, also for a process set. If
+the dtype or the number of elements differs, both ranks raise ``Mismatch``. If the other rank has died or shut down, the
+operation raises ``Aborted``.
 
-A send completes when the receiver has received the message. A send of up to 8 KiB also completes earlier, when the
-message has arrived at a receiver that waits for something else. So two ranks may both send a small message first and
-receive afterwards. For larger messages, both ranks must use send_async() for this.
+A send completes when the receiver has received the message. A send of up to 8 KiB may complete earlier: when the
+message has arrived at a receiver that waits for something else. Two ranks may therefore both send a small message first
+and receive afterwards. For larger messages, both ranks must use send_async() for this.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ def send_async(
 
 @blocking_form_of(send_async)
 def send() -> None:
-    """Sends a tensor to one rank. That rank receives it with the same tag.
+    """Sends a tensor to one rank, which must receive it with the same tag.
 
     Args:
         tensor: a tensor of any shape; it may have no elements. If it is not contiguous, it is copied.
-        peer: the rank that receives the message. It may be this rank, if another thread or a pending handle receives.
-        tag: any number of 32 bits. It distinguishes messages between two ranks.
+        peer: the rank that receives the message. It may be this rank, if another thread or a pending handle receives
+            it.
+        tag: any 32-bit number. It distinguishes messages between two ranks.
 
     Example::
 

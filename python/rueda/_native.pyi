@@ -93,8 +93,8 @@ class TensorView:
     @property
     def writable(self) -> bool: ...
 
-# The type of the function that makes a result from Rueda's memory. Its arguments are (memory, shape, dtype, received
-# splits); an argument is None if the operation does not have it.
+# The type of a function that makes a result from Rueda's memory. Its arguments are (memory, shape, dtype, received
+# splits). An argument is None if the operation does not have it.
 Finish = Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], T]
 FinishGroup = Callable[[list[tuple[Memory, tuple[int, ...], int]]], T]
 Name = str | TensorSlot | None
@@ -127,7 +127,7 @@ def process_set_leave(number: int, /) -> None: ...
 def process_set_ranks(number: int, /) -> list[int]: ...
 def abort(reason: str, /) -> None: ...
 
-# Raises the same error as an operation that would write to the tensor.
+# Raises the error that an operation would raise if it had to write to the tensor.
 def check_writable(tensor: Any, /) -> None: ...
 
 # Raises InvalidArgument if it is called in a completion callback.
@@ -138,16 +138,16 @@ def busy_end() -> None: ...
 def timeline_start(path: bytes, mark_cycles: bool, /) -> None: ...
 def timeline_stop() -> None: ...
 
-# `began_ns`: a time of time.monotonic_ns().
+# `began_ns` is a time of time.monotonic_ns().
 def timeline_scope(name: str, began_ns: int, /) -> None: ...
 
-# See rueda_metrics of rueda.h.
+# See rueda_metrics in rueda.h.
 def metrics() -> str: ...
 
-# The signal with which stacks are taken; 0: none.
+# Returns the number of the signal by which Rueda takes stacks; 0 if stacks are off.
 def stack_signal() -> int: ...
 
-# See rueda_adopt_traceback_handler of rueda.h.
+# See rueda_adopt_traceback_handler in rueda.h.
 def adopt_traceback_handler(descriptor: int, /) -> None: ...
 def allreduce_async(
     input: Any,
@@ -174,7 +174,7 @@ def grouped_allreduce_async(
     /,
 ) -> Handle[T]: ...
 
-# For a group, Rueda calls `result` with a list that contains (memory, shape, dtype) for each member.
+# Rueda calls `result` with a list that contains (memory, shape, dtype) for each operation of the group.
 def grouped_allgather_async(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
@@ -193,8 +193,7 @@ def broadcast_async(
     input: Any, output: Any, root_rank: int, name: Name, result: T, process_set: int, /
 ) -> Handle[T]: ...
 
-# If there is an output, the operation returns `result` itself. Otherwise it calls `result` and returns what this
-# function makes.
+# If there is an output, the operation's result is `result` itself. Otherwise `result` is a function that makes it.
 def allgather_async(input: Any, output: Any, name: Name, result: Any, process_set: int, /) -> Handle[Any]: ...
 def reducescatter_async(
     input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: Any, process_set: int, /

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sends Python objects and collections of arrays between ranks, by means of the operations on tensors."""
+"""Sends Python objects and collections of arrays between ranks. It uses the operations on tensors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class _Pickled:
-    """A pickled object. A negative length means that pickling failed. Then the bytes are a text that tells the other
-    ranks why.
+    """A pickled object, or the reason why pickling failed. A negative length means that it failed. The bytes are then a
+    text that tells the other ranks why.
     """
 
     def __init__(self, obj: object) -> None:
@@ -29,7 +29,7 @@ class _Pickled:
         self.failure: Exception | None = None
         try:
             data = pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
-        except Exception as failure:  # catch any exception: without a message the other ranks would wait forever
+        except Exception as failure:  # any exception: without a message the other ranks would wait forever
             self.failure = failure
             data = _words_of(failure).encode(errors="backslashreplace")
         self.bytes = np.frombuffer(data, np.uint8)
@@ -39,7 +39,7 @@ class _Pickled:
 def _words_of(failure: Exception) -> str:
     try:
         return f"{type(failure).__name__}: {failure}"
-    except Exception:  # tell the other ranks even if the error has no text
+    except Exception:  # the error has no text, but the other ranks need a message
         return type(failure).__name__
 
 
@@ -53,12 +53,12 @@ def broadcast_object(
 ) -> T:
     """Gives every rank the root's Python object. Objects that other ranks pass are ignored.
 
-    The object is sent as a pickle. So the ranks of a job must trust each other, and every rank needs the object's
-    class.
+    The object is sent as a pickle. The ranks of a job must therefore trust each other, and every rank needs the
+    object's class.
 
     Raises:
-        If pickling fails, the root raises the exception of pickle, and the other ranks raise InvalidArgument with its
-        text. Other errors are those of broadcast().
+        If pickling fails, the root raises the exception of pickle. The other ranks raise InvalidArgument with its text.
+            Other errors are those of broadcast().
 
     Example::
 
@@ -101,7 +101,7 @@ def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet
         raise pickled.failure
     sizes = [
         abs(int(length)) for length in lengths
-    ]  # The lengths come from other processes. In Python their sum cannot overflow.
+    ]  # the lengths come from other processes; in Python their sum cannot overflow
     if len(sizes) != len(process_set.ranks) or sum(sizes) != everything.size:
         raise Internal(
             f"allgather_object: the ranks announced {sizes} bytes, and {everything.size} came: some rank did something else"
@@ -115,8 +115,8 @@ def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet
 
 
 def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    """Yields the tensors in nested dicts, lists, tuples and (name, tensor) pairs, each with its path in the
-    collection.
+    """Yields the tensors in nested dicts, lists, tuples and (name, tensor) pairs. Each tensor comes with its path in
+    the collection.
     """
     if isinstance(parameters, Mapping):
         for key, value in parameters.items():
@@ -125,7 +125,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
         yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
     elif isinstance(parameters, list | tuple) or (
         isinstance(parameters, Iterable)
-        and not isinstance(parameters, str)  # a string is a sequence of strings, so the search would never end
+        and not isinstance(parameters, str)  # a string consists of strings, so the search would never end
         and not hasattr(parameters, "shape")
         and not has_buffer(parameters)
     ):
@@ -137,7 +137,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """Raises errors that this rank can find without other ranks, before any operation is started."""
+    """Finds errors that this rank can see without other ranks, before any operation is started."""
     if operator.index(root_rank) not in process_set.ranks:
         raise InvalidArgument(
             f"broadcast_parameters: the root rank is {root_rank}; expected one of {process_set.ranks}"
@@ -156,8 +156,8 @@ def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: Pr
 
 
 def _check_alike(names: list[str], failure: Exception | None, process_set: ProcessSet) -> None:
-    """Raises an error on every rank if a rank has failed, or if the ranks have different parameters. Without it, a rank
-    could wait forever.
+    """Makes all ranks raise an error if one rank has failed, or if the ranks have different parameters. Otherwise some
+    ranks would wait forever.
     """
     mine = (names, failure and f"{type(failure).__name__}: {failure}")
     everyones = allgather_object(mine, "rueda.broadcast_parameters", process_set=process_set)
@@ -199,15 +199,15 @@ def broadcast_parameters(
         parameters: a dict, a list or an iterable of (name, tensor) pairs; these may be nested. The tensors must be
             contiguous and writable, and must have the same shape and dtype on every rank.
         root_rank: the rank whose values all ranks get.
-        name: a prefix for the tensors' names in messages.
+        name: a prefix for the names of the tensors, which appear in error messages.
         process_set: the ranks that take part.
 
     Raises:
-        InvalidArgument, TypeError: an element is not a writable tensor, or a name cannot be used. All ranks raise the
+        InvalidArgument, TypeError: an element is not a writable tensor, or a name cannot be used. All ranks raise an
             error before anything is written. If an iterable raises an exception on one rank, the other ranks raise
             InvalidArgument.
-        Mismatch: the names differ between ranks (all ranks raise it before anything is written), or a shape or dtype
-            differs.
+        Mismatch: the names differ between ranks, or a shape or dtype differs. Different names are found before anything
+            is written.
 
     Example::
 
@@ -218,12 +218,12 @@ def broadcast_parameters(
     try:
         named = list(_named(parameters, name))
         _check_each(named, root_rank, process_set)
-    except Exception as failure:  # catch any exception, because the other ranks must be told
+    except Exception as failure:  # any exception: the other ranks must be told
         unfit = failure
     _check_alike([path for path, _ in named], unfit, process_set)
     failures: list[Exception] = []
     handles = []
-    for path, tensor in named:  # starts as many operations as possible, because the other ranks also start them
+    for path, tensor in named:  # if one fails, the others are started nevertheless, because other ranks also start them
         try:
             handles.append(_collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set))
         except Exception as failure:
@@ -236,6 +236,6 @@ def broadcast_parameters(
 def _failure_of(handle: _native.Handle[Any]) -> Exception | None:
     try:
         handle.wait()
-    except Exception as failure:  # waits for all operations, because Rueda must not use the tensors afterwards
+    except Exception as failure:  # all operations must end, because Rueda must not use the tensors afterwards
         return failure
     return None

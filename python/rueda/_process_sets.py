@@ -14,12 +14,12 @@ from rueda.errors import InvalidArgument
 
 
 class ProcessSet:
-    """A subset of the ranks. Operations can use it after init(process_sets=...) or add_process_set() has registered it
-    in the job.
+    """A subset of the ranks. An operation can use it after init(process_sets=...) or add_process_set() has registered
+    it in the job.
 
     In an operation of a set, "the ranks" are the set's members, in ascending order. The root is still given by its rank
-    in the job. Each set has its own names and its own order of operations. So if members of one set are late,
-    operations of other sets are not delayed.
+    in the job. Each set has its own names and its own order of operations. If members of one set are late, operations
+    of other sets are not delayed.
 
     Args:
         ranks: ranks of the job, in any order, each once.
@@ -32,8 +32,8 @@ class ProcessSet:
             rueda.allreduce_(loss, "loss", process_set=even)
     """
 
-    #: The number of the set, the same on all ranks; 0 is the world. The attribute is missing until the set is
-    #: registered in the job. It is missing again in a later job, because that job has other numbers.
+    #: The number of the set, the same on all ranks; 0 is the world. The attribute does not exist before the set is
+    #: registered in a job. In a later job it does not exist again until the set is registered there.
     process_set_id: int
 
     def __init__(self, ranks: Iterable[int]) -> None:
@@ -46,8 +46,8 @@ class ProcessSet:
         return made
 
     if not TYPE_CHECKING:
-        # Python calls this method only for missing attributes. So reading the number stays fast; every operation reads
-        # it.
+        # Python calls this method only for missing attributes. Reading the number stays fast, which is important
+        # because every operation reads it.
         def __getattr__(self, name: str) -> int:
             if name == "process_set_id":
                 raise InvalidArgument(
@@ -60,8 +60,8 @@ class ProcessSet:
         return f"ProcessSet({self._asked})" if known is None else f"<rueda.ProcessSet {known}>"
 
     def _is_known(self) -> bool:
-        """Returns True if the set is registered in the present job. If the set was removed, it still has its number,
-        but this is False.
+        """Returns True if the set is registered in the current job. A set that was removed still has its number, but
+        this returns False for it.
         """
         try:
             return bool(self.ranks)
@@ -70,7 +70,7 @@ class ProcessSet:
 
     @property
     def ranks(self) -> list[int]:
-        """The members' ranks in the job, ascending.
+        """The members' ranks in the job, in ascending order.
 
         Raises:
             InvalidArgument: the set has been removed.
@@ -105,7 +105,7 @@ def ranks_of(ranks: Iterable[int]) -> list[int]:
         raise InvalidArgument(f"the ranks are {ranks!r}; expected integers, such as [0, 2]") from None
 
 
-# The sets that have a number in the present job. The world's number is the same in every job.
+# The sets that have a number in the current job. (The world has the same number in every job.)
 _of_this_job: weakref.WeakSet[ProcessSet] = weakref.WeakSet()
 
 #: All ranks.
@@ -113,12 +113,12 @@ global_process_set = ProcessSet._of(0)
 
 
 def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
-    """Makes a process set. Every rank of the job, whether it is a member or not, calls this function with the same
-    ranks.
+    """Makes a process set. Every rank of the job must call this function with the same ranks, also ranks that are not
+    members.
 
     Args:
-        ranks: ranks of the job, in any order, each once. Or a ProcessSet that is not registered in a job yet; then this
-            object is returned.
+        ranks: ranks of the job, in any order, each once. It may also be a ProcessSet that is not registered in a job;
+            this object is then returned.
 
     Raises:
         Mismatch, on all ranks: the ranks gave different lists.
@@ -143,8 +143,8 @@ def note_numbers(process_sets: list[ProcessSet], numbers: list[int]) -> None:
 
 
 def forget_job() -> None:
-    """Called before a job begins. Forgets the process sets of the earlier job, because they do not exist in the new
-    job.
+    """Called before a job begins. Removes the numbers of the earlier job's process sets, because these sets do not
+    exist in the new job.
     """
     for process_set in _of_this_job:
         del process_set.process_set_id
@@ -152,7 +152,7 @@ def forget_job() -> None:
 
 
 def remove_process_set(process_set: ProcessSet) -> None:
-    """Removes a process set. Every rank of the job calls this function. Pending operations of the set fail.
+    """Removes a process set. Every rank of the job must call this function. Pending operations of the set fail.
 
     Example::
 
@@ -163,13 +163,13 @@ def remove_process_set(process_set: ProcessSet) -> None:
 
 
 def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
-    """Makes a process set without the other ranks: only its members call this function.
+    """Makes a process set. Only its members call this function.
 
     Several such sets may have the same ranks, even all ranks. Each set has its own order of operations.
 
     Args:
-        ranks: ranks of the job, in any order, each once, including this rank. Or a ProcessSet that is not registered in
-            a job yet; then this object is returned.
+        ranks: ranks of the job, in any order, each once, including this rank. It may also be a ProcessSet that is not
+            registered in a job; this object is then returned.
 
     Raises:
         Mismatch: the members gave different ranks.
@@ -190,10 +190,10 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
 
 
 def leave_process_set(process_set: ProcessSet) -> None:
-    """Leaves a set that add_process_set_among() made. Does not wait for other ranks.
+    """Makes this rank leave a set that add_process_set_among() made. Does not wait for other ranks.
 
-    Pending operations of this rank fail, and so do operations of the remaining members that need this rank. Messages
-    that this rank has sent are still delivered if the receiver accepts them.
+    Pending operations of this rank fail. Operations of the remaining members fail if they need this rank. Messages that
+    this rank has sent are still delivered if the receiver accepts them.
 
     Example::
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The commands `ruedarun` and `rueda`. The package contains their programs."""
+"""Runs the programs `ruedarun` and `rueda`, which are part of this package, as commands."""
 
 from __future__ import annotations
 

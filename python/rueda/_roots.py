@@ -3,7 +3,7 @@
 """Operations in which only one rank, the root, has the input or gets the result. The rules for all operations are in
 _collectives.py.
 
-``root_rank`` is the root's rank in the job, also in a process set. The root has to be a member of the set.
+``root_rank`` is the root's rank in the job, also for a process set. The root must be a member of the set.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def _gathered(
     out: Any,
 ) -> Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], Any]:
-    """Returns the function that makes the result of a gather. Only the root has received splits, which say how many
-    rows came from each rank.
+    """Returns the function that makes the result of a gather. Only the root has received splits: the number of rows
+    from each rank.
     """
 
     def finish(
@@ -102,11 +102,10 @@ def scatter() -> None:
     """Divides the rows of the root's tensor among the ranks.
 
     Args:
-        tensor: on the root, the rows to send. On other ranks, only its dtype and the shape of a row are used;
-            ``np.empty((0, 3))`` is enough. All dimensions but the first, and the dtype, must agree.
-        splits: on the root, the number of rows that go to each rank, in the order of the ranks. If the tensor has more
-            rows than their sum, the last rows are not sent. None: every rank gets the same number of rows. The splits
-            of other ranks are not used.
+        tensor: on the root, the rows to send. On other ranks, only its dtype and the shape of a row matter, so
+            ``np.empty((0, 3))`` is enough. The dtype and all dimensions except the first must be the same on all ranks.
+        splits: on the root, the number of rows that go to each rank, in the order of the ranks. Rows after their sum
+            are not sent. None: every rank gets the same number of rows. The splits of other ranks are not used.
         root_rank: the rank that sends the rows. It must be the same on every rank.
         out: contiguous and writable memory for this rank's rows. It must not overlap ``tensor``.
 
@@ -147,7 +146,7 @@ def reduce_async(
 
 @blocking_form_of(reduce_async)
 def reduce() -> None:
-    """Gives the root the result of allreduce(), bit for bit. Other ranks get no result.
+    """Gives the root the same result as allreduce(), with the same bits. Other ranks get no result.
 
     Args:
         tensor: has the same shape and dtype on every rank. It is only read, unless it is ``out``.

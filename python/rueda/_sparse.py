@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Reductions of sparse tensors: each rank holds only a few rows or elements of the tensor."""
+"""Reductions of sparse tensors, of which each rank has only a few rows or elements."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def sparse_allreduce_async(
     *,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[tuple[Array, Array]]:
-    """Starts a sparse_allreduce() and returns a handle at once. The values are added on the thread that asks for the
-    result.
+    """Starts a sparse_allreduce() and returns a handle at once. The thread that asks for the result adds the values.
 
     Example::
 
@@ -48,23 +47,23 @@ def sparse_allreduce_async(
 
 @blocking_form_of(sparse_allreduce_async)
 def sparse_allreduce() -> None:
-    """Computes the sum or the average over the ranks of tensors that are zero except at some places.
+    """Computes the sum or the average, over the ranks, of tensors that are zero except at a few places.
 
     Args:
-        indices: the places where this rank has values, as whole numbers. An array of shape [n] gives places along the
-            first dimension; an array of shape [n, k] gives places along the first k dimensions. Places may be in any
-            order and may repeat. n may differ between ranks and may be 0.
-        values: the values at these places, of shape [n, …]. The dimensions after the first are the dimensions of
-            ``shape`` that the indices do not cover. They are the same on every rank. The dtype must not be bool,
-            because bool has no sum.
+        indices: the places where this rank has values, as whole numbers. An array of shape [n] contains places along
+            the first dimension. An array of shape [n, k] contains places along the first k dimensions. Places may be in
+            any order and may repeat. n may differ between ranks and may be 0.
+        values: the values at these places, of shape [n, …]. After n come those dimensions of ``shape`` that the indices
+            do not cover; they are the same on every rank. The dtype must not be bool, because bool has no sum.
         shape: the shape of the whole tensor. It must be the same on every rank. No rank allocates the whole tensor.
-        name: the operation sends three tensors, as a group. They are called ``<name>_<i>of3``.
-        op: Average, which divides by the number of ranks, or Sum; the same on every rank.
+        name: the name of the operation. It sends three tensors as a group; they are called ``<name>_<i>of3``.
+        op: Average (divides by the number of ranks) or Sum; the same on every rank.
 
     Returns:
-        (indices, values). Each place that occurs on at least one rank is contained once, in ascending order. The
-        indices are int64. The values of several ranks at one place are added in the order of the ranks; 16-bit floats
-        are added in float32. Averages of integers divide the exact sum and truncate toward zero; sums of integers wrap.
+        (indices, values). The indices, as int64, contain each place that occurs on at least one rank, once and in
+            ascending order. At each place, the values of the ranks are added in the order of the ranks; 16-bit floats
+            are added in float32. Averages of integers divide the exact sum and truncate toward zero; sums of integers
+            wrap.
 
     Raises:
         Mismatch: shape or op differ between ranks.

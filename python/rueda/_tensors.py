@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes tensors of Python objects, and NumPy arrays of Rueda's memory. NumPy is imported when the first array is
+"""Makes tensors from Python objects, and NumPy arrays from Rueda's memory. NumPy is imported when the first array is
 made.
 """
 
@@ -57,7 +57,7 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
 
 
 def adapt(tensor: Tensor, writable: bool) -> TensorView:
-    """Makes a view of an object that has no plain buffer of a supported type. If that is impossible, raises an error
+    """Makes a view of an object that has no plain buffer of a supported type. If this is impossible, raises an error
     that says why.
     """
     loaded = sys.modules.get("numpy")
@@ -100,7 +100,7 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
             )
         array = numpy().ascontiguousarray(array)
     if not array.shape:
-        # The address of a scalar would be that of a temporary array, which does not exist any more.
+        # Without this conversion, the address would belong to a temporary array.
         array = numpy().asarray(array)
     address = array.__array_interface__["data"][0]
     return TensorView(address, array.shape, DType[name], array, writable)
@@ -151,7 +151,7 @@ def array_of(
 
 
 def arrays_of(outputs: list[tuple[Memory, tuple[int, ...], int]]) -> list[Array]:
-    """Returns the outputs of a group that Rueda allocated."""
+    """Returns the outputs that Rueda allocated for a group."""
     return [array_of(*output) for output in outputs]
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The timeline of all ranks, for Perfetto and chrome://tracing. The library records it; see docs/timeline.md."""
+"""The timeline of all ranks, for Perfetto and chrome://tracing. The native library writes it; see docs/timeline.md."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
     """Starts to write a timeline of the operations of all ranks. All ranks should call this function. The lowest rank
     of each host writes the file.
 
-    The timeline has the operations that are started from now on. If a timeline is written to this file already, nothing
-    changes. If one is written to another file, it ends.
+    The timeline shows the operations that start from now on. If there is already a timeline with this file, nothing
+    changes. A timeline with another file ends.
 
     Args:
-        file_path: the file to write, the same on all ranks. It has the JSON format of Chrome's traces. If the file
-            exists, it is replaced. In a job on several hosts, the other hosts append ``.host1`` and so on; ``rueda
+        file_path: the file to write, the same on all ranks. Its format is the JSON of Chrome's traces. An existing file
+            is replaced. In a job on several hosts, the other hosts append ``.host1`` and so on to the name; ``rueda
             timeline`` merges the files.
-        mark_cycles: whether to mark the beginning of each batch with an event ``CYCLE_START``, for tools that look for
-            Horovod's cycles. Rueda has none.
+        mark_cycles: whether to mark the beginning of each batch with an event ``CYCLE_START``. It is for tools that
+            look for Horovod's cycles; Rueda has no cycles.
 
     Raises:
         InvalidArgument: the file cannot be written. Only the ranks that write get this error.
@@ -41,8 +41,8 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
 
 
 def stop_timeline() -> None:
-    """Ends the timeline. When this function returns on the lowest rank of a host, the host's file is complete. If there
-    is no timeline, it does nothing. shutdown() also ends the timeline.
+    """Ends the timeline. When this function returns on the lowest rank of a host, the host's file is complete. Without
+    a timeline, it does nothing. shutdown() also ends the timeline.
 
     Raises:
         NotInitialized: before init().
@@ -55,7 +55,7 @@ def stop_timeline() -> None:
 
 
 class timeline_scope:  # noqa: N801  (reads as the verb it is)
-    """If this rank has started a timeline, records this scope as a span of the program.
+    """Records this scope as a span of this rank's timeline. Without a timeline, it does nothing.
 
     Example::
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Stall reports show the Python frames of a rank's main thread (docs/design/0015-stacks.md).
+"""Lets stall reports show the Python frames of a rank's main thread (docs/design/0015-stacks.md).
 
-Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. So it works
-while a C extension holds the GIL. The native library calls that handler from its own.
+Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. It
+therefore works while a C extension holds the GIL. The native library has its own handler for the signal, and calls
+faulthandler's handler from it.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ _descriptor: int | None = None
 
 
 def offer() -> None:
-    """Call it after each init. Without a stack signal, or without memory for the file, reports show only native frames."""
+    """Offers the tracebacks to the native library. Call it after each init. Without a stack signal, or without memory
+    for the file, reports show only native frames.
+    """
     global _descriptor
     number = _native.stack_signal()
     if number == 0:
         return
     with contextlib.suppress(RuedaError, OSError, RuntimeError, ValueError):
         if _descriptor is None:
-            # There is no other registration for this signal: the native library uses it only if it had no handler.
+            # No other code has registered this signal: the native library uses a signal only if it had no handler.
             descriptor = os.memfd_create("rueda-traceback")
             faulthandler.register(number, file=descriptor, all_threads=False, chain=False)
             _descriptor = descriptor
-            # The interpreter frees what the handler uses when it ends.
+            # When the interpreter ends, it frees what faulthandler's handler needs. The native library must not call
+            # the handler then.
             atexit.register(_native.adopt_traceback_handler, -1)
         _native.adopt_traceback_handler(_descriptor)

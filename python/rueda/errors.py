@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The exceptions of Rueda. Each class has a ``code``, the status of the C interface (``rueda_status`` in rueda.h)."""
+"""Rueda's exceptions. The ``code`` of each class is the status in the C interface (``rueda_status`` in rueda.h)."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ class RuedaError(Exception):
 
 
 class InvalidArgument(RuedaError, ValueError):
-    """An argument that cannot be used.
+    """An argument cannot be used.
 
-    If this rank can see the mistake without the other ranks, the call raises at once and sends nothing. If the
-    arguments of the ranks agree but the operation cannot be done, such as an allgather of a scalar, all ranks raise the
-    error after all have called.
+    If this rank can see the mistake without the other ranks, the call raises at once and sends nothing. In other cases
+    the arguments of the ranks agree, but the operation cannot be done, for example an allgather of a scalar. All ranks
+    then raise the error after all have called.
     """
 
     code = 1
 
 
 class DuplicateName(RuedaError, ValueError):
-    """An operation of this name is pending on this rank: wait for it, or use another name."""
+    """An operation with this name is pending on this rank. Wait for it, or use another name."""
 
     code = 2
 
 
 class NotInitialized(RuedaError, ValueError):
-    """Called before ``rueda.init()``, after ``rueda.shutdown()``, or in a process forked after ``init()``."""
+    """The function was called before ``rueda.init()``, after ``rueda.shutdown()``, or in a process that was forked
+    after ``init()``.
+    """
 
     code = 3
 
 
 class HorovodInternalError(RuedaError, RuntimeError):
-    """The base class of the errors of operations that were started. Horovod has a class of the same name."""
+    """The base class of errors of operations that were started. Horovod has a class of the same name."""
 
 
 class Mismatch(HorovodInternalError):
-    """The ranks gave different shapes, dtypes, operations, roots or factors. All of them get this error; it names the
-    ranks and the values.
+    """The ranks passed different shapes, dtypes, operations, roots or factors. All of them get this error, which names
+    the ranks and the values.
     """
 
     code = 4
@@ -64,7 +66,7 @@ class Timeout(HorovodInternalError, TimeoutError):
 
 class ResourceExhausted(HorovodInternalError):
     """There is not enough memory, or Rueda's limit for the number of tensors is reached. Rueda reports this before the
-    system's limit is reached.
+    system's own limit is reached.
     """
 
     code = 7
@@ -82,7 +84,7 @@ class Internal(HorovodInternalError):
     code = 9
 
 
-# The classes in the order of their status codes, starting with code 1.
+# The exception classes, ordered by their status codes from 1 on.
 BY_CODE = (
     InvalidArgument,
     DuplicateName,

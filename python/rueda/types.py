@@ -8,7 +8,7 @@ import enum
 
 
 class ReduceOp(enum.IntEnum):
-    """The reduction of the ranks' elements to one element. Horovod uses the same numbers."""
+    """How the ranks' elements are reduced to one element. Horovod uses the same numbers."""
 
     Average = 0
     Sum = 1
@@ -46,8 +46,8 @@ class DType(enum.IntEnum):
 
 Average = ReduceOp.Average
 Sum = ReduceOp.Sum
-#: Adds the components in which the ranks' tensors differ, and averages the components in which they agree. For floats
-#: only (docs/operations.md).
+#: Adds the components in which the ranks' tensors differ, and averages the components in which they agree. Only for
+#: floats (docs/operations.md).
 Adasum = ReduceOp.Adasum
 Min = ReduceOp.Min
 Max = ReduceOp.Max

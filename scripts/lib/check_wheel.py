@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks that a wheel can run on other machines. Usage: check_wheel.py WHEEL. Prints one line for each error.
+"""Checks that a wheel can run on other machines. Prints one line for each error. Usage: check_wheel.py WHEEL
 
-Examines every ELF file of the wheel: the libraries and the glibc versions that it needs, the folders in which it looks
-for libraries, and the symbols that it exports. Needs readelf, nm and c++filt. In addition, scripts/wheel runs
-auditwheel, which checks the files against the rules of PyPI.
+Examines every ELF file of the wheel: the libraries and glibc versions that it needs, the folders in which it looks for
+libraries, and its exported symbols. Needs readelf, nm and c++filt. scripts/wheel also runs auditwheel, which checks the
+rules of PyPI.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import zipfile
 LISTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "abi" / "symbols"
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "wheel-sources.txt"
 GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
-# Only the plugins need an MPI. librueda.so loads one of them when a job uses MPI.
+# Only these plugins need an MPI. librueda.so loads one of them if a job uses MPI.
 MPI = {
     "rueda/lib/librueda_mpi.so": {"libmpi.so.40"},
     "rueda/lib/librueda_mpich.so": {"libmpi.so.12"},
@@ -28,7 +28,7 @@ MPI = {
 OWN = {"librueda.so.0"}
 PROGRAMS = {"rueda/bin/ruedarun", "rueda/bin/rueda"}
 EXPECTED = {"rueda/_native.abi3.so", "rueda/lib/librueda.so.0"} | set(MPI) | PROGRAMS
-# The C++ symbols of namespace rueda that may be exported. Any other symbol would belong to a bundled library.
+# The C++ symbols that the wheel may export. Other symbols would belong to bundled libraries.
 OWN_CXX = re.compile(r"^((typeinfo|typeinfo name|vtable) for )?rueda::|^RUEDA_0$")
 
 
@@ -41,7 +41,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def newest_glibc(path: pathlib.Path) -> tuple[int, ...]:
-    """Returns the newest version of glibc that the file needs."""
+    """Returns the newest glibc version that the file needs."""
     versions = re.findall(r"\bGLIBC_([0-9.]+)", output("readelf", "--version-info", "--wide", str(path)))
     return max((version(found) for found in versions), default=(0,))
 
@@ -65,23 +65,22 @@ def listed_symbols(name: str) -> set[str]:
 
 
 def linked_libraries() -> set[str]:
-    """The libraries that scripts/lib/wheel.sh links statically: Debian's source packages, and the compiler's own
-    libraries.
-    """
+    """Returns the libraries that scripts/lib/wheel.sh links statically: Debian's source packages and the compiler's own
+    libraries."""
     lines = SOURCES.read_text(encoding="utf-8").splitlines()
     packages = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
     return packages | {"libcxx", "libcxxabi", "libunwind", "zig"}
 
 
 def wrong_symbols(name: str, shown: set[str]) -> list[str]:
-    """The wheel uses another C++ standard library than the lists in tests/abi. So C++ symbols are compared only by
-    namespace.
-    """
+    """Returns the exported symbols that are not allowed. C++ symbols are compared by namespace only, because the wheel
+    and the lists in tests/abi use different C++ standard libraries."""
     if name in PROGRAMS:
         return []
     if name in MPI:
         base = "librueda_mpi"
-    elif name.endswith("/librueda_prometheus.so"):  # only in a wheel that pip builds where prometheus-cpp is installed
+    # Exists only if pip builds the wheel where prometheus-cpp is installed.
+    elif name.endswith("/librueda_prometheus.so"):
         base = "librueda_prometheus"
     else:
         base = "librueda" if name.startswith("rueda/lib/") else "_native"

@@ -92,8 +92,8 @@ build_and_tests_of() {
 }
 
 # On some kernels a program may be loaded where ThreadSanitizer needs to map its shadow memory. Without address
-# randomisation this cannot happen. A container may not allow turning it off, but usually a container does not have this
-# problem.
+# randomisation this cannot happen. Some containers do not allow turning randomisation off, but in most of them the
+# problem does not occur.
 no_randomisation() {
     ! setarch --addr-no-randomize true 2>/dev/null || echo setarch --addr-no-randomize
 }

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes it possible to import PyTorch's wheel for CUDA without the CUDA packages, for tests on CPUs.
+"""Lets tests on CPUs import PyTorch's CUDA wheel without the CUDA packages.
+
 Usage: cuda_stand_ins.py SITE_PACKAGES
 
-The wheel can only be loaded if a dozen libraries of NVIDIA are there (2.5 GB). For each of these libraries that is
-missing, this script makes a library of the same name. In it, every function that PyTorch looks up returns "no device"
-(cudaErrorNoDevice), so that torch.cuda.is_available() is False. Needs binutils and a C compiler.
+The wheel needs a dozen libraries of NVIDIA (2.5 GB) to be loaded. For each missing library, this script makes a library
+of the same name. Its functions, which are those that PyTorch looks up, return "no device" (cudaErrorNoDevice), so that
+torch.cuda.is_available() is False. Needs binutils and a C compiler.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ def output_of(*command: str | pathlib.Path) -> list[str]:
 
 
 def needed_by(libraries: list[pathlib.Path]) -> set[str]:
-    """Returns the libraries of NVIDIA with which the given files are linked."""
+    """Returns NVIDIA's libraries that the given files need."""
     lines = [line for library in libraries for line in output_of("readelf", "--dynamic", "--wide", library)]
     names = {line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line}
     return {name for name in names if name.startswith(NVIDIA)}
 
 
 def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
-    """Maps the NAME of a version of functions to (the library that has it, NAME)."""
+    """Returns {version name: (library that has it, version name)} for the symbol versions that the files need."""
     versions = {}
     for library in libraries:
         origin = ""
@@ -45,9 +46,7 @@ def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
 
 
 def functions_of(libraries: list[pathlib.Path]) -> dict[str, set[str]]:
-    """Returns the functions that the files look up in these libraries, with their versions. The version is "" if a
-    function has none.
-    """
+    """Returns the functions that the files look up, by symbol version ("" if a function has none)."""
     asked: dict[str, set[str]] = {}
     for library in libraries:
         for line in output_of("nm", "--dynamic", "--undefined-only", library):
@@ -74,7 +73,7 @@ def main(site_packages: str) -> None:
     versions = {library: version for library, version in versions_of(own).values()}
     for name in sorted(needed_by(own) - {library.name for library in own}):
         version = versions.get(name, "")
-        # A function without a version may be in any of the libraries.
+        # Functions without a version may be in any of the libraries, so each library gets them.
         make(folder / name, version, functions.get(version, set()))
 
 

@@ -20,12 +20,12 @@ installed_digits() {
     return 1
 }
 
-# download_with APT-OPTIONS…: downloads the package into the current folder. apt checks its signature. Every user can
-# run this.
+# download_with APT-OPTIONS…: downloads the package into the current folder. apt checks the signature. Does
+# not need root.
 download_with() { apt-get -o APT::Sandbox::User= "$@" download python3-sklearn; }
 
 # Uses the package lists of the machine if there are any. Otherwise fetches the lists into a folder under build/, which
-# any user may do.
+# does not need root.
 download_package() {
     download_with && return
     echo "the machine's package lists do not do; fetching lists of our own"

@@ -38,7 +38,7 @@ LIST_ITEM = re.compile(r"\s*([-*]|\d+\.)\s+")
 FOR_TOOLS = re.compile(
     r"SPDX-|NOLINT|clang-format|shellcheck|noqa|type: ignore|pragma:|^!|ruff:|mypy:|-\*- coding", re.IGNORECASE
 )
-# Inside a string or a character literal, "//" does not begin a comment. The pattern tries raw strings first.
+# The pattern first matches literals, because "//" inside a string or character literal begins no comment.
 CPP_TOKEN = re.compile(
     r"""(?P<literal>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
     r"""|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)""",
@@ -60,7 +60,7 @@ class CommentLine:
     line: int
     words: str
     column: int
-    stands_alone: bool  # no code stands before it on the line
+    stands_alone: bool  # whether the line has no code before the comment
 
 
 def count_words(text: str) -> int:
@@ -104,9 +104,8 @@ def comment_lines_of_cpp(text: str) -> Iterator[CommentLine]:
 
 
 def comment_lines_of_hash(text: str) -> Iterator[CommentLine]:
-    """Returns the comments of CMake and shell scripts. Only comments on lines of their own count, because a '#' after
-    code may be a part of the code.
-    """
+    """Returns the comments of CMake and shell scripts, except comments after code, because a '#' after code may belong
+    to the code."""
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.lstrip()
         if bare.startswith("#"):
@@ -167,7 +166,7 @@ def is_page(file: str) -> bool:
 
 
 def texts_of_tree(root: Path) -> tuple[list[Text], list[Text]]:
-    """Returns all paragraphs and all comments of the files that git knows, in a fixed order."""
+    """Returns all paragraphs and all comments of git's files, in a fixed order."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True).stdout
     paragraphs: list[Text] = []
     comments: list[Text] = []

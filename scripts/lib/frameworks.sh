@@ -39,7 +39,7 @@ install_frameworks() {
         mv "$kFrameworks/installed.new" "$kFrameworks/installed"
 }
 
-# Without a network, or without that PyTorch, the frameworks are not tested.
+# Without a network, or without the PyTorch in build/pytorch, the frameworks are not tested.
 ensure_frameworks() {
     local title=$kFrameworksTitle begin=$SECONDS
     if ! is_pytorch_there; then

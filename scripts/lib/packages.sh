@@ -13,8 +13,8 @@ packages_of() {
         scripts/packages.txt
 }
 
-# missing_debian NAMES… and the two functions below print those of the named packages that are not installed. They ask
-# the distribution's own tool.
+# missing_debian NAMES…, missing_fedora and missing_arch print the named packages that are not installed. Each function
+# asks the tool of its distribution.
 missing_debian() {
     local package
     for package; do
@@ -58,8 +58,8 @@ install_by_hand() {
     die "$kCannotInstall" "then run scripts/${0##*/} again (or with --no-install, to go on with what is there)"
 }
 
-# Runs apt-get. A script calls this at most once. On a terminal its output is shown, because sudo may ask for a
-# password.
+# Runs apt-get. A script calls this function at most once. On a terminal the output of apt-get is shown, because sudo
+# may ask for a password.
 run_apt() {
     local begin=$SECONDS
     print_packages "$@"

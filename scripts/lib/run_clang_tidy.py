@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs clang-tidy over the sources of the given rooms, several files at a time. If an unchanged file was clean before,
-it is not checked again.
+"""Runs clang-tidy over the sources of the given rooms, several files at a time. Skips files that were clean before and
+have not changed.
 
-A file is unchanged if its preprocessed text, its command and .clang-tidy are the same. These three form a key. For each
-clean file, an empty file with the key as its name is kept in the cache folder.
+A file's key is computed from its preprocessed text, its command, and .clang-tidy. For each clean file, the cache folder
+has an empty file whose name is the key.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def sources(database: list[dict], root: pathlib.Path, rooms: list[str]) -> list[
 
 
 def command_of(entry: dict) -> list[str]:
-    """Returns the compiler's command, without a compiler cache in front of it and without the output file."""
+    """Returns the compiler's command without a compiler cache before it and without the output file."""
     words = shlex.split(entry["command"])
     while "ccache" in os.path.basename(words[0]):
         words = words[1:]
@@ -43,7 +43,7 @@ def key_of(entry: dict, configuration: bytes) -> str:
 
 
 def check(entry: dict, build: pathlib.Path, cache: pathlib.Path, configuration: bytes, checks: str) -> tuple[str, str]:
-    """Returns (outcome, the output of clang-tidy). The outcome is "clean", "clean before" or "findings"."""
+    """Returns the outcome ("clean", "clean before" or "findings") and clang-tidy's output."""
     key = cache / key_of(entry, configuration)
     if key.exists():
         return "clean before", ""

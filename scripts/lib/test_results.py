@@ -20,7 +20,7 @@ SLOWEST = 5
 
 
 class Run(NamedTuple):
-    """One test in one build."""
+    """A test in one build."""
 
     test: str
     outcome: str  # "passed", "failed" or "skipped"
@@ -52,7 +52,7 @@ def counts(runs: list[Run]) -> dict[str, int]:
 
 
 def last_line(paths: list[str], failed_steps: int) -> str:
-    """Returns the last line that scripts/test prints."""
+    """Returns the last line that scripts/test prints: the numbers, and the slowest tests."""
     runs = [run for path in paths for run in runs_of(path)]
     count = counts(runs)
     text = f"{count['passed']} passed, {count['failed'] + failed_steps} failed"

@@ -74,8 +74,8 @@ wheel_source_packages() { grep -v '^#' scripts/wheel-sources.txt; }
 
 are_wheel_sources_there() { cmp --quiet scripts/wheel-sources.txt "$kWheelSources/fetched"; }
 
-# Fetches the sources with Debian's patches into build/wheel/sources/<package>. apt checks them against Debian's signed
-# lists.
+# Fetches the sources with Debian's patches into build/wheel/sources/<package>. apt compares the sources with
+# Debian's signed lists.
 fetch_wheel_sources() {
     local -a packages
     mapfile -t packages < <(wheel_source_packages)
@@ -107,8 +107,8 @@ TEXT
 }
 
 # with_wheel_compiler COMMAND…: runs a command in an environment that has only this compiler and the static libraries,
-# and no libraries of this machine. ccache identifies the compiler by its version, because each clone has its own copy
-# of it.
+# and no libraries of this machine. Each clone has its own copy of the compiler, so ccache identifies the compiler by
+# its version.
 with_wheel_compiler() {
     env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
         CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
@@ -190,9 +190,9 @@ complete_wheel() {
 }
 
 # Builds build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than its tag says. If
-# the wheel needs a library that is not expected on every machine, auditwheel copies this library into the wheel, or
-# fails if it cannot find it. The MPI must not be copied, because the wheel has to use the MPI of the user's mpirun.
-# check_wheel.py checks that no library was copied.
+# the wheel needs a library that is not expected on every machine, auditwheel copies this library into the wheel. If
+# auditwheel does not find the library, it fails. The MPI must not be copied, because the wheel has to use the MPI of
+# the user's mpirun. check_wheel.py checks that no library was copied.
 tag_wheel() {
     PATH="$kWheelTools/bin:$PATH" "$kWheelTools/bin/auditwheel" repair --plat "$kManylinux" --only-plat --exclude libmpi.so.40 \
         --exclude libmpi.so.12 --exclude libmpich.so.12 --wheel-dir "$kWheel" "$kWheel"/packed/rueda-*.whl

@@ -16,7 +16,7 @@
     static_assert(sizeof(((type*)NULL)->member) == (size), #type "::" #member " has another size")
 #define NUMBER(name, value) static_assert((name) == (value), #name " has another number")
 
-/* 64 bits, like the library. */
+/* The library has 64 bits, and so must its programs. */
 static_assert(sizeof(void*) == 8, "Rueda has been built for 64 bits only");
 
 /* This struct cannot grow: groups take an array of it, so no member can be added. */
@@ -44,7 +44,7 @@ static_assert(sizeof(rueda_rank_list) == 16, "rueda_rank_list has another size")
 MEMBER(rueda_rank_list, ranks, 0, 8);
 MEMBER(rueda_rank_list, count, 8, 8);
 
-/* Open. */
+/* This struct can grow. */
 static_assert(sizeof(rueda_init_options) >= 64, "rueda_init_options has become smaller");
 MEMBER(rueda_init_options, struct_size, 0, 8);
 MEMBER(rueda_init_options, ranks, 8, 8);

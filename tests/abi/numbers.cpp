@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Checks that the enumerators of C++ have the same numbers as those of C, which layout.c checks. Compiling this file is
-// the test.
+// Checks at compile time that the C++ enumerators have the numbers of the C enumerators. layout.c checks the C numbers.
 #include "rueda/error.hpp"
 #include "rueda/rueda.h"
 #include "rueda/rueda.hpp"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Functions for lists of dynamic symbols: read what a library exports, read a list, and say what to do if the two
-differ."""
+"""Functions for lists of dynamic symbols: they read what a library exports, read a list, and describe each
+difference."""
 
 import re
 import subprocess
@@ -11,12 +11,12 @@ INSTRUMENTATION = re.compile(r"^(__)?(asan|ubsan|tsan|sanitizer|odr_asan|start__
 
 
 def listed(text: str) -> set[str]:
-    """Returns the names in a list file. The file has one name on each line; comments are left out."""
+    """Returns the names in a list file, which has one name on each line. Ignores comments."""
     return {line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")}
 
 
 def shown(listing: str) -> set[str]:
-    """Returns the names that `nm --dynamic --defined-only` prints. Leaves out version suffixes, and the symbols that
+    """Returns the names that `nm --dynamic --defined-only` prints, without their versions. Ignores the symbols that
     stand for versions (type A)."""
     rows = [line.split() for line in listing.splitlines() if line]
     names = {re.sub(r"@.*$", "", row[-1]) for row in rows if row[-2] != "A"}
@@ -29,7 +29,7 @@ def shown_by(library: str, nm: str) -> set[str]:
 
 
 def complaints(library: str, names: set[str], expected: set[str], where: str) -> list[str]:
-    """Returns one line for each difference. The line says what to do."""
+    """Returns one line for each difference, which also says what to do."""
     added = [
         f"{library} shows {name}, which {where} does not list. Meant for programs: add the line there, and a note to "
         "CHANGELOG.md. Not meant: leave out RUEDA_API, or keep the library it comes from hidden (the version script)."

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks that the built libraries export the listed symbols and no others. The environment variable ABI_LIBRARIES
-has lines `list=library`."""
+"""Checks that the built libraries export exactly the listed symbols. The environment variable ABI_LIBRARIES has a line
+`list=library` for each library."""
 
 import os
 import pathlib

@@ -14,7 +14,7 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-/// Adds a cache to the emulated system files of the first core.
+/// Adds a cache of the first core to the simulated system files.
 void add_cache(Files& files, int index, const std::string& level, const std::string& type, const std::string& size) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
     files[folder + "level"] = level + "\n";

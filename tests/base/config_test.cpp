@@ -318,7 +318,7 @@ TEST_CASE("the table is in order", "[config]") {
         CAPTURE(variable.name);
         CHECK(names.insert(variable.name).second);
     }
-    // Every line of a table has as many columns as the table's head.
+    // Every row of the table must have as many columns as its head.
     CHECK(page.find("| `RUEDA_SLOTS` | number | `1024` | 16 … 65536 |  | rank 0's | The number of tensor names") !=
           std::string::npos);
     CHECK(page.find("| `RUEDA_STALL_CHECK` | switch | `1` | 0, 1 | `HOROVOD_STALL_CHECK_DISABLE` (inverted) |") !=

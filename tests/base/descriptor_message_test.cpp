@@ -41,7 +41,7 @@ ssize_t send(const Pair& pair, std::string text, std::span<const int> fds) {
     return send_with_descriptors(pair.near.value(), {&part, 1}, fds);
 }
 
-/// Receives into a buffer of eight bytes, and returns what arrived.
+/// Receives at most eight bytes. Returns the bytes that arrived.
 std::string receive(const Pair& pair, Attachments& attachments) {
     std::array<char, 8> room{};
     std::array<iovec, 2> parts{{{room.data(), 3}, {room.data() + 3, 5}}};

@@ -10,7 +10,7 @@
 
 namespace rueda::base {
 
-/// Reads from a file system that contains exactly these files.
+/// Returns a reader for a file system that contains only `files`.
 inline FileReader reader_of(const std::map<std::string, std::string>& files) {
     return [files](const std::string& path) -> std::optional<std::string> {
         const auto found = files.find(path);

@@ -11,8 +11,7 @@ namespace {
 
 using Kind = LauncherNotification::Kind;
 
-/// Returns the encoded notification: four numbers of 32 bits, and then the text. The lowest byte of a number comes
-/// first, as on all machines that Rueda supports.
+/// Returns an encoded notification: four 32-bit numbers in little-endian order, and the text.
 std::string bytes_of(std::vector<std::uint32_t> numbers, const std::string& text) {
     std::string bytes;
     for (const std::uint32_t number : numbers) {

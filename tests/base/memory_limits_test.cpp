@@ -19,8 +19,8 @@ using Files = std::map<std::string, std::string>;
 
 constexpr std::uint64_t kMega = 1048576;
 
-// The machine has 1 GiB available. The control group of the job allows 256 MiB, of which 200 MiB are in use. The slice
-// above this group allows 512 MiB.
+// Simulates a machine with 1 GiB of available memory. The job's control group allows 256 MiB and uses 200 MiB. Its
+// parent group, the slice, allows 512 MiB.
 Files unified_machine() {
     return {{"/proc/meminfo", "MemTotal:       8388608 kB\nMemFree:          65536 kB\nMemAvailable:    1048576 kB\n"},
             {"/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},
@@ -57,7 +57,7 @@ TEST_CASE("version 2: the smallest rest counts, and is named", "[memory]") {
 
 TEST_CASE("the page cache counts as free, a group above its limit has nothing", "[memory]") {
     Files files = unified_machine();
-    // 27 of the 157 MiB of file pages are shared memory, which the kernel cannot reclaim.
+    // The group has 157 MiB of file pages. 27 MiB of them are shared memory, which the kernel cannot reclaim.
     files["/sys/fs/cgroup/slice/job/memory.stat"] =
         "anon 1\nfile 164626432\nshmem 28311552\ninactive_anon 28311552\ninactive_file 104857600\n"
         "active_file 31457280\n";
@@ -130,8 +130,8 @@ TEST_CASE("on this machine a byte fits and an exabyte does not", "[memory]") {
 TEST_CASE("a limit on this process' address space is seen", "[memory]") {
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
-    // The limit is far above what any run maps now, because sanitizers map terabytes. So no other allocation fails
-    // during the test.
+    // The limit is far above the present use, because sanitizers map terabytes, and other allocations of the test must
+    // succeed.
     rlimit limited = before;
     limited.rlim_cur = before.rlim_max == RLIM_INFINITY ? rlim_t{1} << 50 : before.rlim_max;
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);

@@ -13,8 +13,8 @@
 namespace rueda::base {
 namespace {
 
-// Fields are numbered as in proc(5). Fields 14 and 15 are the ticks in user and system mode, field 20 is the number of
-// threads, field 22 the start time, field 24 the resident pages.
+// Fields are numbered as in proc(5): 14 and 15 are the ticks in user and system mode, 20 is the number of threads, 22
+// the start time, and 24 the number of resident pages.
 constexpr const char* kBehindCommand =
     " S 19832 19832 19093 0 -1 4194304 99 0 0 0 41 17 0 0 20 0 3 0 301434 3133440 410 18446744073709551615 1 1 0\n";
 
@@ -58,7 +58,7 @@ TEST_CASE("the status of real processes") {
     REQUIRE(own);
     CHECK(own->state == 'R');
     CHECK(own->threads >= 1);
-    // Returns the time since boot, in ticks, from a second source.
+    // /proc/uptime is a second source for the present time since boot.
     double uptime = 0;
     std::ifstream("/proc/uptime") >> uptime;
     CHECK(static_cast<double>(own->start_time) <= uptime * static_cast<double>(sysconf(_SC_CLK_TCK)));
@@ -68,7 +68,7 @@ TEST_CASE("the status of real processes") {
     const std::uint64_t start = process_start_time(child.pid());
     CHECK(start >= own->start_time);
     CHECK_FALSE(process_has_ended(child.pid(), start));
-    CHECK(process_has_ended(child.pid(), start + 1));  // as if another process had used the process number before
+    CHECK(process_has_ended(child.pid(), start + 1));  // a process with another start time is another process
     child.stop();
     CHECK(read_process_status(child.pid())->state == 'T');
     CHECK_FALSE(process_has_ended(child.pid(), start));

@@ -18,7 +18,7 @@ namespace rueda::base {
 
 namespace {
 
-/// A recorder in memory of this process. It begins as zeros, as in the arena.
+/// A flight recorder in this process's memory. The memory begins with zeros, as in the arena.
 struct Recorder {
     std::unique_ptr<RankRecorder> memory = std::make_unique<RankRecorder>();
     RecorderWriter writer{memory.get()};
@@ -73,7 +73,8 @@ TEST_CASE("a recorder gives back what was recorded", "[recorder]") {
     CHECK(ended.status == static_cast<std::uint8_t>(ErrorCode::ok));
     CHECK(ended.announced_ns <= *ended.started_ns);
     CHECK(*ended.started_ns <= *ended.ended_ns);
-    // The clocks are compared over a short time, so they are not exact. A wrong unit would be off by much more.
+    // The clocks were compared for a short time only, so the times are not exact. A wrong unit would be wrong by much
+    // more.
     CHECK(ended.announced_ns >= before - 1'000'000);
     CHECK(*ended.ended_ns <= after + 1'000'000);
     CHECK(RecorderReader(*recorder.memory).sets() == std::vector<RecordedSet>{{3, "ranks 0, 2"}});
@@ -124,8 +125,8 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK(operations.back().ordinal == RankRecorder::kOperations + kMore);
     CHECK(recorder.read(3).front().ordinal == RankRecorder::kOperations + kMore - 2);
 
-    // The end of an operation whose place was taken changes nothing.
-    const std::uint64_t successor = RankRecorder::kOperations + 2;  // has the place of number 2
+    // The end of an operation whose place in the ring was taken must change nothing.
+    const std::uint64_t successor = RankRecorder::kOperations + 2;  // this operation has the place of operation 2
     recorder.writer.start(2, ticks_now(), 5);
     recorder.writer.end(2, ticks_now(), ErrorCode::ok);
     operations = recorder.read();
@@ -135,7 +136,8 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK_FALSE(taken.ended_ns);
     CHECK(RecorderReader(*recorder.memory).counters().ended == 0);
 
-    // A store that came late, between the look at the number and the store, leaves a state of an older lap.
+    // Simulates a late store. The writer checked the number, then another operation took the place, and then the writer
+    // stored the state of the old operation.
     recorder.memory->operations[2].state.store(RecordState::begin(RecordKind::kAllreduce, 2) | RecordState::kEnded);
     operations = recorder.read();
     CHECK(operations.size() == RankRecorder::kOperations - 1);
@@ -144,7 +146,7 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
 TEST_CASE("a reader of a busy ring gets whole records", "[recorder]") {
     const Recorder recorder;
     std::atomic<bool> stop{false};
-    // Every field follows from the ordinal, so a mixture of two records would show.
+    // Every field is computed from the ordinal, so a mixture of two records is recognisable.
     const auto record = [&](std::uint64_t ordinal) {
         return recorder.writer.announce({.kind = static_cast<std::uint8_t>(ordinal % 11),
                                          .dtype = static_cast<std::uint8_t>(ordinal % 13),
@@ -175,14 +177,14 @@ TEST_CASE("a reader of a busy ring gets whole records", "[recorder]") {
 TEST_CASE("threads of a rank record at the same time", "[recorder]") {
     const Recorder recorder;
     std::vector<std::thread> threads;
-    std::atomic<unsigned> too_large{0};  // Catch's checks are for one thread
+    std::atomic<unsigned> too_large{0};  // Catch's assertions work in one thread only
     for (std::uint64_t thread = 0; thread < 4; ++thread) {
         threads.emplace_back([&, thread] {
             for (std::uint64_t i = 0; i < 500; ++i) {
                 const std::uint64_t ordinal = thread * 1000 + i;
                 static_cast<void>(recorder.writer.announce({.ordinal = ordinal, .bytes = ordinal * 7}));
                 const std::uint64_t name = recorder.writer.note_name(static_cast<std::int32_t>(thread), "a name");
-                too_large += name > 2000 ? 1U : 0U;  // 0: another thread wrote one
+                too_large += name > 2000 ? 1U : 0U;  // 0 means that another thread wrote a name at the same time
             }
         });
     }
@@ -315,7 +317,8 @@ TEST_CASE("pending operations are found in the ring, and steps are none", "[reco
         CHECK(reader.pending().oldest_announced_ns ==
               reader.ns_of(recorder.memory->operations[second].announced.load()));
     }
-    for (std::uint64_t i = 0; i < RankRecorder::kOperations; ++i) {  // they take the places of all others
+    // These operations overwrite all others in the ring.
+    for (std::uint64_t i = 0; i < RankRecorder::kOperations; ++i) {
         const std::uint64_t number = recorder.writer.announce({});
         recorder.writer.start(number, ticks_now());
         recorder.writer.end(number, ticks_now(), ErrorCode::ok);
@@ -370,7 +373,7 @@ TEST_CASE("a file has all of a recording", "[recorder]") {
     const Result<Recording> read = parse_recording(text);
     REQUIRE(read.is_ok());
     CHECK(read.value() == recording);
-    // One line for each operation, and three around them.
+    // The file has one line for each of the five operations and three other lines.
     CHECK(std::count(text.begin(), text.end(), '\n') == 5 + 3);
 }
 

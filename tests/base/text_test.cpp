@@ -55,7 +55,7 @@ TEST_CASE("lists of ranks are read as they were written") {
     CHECK(parse_ranks(format_ranks({0, 2, 3, 5, 6, 7})) == Ranges{{0, 0}, {2, 2}, {3, 3}, {5, 7}});
     CHECK(parse_ranks(format_ranks({4})) == Ranges{{4, 4}});
     CHECK(parse_ranks(format_ranks({})).empty());
-    CHECK(parse_ranks("ranks 0-3, 8, 1…") == Ranges{{0, 3}, {8, 8}});  // a text that was cut
+    CHECK(parse_ranks("ranks 0-3, 8, 1…") == Ranges{{0, 3}, {8, 8}});  // the end of the text is missing
     CHECK(parse_ranks("ranks 5-3").empty());
 }
 
@@ -66,10 +66,10 @@ TEST_CASE("a shortened text ends with an ellipsis and is cut between characters"
     CHECK(shortened("0123456789", 2) == "01");
     CHECK(shortened("0123456789", 0).empty());
     CHECK(shortened("", 5).empty());
-    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; the cut after the fifth byte is at the end of a character
+    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; the cut after the fifth byte keeps whole characters
     CHECK(shortened("üüüü", 7) == "üü…");
     CHECK(shortened("üüüü", 6) == "ü…");
-    CHECK(shortened("\x80\x80\x80\x80\x80", 4) == "…");  // continues nothing
+    CHECK(shortened("\x80\x80\x80\x80\x80", 4) == "…");  // continuation bytes without a first byte
     std::string room = "........";
     CHECK(copy_shortened("abc", std::span(room).first(5)) == 3);
     CHECK(room == "abc.....");
@@ -79,7 +79,7 @@ TEST_CASE("printable text is one line, harms no terminal and ends", "[text]") {
     CHECK(printable("a\x1b[0m\nb\x7f\tü") == "a?[0m?b??ü");
     CHECK(printable("012345\n789", 9) == "012345…");
     CHECK(printable(std::string(5000, 'x')).size() == 512);
-    // The bytes of a binary file. They are not valid UTF-8, and some would be 8-bit control characters.
+    // Bytes of a binary file are not valid UTF-8. Some of them could be 8-bit control characters.
     CHECK(printable("\x80\xff\xc3(\xe2\x82") == "\?\?\?(\?\?");
     CHECK(printable("\xc2\x9b\x31m") == "\?\?1m");
     CHECK(printable("\xc0\xaf\xed\xa0\x80\xf5\x80\x80\x80") == std::string(9, '?'));

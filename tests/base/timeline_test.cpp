@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// From records to events of a trace, and back.
+// Tests how records become events of a trace, and how a trace is read again.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
@@ -34,20 +34,20 @@ TimelineOperation operation(std::int32_t rank, const std::string& name, std::int
     return made;
 }
 
-/// A strict parser reads the lines as the elements of an array.
+/// Parses the lines strictly, as the elements of a JSON array.
 std::vector<Json> events_of(std::string lines) {
     if (!lines.empty()) {
-        lines.resize(lines.size() - 2);  // the last comma
+        lines.resize(lines.size() - 2);  // removes the last comma
     }
     const Json array = Json::parse("[" + lines + "]");
     return {array.begin(), array.end()};
 }
 
-/// Times in the file are microseconds.
+/// The file contains microseconds; the tests compare nanoseconds.
 std::int64_t begin_of(const Json& event) { return std::llround(event["ts"].get<double>() * 1000); }
 std::int64_t end_of(const Json& event) { return begin_of(event) + std::llround(event["dur"].get<double>() * 1000); }
 
-/// The events of one rank with this name.
+/// Returns the events of a rank that have this name.
 std::vector<Json> find(const std::vector<Json>& events, std::int32_t rank, const std::string& name) {
     std::vector<Json> found;
     for (const Json& event : events) {
@@ -90,7 +90,7 @@ TEST_CASE("an operation is negotiated until the last rank announces it", "[timel
         CHECK(end_of(only(events, one.rank, "QUEUE")) == *record.started_ns);
         CHECK(begin_of(only(events, one.rank, "EXECUTE")) == *record.started_ns);
         CHECK(end_of(only(events, one.rank, "EXECUTE")) == *record.ended_ns);
-        // One in the row of the name, one in the row of all waits.
+        // Each waiting rank has one event in the row of the name, and one in the row of all waits.
         CHECK(find(events, one.rank, "waiting for rank 1").size() == (one.rank == 1 ? 0 : 2));
     }
     CHECK(find(events, 1, "waiting for rank 0").empty());
@@ -110,7 +110,7 @@ TEST_CASE("waits that overlap are one span, and spans of a row do not overlap", 
     wait(100, 400, 2);
     wait(450, 900, 3);
     trace.settle(text);
-    wait(600, 700, 2);  // in the middle of the one before
+    wait(600, 700, 2);  // this wait lies inside the previous one
     trace.finish(1000, text);
     std::map<std::int64_t, std::pair<std::int64_t, std::string>> spans;
     for (const Json& event : events_of(text)) {
@@ -129,7 +129,7 @@ TEST_CASE("the operations of a batch are one span of the row of executions", "[t
     trace.add_alone(operation(0, "a", 1, 10, 40, 7), text);
     trace.add_alone(operation(0, "b", 2, 10, 50, 7), text);
     trace.settle(text);
-    CHECK(find(events_of(text), 0, "CYCLE_START").empty());  // more of the batch may come
+    CHECK(find(events_of(text), 0, "CYCLE_START").empty());  // the batch may contain more operations
     trace.add_alone(operation(0, "c", 3, 10, 45, 7), text);
     trace.add_alone(operation(0, "d", 4, 60, 70, 8), text);
     trace.finish(100, text);
@@ -168,7 +168,7 @@ TEST_CASE("steps, scopes, failures and operations without an end", "[timeline]")
     const std::vector<Json> events = events_of(text);
     CHECK(end_of(only(events, 0, "step 41")) == 4'200);
     CHECK(end_of(only(events, 0, "step 42")) == 5'000);
-    CHECK(end_of(only(events, 0, "saving \"a\"\n\xef\xbf\xbd")) == 9);  // what is not UTF-8 is replaced
+    CHECK(end_of(only(events, 0, "saving \"a\"\n\xef\xbf\xbd")) == 9);  // bytes that are not UTF-8 are replaced
     const std::vector<Json> negotiations = find(events, 0, "NEGOTIATE_ALLREDUCE");
     REQUIRE(negotiations.size() == 2);
     CHECK(end_of(negotiations[0]) == 30);
@@ -196,7 +196,7 @@ TEST_CASE("groups are released when they are complete, old, repeated or too many
     std::vector<OperationGroup> ready;
     OperationGroups groups(4);
     groups.add(operation(0, "x", 1, 2, 3, 1), 2, 1, ready);
-    groups.add(operation(0, "x", 1, 2, 3, 2), 2, 2, ready);  // another batch
+    groups.add(operation(0, "x", 1, 2, 3, 2), 2, 2, ready);  // the same name in another batch
     CHECK(ready.empty());
     groups.add(operation(1, "x", 1, 2, 3, 1), 2, 3, ready);
     REQUIRE(ready.size() == 1);
@@ -210,7 +210,7 @@ TEST_CASE("groups are released when they are complete, old, repeated or too many
     ready.clear();
 
     TimelineOperation early = operation(0, "first use", 1, 2, 3);
-    early.record.batch.reset();  // the key does not say which use it was
+    early.record.batch.reset();  // without a batch, the key does not tell the use of the name
     groups.add(early, 2, 1, ready);
     groups.add(early, 2, 1, ready);
     CHECK(ready.size() == 1);
@@ -271,7 +271,7 @@ TEST_CASE("a file gives back its operations", "[timeline]") {
     CHECK(part.value().operations[1].record == open.record);
     CHECK(part.value().others.size() == 1);
 
-    // A file whose writer was killed may end anywhere.
+    // If its writer is killed, a file may end at any byte after the first lines.
     for (std::size_t length = whole.find('\n', 3) + 1; length < whole.size(); ++length) {
         CHECK(parse_timeline(std::string_view(whole).substr(0, length)).is_ok());
     }

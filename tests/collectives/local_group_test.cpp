@@ -25,7 +25,7 @@ RankFacts on_host(const std::string& name, int pid) {
 }
 
 TEST_CASE("ranks are grouped by host, and numbered within and across hosts", "[unit]") {
-    // host a: ranks 0, 2, 5; host b: 1, 4; host c: 3
+    // Ranks 0, 2 and 5 are on host a, ranks 1 and 4 on host b, and rank 3 on host c.
     const std::vector<RankFacts> facts{on_host("a", 1), on_host("b", 2), on_host("a", 3),
                                        on_host("c", 4), on_host("b", 5), on_host("a", 6)};
     struct Expected {
@@ -105,7 +105,7 @@ TEST_CASE("facts survive their encoding, and damaged ones are refused", "[unit]"
     longer.push_back(std::byte{0});
     CHECK_FALSE(parse_facts(longer).is_ok());
     Bytes endless = bytes;
-    endless[0] = endless[1] = endless[2] = endless[3] = std::byte{0xff};  // this makes the length of the hostname huge
+    endless[0] = endless[1] = endless[2] = endless[3] = std::byte{0xff};  // a huge length of the host name
     CHECK_FALSE(parse_facts(endless).is_ok());
     RankFacts no_pid = facts;
     no_pid.pid = 0;

@@ -38,7 +38,7 @@ TEST_CASE("a list that cannot be names the rank", "[unit]") {
           "its members only");
 }
 
-/// A control plane for rank 1. The other ranks send the messages that the test passes to the constructor.
+/// A control plane of rank 1. The test gives the constructor the messages of the other ranks.
 class SaidPlane final : public ControlPlane {
 public:
     explicit SaidPlane(std::vector<Bytes> said) : said_(std::move(said)) {}

@@ -47,7 +47,7 @@ Child start(const std::function<std::string(int)>& body, int rank) {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         throw std::runtime_error("pipe2 failed");
     }
-    // Empty these buffers, because otherwise every child would also write their contents.
+    // Otherwise every child would write the contents of these buffers once more.
     std::cout.flush();
     std::fflush(nullptr);
     Child child{::fork(), base::UniqueFd(ends[0])};
@@ -58,7 +58,7 @@ Child start(const std::function<std::string(int)>& body, int rank) {
     return child;
 }
 
-/// Reads until the child closes its end of the pipe. When the child ends, the system closes it.
+/// Reads until the child's end of the pipe is closed, at the latest when the child ends.
 bool read_until_closed(int fd, std::string& text, std::chrono::steady_clock::time_point deadline) {
     while (true) {
         const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

@@ -9,21 +9,20 @@
 
 namespace rueda::tests {
 
-/// Runs `body(rank)` in `count` forked processes, and returns the texts that the bodies returned. If a process ended in
-/// another way, its text is, for example, "killed by signal 9". If a process did not end within `limit`, it is killed,
-/// and its text is "hung". When the call returns, all processes have ended. Bodies may not use Catch's assertions,
-/// because assertions in a child process are lost.
+/// Runs `body(rank)` in `count` forked processes, waits for all of them, and returns the texts that the bodies
+/// returned. The text of a process that ended otherwise is, for example, "killed by signal 9". A process that runs
+/// longer than `limit` is killed, and its text is "hung". Bodies must not use Catch's assertions, which would be lost
+/// in a child process.
 [[nodiscard]] std::vector<std::string> run_processes(int count, const std::function<std::string(int)>& body,
                                                      std::chrono::seconds limit = std::chrono::seconds(60));
 
-/// Like in_processes(), but with threads of this process. If a body hangs, the test hangs until CTest's timeout ends
-/// it.
+/// Does the same as run_processes() with threads of this process. If a body hangs, CTest's timeout ends the test.
 [[nodiscard]] std::vector<std::string> run_threads(int count, const std::function<std::string(int)>& body);
 
 /// Returns a name for an abstract socket that no other test, and no other run, uses.
 [[nodiscard]] std::string fresh_socket_name();
 
-/// A folder of mode 700. At the end of the scope, the folder and its contents are removed.
+/// A folder with mode 700 that is removed with its contents at the end of the scope.
 class PrivateFolder {
 public:
     PrivateFolder();
@@ -38,7 +37,7 @@ private:
     std::string path_;
 };
 
-/// Returns the numbers of the descriptors that this process has open.
+/// Returns the numbers of this process's open file descriptors.
 [[nodiscard]] std::vector<int> open_descriptors();
 
 }  // namespace rueda::tests

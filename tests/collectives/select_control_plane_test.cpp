@@ -105,7 +105,7 @@ TEST_CASE("a launcher is believed only while it can be reached", "[unit]") {
         return read_launch_facts(environment_of(std::move(variables))).launcher;
     };
     CHECK(launcher({}).empty());
-    // Returns the environment of a batch script and its children.
+    // These are variables of a Slurm batch script and its children, which no launcher started as ranks.
     CHECK(launcher({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}).empty());
     CHECK(launcher({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).empty());
     CHECK(launcher({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}).empty());
@@ -143,7 +143,7 @@ TEST_CASE("the size that a launcher gives is its own", "[unit]") {
     CHECK(rank({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "0"}}) == 3);
     CHECK(rank({{"OMPI_COMM_WORLD_SIZE", "4"}}) == std::nullopt);
     CHECK(rank({{"PMIX_RANK", "2"}, {"PMIX_SERVER_TMPDIR", folder.path()}}) == 2);
-    // the size is missing, so this process was not started by a launcher
+    // Without a size, no launcher can have started this process.
     CHECK(rank({{"OMPI_COMM_WORLD_RANK", "3"}}) == std::nullopt);
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("a missing plugin is named, with how to get it", "[unit]") {
                Catch::StartsWith("started by mpirun (OMPI_COMM_WORLD_SIZE), but the MPI plugin "
                                  "'/nonexistent/librueda_mpi.so' cannot be loaded") &&
                    Catch::Contains("libopenmpi-dev"));
-    // The folder of a test program contains no plugin.
+    // The test program's folder contains no plugin.
     const auto nowhere = load_mpi_plugin("", std::nullopt);
     CHECK(nowhere.status().code() == ErrorCode::unsupported);
     for (const std::string& candidate : mpi_plugin_candidates(std::nullopt)) {
@@ -206,7 +206,7 @@ TEST_CASE("a library that is no plugin is refused", "[unit]") {
     CHECK_THAT(loaded.status().message(), Catch::Contains("is no MPI plugin of Rueda"));
 }
 
-/// A file that exists but cannot be loaded, like a plugin whose MPI is missing.
+/// Creates a file that cannot be loaded as a plugin, like a plugin whose MPI is missing.
 std::string unloadable(const tests::PrivateFolder& folder, const std::string& name) {
     std::string path = fmt::format("{}/{}", folder.path(), name);
     std::ofstream(path) << "no library at all, but long enough to look for the head of one in it";

@@ -23,7 +23,7 @@ Bytes message(int from, int to, Channel channel, int number, std::size_t bytes) 
     return pattern(bytes, ((from * 64 + to) * 2 + static_cast<int>(channel)) * 1000 + number);
 }
 
-/// A message of one exchange, and its memory.
+/// A message in transit and its memory.
 struct UnderWay {
     int rank;
     Channel channel;
@@ -37,7 +37,7 @@ class Exchange {
 public:
     Exchange(Transport& transport, int rank) : transport_(transport), rank_(rank) {}
 
-    /// Starts one message in each direction. The receive buffer is larger than the message.
+    /// Starts one message in each direction. The receive buffer is larger than the message, which must be allowed.
     Status start(int peer, Channel channel, int number, std::size_t length) {
         receives_.push_back({peer, channel, number, length, Bytes(length + 5), 0});
         auto receive = transport_.receive(peer, channel, receives_.back().bytes);
@@ -50,7 +50,7 @@ public:
         return {};
     }
 
-    /// Waits for the last receive first, because messages may be waited for in any order.
+    /// Waits for the last receive first, because a program may wait for messages in any order.
     std::string finish_all() {
         while (!receives_.empty()) {
             const auto& receive = receives_.back();
@@ -100,7 +100,7 @@ Result<std::size_t> finish(Transport& transport, Transport::Ticket ticket) {
 }
 
 std::string exercise_transport(Transport& transport, int rank, int size, std::size_t longest) {
-    // Messages have different lengths. So some messages are sent eagerly, while others wait for their receive.
+    // With these lengths, MPI sends some messages at once, and others only when their receive is posted.
     const std::vector<std::size_t> lengths{0, 1, 12, 4096, 70'000, 3};
     Exchange exchange(transport, rank);
     for (int number = 0; number < kMany; ++number) {
@@ -116,8 +116,8 @@ std::string exercise_transport(Transport& transport, int rank, int size, std::si
     if (const auto result = exchange.finish_all(); result != "ok") {
         return result;
     }
-    // Long messages are exchanged by one pair of ranks after the other, to save memory. All ranks use the same order:
-    // each rank exchanges with lower ranks first.
+    // One pair of ranks after another exchanges a long message, to save memory. Each rank exchanges with lower ranks
+    // first.
     std::string result = "ok";
     for (int peer = 0; peer < size && result == "ok"; ++peer) {
         if (peer != rank) {

@@ -32,7 +32,8 @@ class Gradients(unittest.TestCase):
     def test_the_recommender_has_many_tiny_tensors(self):
         counts = gradients.counts("recommender")
         self.assertGreater(sum(count <= 1024 for count in counts), 800)
-        self.assertEqual(counts.count(16), 300 + 1)  # the shifts, and one bias
+        # 300 gates (one for each feature) and one bias have 16 elements each.
+        self.assertEqual(counts.count(16), 300 + 1)
         self.assertTrue(all(count > 0 for count in counts))
 
     def test_weights_share_the_backward_pass(self):
@@ -213,7 +214,7 @@ class Statistics(unittest.TestCase):
 
 
 def passed(name: str, way: str, pairs: list[tuple[float, float]], family: Family | None = None) -> Measured:
-    """Returns a measured backward pass: for each round, (whole step, computation alone) in µs."""
+    """Returns a measured backward pass. `pairs` has (whole step, computation alone) in µs for each round."""
     rounds = [{"median": s, "alone": a, "p10": s, "p90": s, "iterations": 5, "wrong": 0} for s, a in pairs]
     case = Case("backward", (1000, 24), "resnet50", (0.0, 40_000.0))
     return Measured(2, case, Runner(family or Named(name), way), Setting("default"), rounds)
@@ -229,8 +230,8 @@ def page_of(rows: list[dict], **more) -> str:
 
 class Load(unittest.TestCase):
     def test_exposed_is_the_step_less_the_computation_of_the_same_round(self):
-        # The differences are 2, 30 and 5 ms, so their median is 5 ms. The difference of the medians would be 50 - 41 =
-        # 9 ms.
+        # The median of the differences (2, 30 and 5 ms) is 5 ms. The difference of the medians would be wrong: 50 - 41
+        # = 9 ms.
         row = summary.row(passed("openmpi", "each", [(42_000, 40_000), (90_000, 60_000), (50_000, 45_000)]))
         load = row["load"]
         self.assertEqual((load["exposed"], load["low"], load["high"]), (5_000, 2_000, 30_000))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs benchmarks/compare as users run it, with Rueda and Open MPI. Also runs cases that the command must refuse."""
+"""Runs benchmarks/compare with Rueda and Open MPI as users run it. Also runs calls that the command must refuse."""
 
 import json
 import os
@@ -69,8 +69,7 @@ class Quick(unittest.TestCase):
         self.assertRegex(page, r"\| 1 MiB \| -?[\d.]+ \(-?[\d.]+\) \| -?[\d.]+ \(-?[\d.]+\) \|")
 
     def check_backward(self, rows, peers):
-        """Each step includes the computation. The computation takes the requested time on any machine, even on a
-        busy one."""
+        """A step includes the computation, which takes the requested time on any machine, even on a busy one."""
         runners = ["rueda staged", "rueda resident", "rueda staged, 1 ms cycle", "rueda staged, 5 ms cycle"]
         runners += [f"openmpi {way}" for way in ("each", "nonblocking", "packed")] if "openmpi" in peers else []
         self.assertEqual([row["runner"] for row in rows], runners)
@@ -87,7 +86,7 @@ class Quick(unittest.TestCase):
             for operation in ("allreduce", "broadcast", "allgather"):
                 for size in (4, 8192):
                     self.assertIn((runner, operation, "", size), kinds)
-            for operation in ("reducescatter", "alltoall"):  # two ranks cannot divide one element
+            for operation in ("reducescatter", "alltoall"):  # two ranks cannot divide a tensor of one element
                 self.assertIn((runner, operation, "", 8192), kinds)
         self.assertIn(("bound", "allreduce", "", 8192), kinds)
         for row in rows:

@@ -20,12 +20,12 @@ namespace {
 using ops::test::Bytes;
 
 constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-/// Sizes that travel with an announcement and sizes that do not; sizes of one chunk and of several; and size 0.
+/// The sizes travel in the announcement, or take one chunk or several chunks; one size is 0.
 constexpr std::array kSizes = {std::size_t{0},    std::size_t{1},    std::size_t{20},    std::size_t{300},
                                std::size_t{2049}, std::size_t{8193}, std::size_t{20'011}};
 constexpr Reduce kAdasum{ReduceOp::adasum};
 
-/// The input of a rank. Every rank can compute it.
+/// Returns the input of any rank, so that every rank can compute the inputs of all.
 Bytes input_of(int rank, DType dtype, std::size_t elements, std::uint32_t salt) {
     std::mt19937_64 random(salt * 1000 + static_cast<std::uint32_t>(rank));
     return ops::test::random_gradients(dtype, elements, random);
@@ -47,7 +47,7 @@ private:
     Buffer buffer_;
 };
 
-/// Tests cases whose result does not depend on the tree of pairs.
+/// Tests cases whose result is the same for every tree of pairs.
 void simple_cases(Client& client) {
     for (const DType dtype : kFloats) {
         for (const std::size_t elements : {std::size_t{40}, std::size_t{30'000}}) {
@@ -67,17 +67,16 @@ void simple_cases(Client& client) {
             expect_ok(client.allreduce(what + ".one", one.tensor(), one.tensor(), kAdasum), what);
             for (std::size_t i = 0; i < elements; ++i) {
                 const double value = static_cast<double>(i % 7) - 3;
-                RUEDA_RANK_EQUAL(element(same.tensor(), i), value);  // parallel vectors give their average
-                RUEDA_RANK_EQUAL(element(own.tensor(), i), value);   // orthogonal vectors give their sum
-                RUEDA_RANK_EQUAL(element(one.tensor(), i), value);   // zeros change nothing
+                RUEDA_RANK_EQUAL(element(same.tensor(), i), value);  // the Adasum of parallel vectors is their average
+                RUEDA_RANK_EQUAL(element(own.tensor(), i), value);   // the Adasum of orthogonal vectors is their sum
+                RUEDA_RANK_EQUAL(element(one.tensor(), i), value);   // zeros do not change the result
             }
         }
     }
 }
 
-/// Returns whether all ranks of the set are on one host. All ranks must get the same answer. A rank cannot decide this
-/// alone: if a process set covers several hosts, some of these hosts may have as many ranks as the set has members, and
-/// others not.
+/// Returns whether all ranks of the set are on one host, with the same answer on all ranks. The allreduce is necessary:
+/// if a set covers several hosts, one of these hosts may have as many ranks as the set has members.
 bool are_on_one_host(Client& client) {
     const Buffer alike(client, DType::int32, {1}, false);
     set_element(alike.tensor(), 0, client.local_size() == client.size() ? 1 : 0);
@@ -85,10 +84,10 @@ bool are_on_one_host(Client& client) {
     return element(alike.tensor(), 0) == 1;
 }
 
-/// On one host, each rank computes one part of the tensor, so the expected bits are known.
+/// Checks the bits of the result on one host, where each rank combines one part of the tensor.
 void tree_of_one_host(Client& client) {
     if (!are_on_one_host(client)) {
-        return;  // tests/python/test_adasum.py tests several hosts, because it knows the ranks of each host
+        return;  // tests/python/test_adasum.py knows the ranks of each host, and tests several hosts
     }
     std::uint32_t salt = 0;
     for (const DType dtype : kFloats) {
@@ -113,8 +112,8 @@ void tree_of_one_host(Client& client) {
     }
 }
 
-/// Runs adasum as a blocking call, among other operations, and in a group; with resident and private memory, in place
-/// and not in place. The bits of the results must be the same in all these cases and on all ranks.
+/// Runs adasum as a blocking call, among other operations, and in a group, with resident and private memory, in place
+/// and not in place. The bits must be the same in all cases and on all ranks.
 void same_bits_on_every_way(Client& client) {
     std::map<std::string, Bytes> first;
     const auto check = [&](const std::string& what, const Bytes& content) {

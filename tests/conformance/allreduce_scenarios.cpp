@@ -46,7 +46,7 @@ public:
         check_allreduce(output().tensor(), reduce_, Among(client_), salt_, what_);
         output().check_margin(what_);
         input_.check_margin(what_);
-        if (!outputs_.empty()) {  // the input belongs to the caller, and Rueda only reads it
+        if (!outputs_.empty()) {  // Rueda must not change the input
             const Tensor& in = input_.tensor();
             for (std::size_t i = 0; i < in.elements(); ++i) {
                 const auto given = input_value(in.dtype, reduce_.op, client_.rank(), i, salt_);
@@ -70,8 +70,7 @@ private:
     PendingPointer pending_;
 };
 
-/// Sizes around the limit of the inline payload (80 bytes), sizes around 4 KiB, and sizes of several of the tiny chunks
-/// that the tests use.
+/// Sizes around the limit of inline inputs (80 bytes), sizes around 4 KiB, and sizes of several tiny chunks.
 std::vector<std::size_t> sizes_of(DType dtype) {
     const std::size_t bytes = size_of(dtype);
     std::vector<std::size_t> sizes = {
@@ -81,7 +80,7 @@ std::vector<std::size_t> sizes_of(DType dtype) {
     return sizes;
 }
 
-/// Starts all operations at once, so that batches form. In the second round the names are already bound to slots.
+/// Starts all operations at once, so that Rueda forms batches. In the second round the names have slots.
 void matrix(Client& client) {
     int salt = 0;
     for (const Residency residency : kResidencies) {
@@ -109,9 +108,8 @@ void matrix(Client& client) {
 void blocking(Client& client) {
     for (const Residency residency : kResidencies) {
         for (int round = 0; round < 3; ++round) {
-            // Sizes just below and just above each limit for inputs that travel with an announcement: the limit of the
-            // announcement's own lines; the limit for two ranks; and the limit for more than two ranks, which also
-            // holds for resident tensors.
+            // Sizes around each limit for inputs that travel in an announcement: the announcement's own cache lines;
+            // the limit for two ranks; and the limit for more than two ranks, which also holds for resident tensors.
             for (const std::size_t elements :
                  {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 8191U, 8192U, 8193U, 16385U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},
@@ -149,7 +147,7 @@ void scaled(Client& client) {
     int round = 0;
     for (const Residency residency : kResidencies) {
         std::vector<std::unique_ptr<Trial>> trials;
-        ++round;  // starts at 1, because turn 0 belongs to bool, which supports no factors
+        ++round;  // round 0 would use bool, which supports no factors
         for (const Reduce& reduce : kFactors) {
             for (const DType dtype : dtypes_of_round(reduce.op, round)) {
                 for (const std::size_t elements : {5U, 300U}) {
@@ -167,7 +165,7 @@ void scaled(Client& client) {
     }
 }
 
-/// Tests one case on a single element. Rank r contributes `mine(r)`.
+/// Returns the average of single elements; rank r contributes `mine(r)`.
 template <class T, class Mine>
 T average_of(Client& client, const std::string& name, Mine&& mine) {
     T value = static_cast<T>(mine(client.rank()));
@@ -178,7 +176,7 @@ T average_of(Client& client, const std::string& name, Mine&& mine) {
 
 void integer_averages(Client& client) {
     const int size = client.size();
-    // −(2·size − 1) / size is just above −2, so it becomes −1 when truncated toward zero.
+    // −(2·size − 1) / size is just above −2, and truncation toward zero gives −1.
     RUEDA_RANK_EQUAL(average_of<std::int32_t>(client, "int.negative", [](int rank) { return rank == 0 ? -1 : -2; }),
                      size == 1 ? -1 : -(2 * size - 1) / size);
     RUEDA_RANK_EQUAL(average_of<std::int64_t>(client, "int.minus_one", [](int rank) { return rank == 0 ? -1 : 0; }),
@@ -200,8 +198,7 @@ void integer_averages(Client& client) {
         size == 1 ? kTop : kTop - 1);
 }
 
-/// The inputs are bytes of which only 0 is false. The results must be 0 or 1, so every code path has to convert the
-/// bytes.
+/// Every byte except 0 means true. The result must be 0 or 1, so every code path has to convert the bytes.
 void booleans(Client& client) {
     constexpr std::array<std::uint8_t, 5> kTrue = {1, 2, 128, 255, 77};
     const auto byte_of = [&](int rank, std::size_t i, ReduceOp op) {
@@ -245,8 +242,8 @@ void grouped(Client& client) {
     }
 }
 
-/// For the same names, some ranks make blocking calls and others do not; this changes from round to round. Sometimes a
-/// rank is late, so that the others are asleep when it arrives.
+/// Some ranks make blocking calls and others start the same operation asynchronously; the roles change in each round.
+/// Sometimes one rank is late, so that the other ranks are asleep when it arrives.
 void mixed_ways(Client& client) {
     constexpr std::array<std::size_t, 7> kElements = {1, 12, 300, 1500, 5000, 2049, 8192};
     for (int round = 0; round < 210; ++round) {

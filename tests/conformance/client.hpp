@@ -34,35 +34,35 @@ struct Reduce {
     ReduceOp op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    Compression compression = Compression::none;  ///< for an allreduce
+    Compression compression = Compression::none;  ///< used only by allreduce
 };
 
-/// For an alltoall: the number of rows for each rank. If empty, every rank gets the same number of rows.
+/// For an alltoall: the number of rows for each rank. Without a value, every rank gets the same number of rows.
 using Splits = std::optional<std::vector<std::int64_t>>;
 
-/// An operation in progress. If the object is destroyed before the operation is done, this rank leaves the job; this
-/// happens only in tests that have failed.
+/// An operation in progress. If a test has failed, the destructor may find the operation pending; then this rank leaves
+/// the job.
 class Pending {
 public:
     Pending() = default;
     virtual ~Pending() = default;
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
-    /// A negative timeout means none.
+    /// A negative timeout waits without a limit.
     virtual Status wait(double timeout_seconds) = 0;
     Status wait() { return wait(-1); }
     virtual bool ready() = 0;
-    /// The output of a finished operation whose output Rueda allocated. The pointer is valid while this object lives.
+    /// The output that Rueda allocated for a finished operation. The pointer is valid as long as this object.
     Tensor output() { return output(0); }
-    /// The output of one member of a group.
+    /// The output of the group's member with this index.
     virtual Tensor output(std::size_t index) = 0;
-    /// For a done alltoall.
+    /// The number of rows that each rank sent to this rank in a finished alltoall.
     virtual std::vector<std::int64_t> received_splits() = 0;
 };
 using PendingPointer = std::unique_ptr<Pending>;
 
-/// One rank as the scenarios of the conformance suite see it: either a Runtime of this process, or the public
-/// interface. Any thread may call its functions.
+/// One rank of a job, for the scenarios of the conformance suite. The rank uses either a Runtime of this process or the
+/// public interface. Any thread may call the functions.
 class Client {
 public:
     Client() = default;
@@ -72,12 +72,12 @@ public:
 
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
-    /// The number of ranks on this rank's host.
+    /// The number of this set's ranks on this rank's host.
     [[nodiscard]] virtual int local_size() const = 0;
 
     virtual Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                                    const Reduce& reduce) = 0;
-    /// Starts a group that reduces in place. Its members are named <name>_<i>of<count>.
+    /// Starts a group that reduces in place. Its members have the names <name>_<i>of<count>.
     virtual Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_grouped_allgather(const std::string& name,
@@ -92,8 +92,7 @@ public:
                                                        const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                                   const Tensor* out) = 0;
-    // `root` is a rank of this client. `out` is null on ranks that have no output, and where Rueda shall allocate the
-    // output.
+    // `root` is a rank of this client. `out` is null on ranks without an output, and where Rueda allocates the output.
     virtual Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
                                                 int root) = 0;
     virtual Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
@@ -107,12 +106,12 @@ public:
         return start_alltoall(name, in, splits, nullptr);
     }
 
-    // The blocking calls. They differ from a start followed by a wait, because they close a batch at once.
+    // The blocking calls. They close a batch at once, unlike a start followed by a wait.
     virtual Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) = 0;
     virtual Status broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
     virtual Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
                                  const Reduce& reduce) = 0;
-    /// The returned operation has ended. If `out` is null, the returned operation holds the output.
+    /// The operation has ended when the function returns. If `out` is null, the returned object holds the output.
     virtual Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
     virtual Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                             const Tensor* out) = 0;
@@ -122,8 +121,8 @@ public:
     virtual Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
                           const Reduce& reduce) = 0;
     virtual Status barrier() = 0;
-    /// Joins in the world, and returns the rank that joined last. If `counted` is true, averages divide by the number
-    /// of ranks including this rank.
+    /// Joins in the world, and returns the rank that joined last. If `counted` is true, averages also count this rank
+    /// in their divisor.
     virtual Result<int> join(bool counted) = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// Runs the conformance suite over core::Runtime, in one configuration of a job. CMakeLists.txt lists the
-/// configurations; each is a test of its own. The exit status is 0 if the suite passes; 1 if it fails, with a
-/// description on standard error; and 2 for wrong usage.
+/// Runs the conformance suite on core::Runtime in one configuration. CMakeLists.txt makes a test of each configuration.
+/// The exit status is 0 if the suite passes, 1 if it fails (with a description on standard error), and 2 after wrong
+/// usage.
 ///
 /// Usage: conformance_test threads|processes RANKS|LAYOUT [tiny|patient] [verify=N] [in_a_set|groups_and_roots]
 #include <fmt/format.h>
@@ -27,17 +27,17 @@ namespace {
 struct JobConfiguration {
     RanksAs as = RanksAs::threads;
     int ranks = 0;
-    Layout layout;  ///< "aab": two ranks on host a, one on host b; empty if all ranks are on one host
+    Layout layout;  ///< the host of each rank: "aab" means two ranks on host a and one on host b; empty means one host
     base::Config config = test_config();
-    /// The suite takes seconds. But if other programs keep the cores busy, each time that one rank waits for another
-    /// costs a time slice.
+    /// The suite takes seconds. But if other programs use all cores, each wait of a rank for another rank takes a time
+    /// slice.
     std::chrono::seconds deadline{280};
     bool in_a_set = false;
     bool groups_and_roots = false;
 };
 
-/// Runs the scenarios in the world and, at the same time, in a set of all ranks except the last. Each rank uses two
-/// threads for this. Operations in the two sets have the same names, and neither set may wait for the other.
+/// Runs the scenarios in the world and, on a second thread, in a set of all ranks except the last. The operations of
+/// both have the same names, but must not wait for each other.
 void run_in_two_sets(RankContext& context, RuntimeClient& world) {
     std::vector<int> ranks(static_cast<std::size_t>(world.size() - 1));
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -92,7 +92,7 @@ JobConfiguration parse(const std::vector<std::string_view>& words) {
             job.config = tiny_config();
         } else if (words[i] == "patient") {
             job.config = patient_config();
-            job.deadline = std::chrono::seconds(90);  // the suite reports a lost wake-up before CTest ends the test
+            job.deadline = std::chrono::seconds(90);  // the suite must report a lost wake-up before CTest ends the test
         } else if (words[i].starts_with("verify=")) {
             job.config.verify = static_cast<std::uint32_t>(std::stoul(std::string(words[i].substr(7))));
             job.config.call_sites = true;

@@ -13,7 +13,7 @@
 namespace rueda::tests {
 namespace {
 
-/// All ranks except the last, written as in error messages.
+/// Returns the names of all ranks except the last, as error messages write them.
 std::string others_text(int size) {
     switch (size) {
         case 2:
@@ -25,7 +25,7 @@ std::string others_text(int size) {
     }
 }
 
-/// The calls of each rank in a case in which the last rank's call does not match the calls of the others.
+/// The calls in a case where the last rank's call does not match the other ranks' call.
 struct Disagreement {
     std::string field;
     std::string usual_text;
@@ -58,7 +58,7 @@ Start reduce_scatters(std::vector<std::int64_t> shape, Reduce reduce = {}) {
         return client.start_reducescatter(name, {memory, DType::float32, shape}, nullptr, reduce);
     };
 }
-/// Splits may differ between ranks: rank r keeps `rows` rows.
+/// Rank r keeps `rows` rows. The splits differ between the ranks, which is allowed.
 Start exchanges(DType dtype, std::int64_t rows, std::int64_t row) {
     return [=](Client& client, const std::string& name, std::byte* memory) {
         std::vector<std::int64_t> splits(static_cast<std::size_t>(client.size()), 0);
@@ -72,7 +72,7 @@ Start gathers_to(int root, std::vector<std::int64_t> shape = {4}) {
         return client.start_gather(name, {memory, DType::float32, shape}, nullptr, root);
     };
 }
-/// There are no rows, so they can be divided among any number of ranks.
+/// Scatters no rows, because zero rows can be divided among any number of ranks.
 Start scatters_from(int root, DType dtype = DType::float32) {
     return [=](Client& client, const std::string& name, std::byte* memory) {
         return client.start_scatter(name, {memory, dtype, {0, 3}}, std::nullopt, nullptr, root);
@@ -128,7 +128,7 @@ void agree_once(Client& client, const std::string& name, int salt) {
     check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), salt, name);
 }
 
-/// The number of this call depends on the earlier calls. The message says what each rank called.
+/// Checks the error of an unnamed call, except its number, which depends on the earlier calls.
 void expect_unnamed(const std::string& text, const Disagreement& about, int size) {
     const std::string head = fmt::format(
         " unnamed operation of this process set: the ranks disagree about {}: {}: ", about.field, others_text(size));
@@ -138,7 +138,7 @@ void expect_unnamed(const std::string& text, const Disagreement& about, int size
     RUEDA_RANK_CHECK(usual_at != std::string::npos && odd_at != std::string::npos);
     const std::string usual_text = text.substr(usual_at + head.size(), odd_at - usual_at - head.size());
     const std::string odd_text = text.substr(odd_at + odd.size());
-    // The message does not mention the factor if it is 1.
+    // A message mentions a factor only if the factor is not 1.
     RUEDA_RANK_CHECK(about.usual_text == "1" || usual_text.find(about.usual_text) != std::string::npos);
     RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
     RUEDA_RANK_CHECK(text.ends_with("than the others before, names or RUEDA_CALL_SITES=1 show which"));
@@ -158,9 +158,8 @@ void disagree_once(Client& client, const std::string& name, const Disagreement& 
                                  others_text(client.size()), about.usual_text, client.size() - 1, about.odd_text));
 }
 
-/// Only the tensor on which the ranks disagree fails, with the same message on all ranks. Its name can be used again,
-/// and all other operations continue. This is tested with a new name, and with a name that all ranks have agreed on
-/// before.
+/// If the ranks disagree about a tensor, this tensor fails with the same message on all ranks. Its name must be usable
+/// again, and all other operations must continue. The scenario tries a new name and a bound name (with a slot).
 void mismatches(Client& client) {
     int salt = 0;
     for (const Disagreement& about : disagreements()) {
@@ -179,7 +178,7 @@ void mismatches(Client& client) {
     }
 }
 
-/// Other operations that are in progress at the same time are not affected.
+/// A mismatch must not affect other operations in progress.
 void mismatch_among_others(Client& client) {
     for (int round = 0; round < 3; ++round) {
         std::vector<Buffer> buffers;
@@ -208,8 +207,8 @@ void mismatch_among_others(Client& client) {
     }
 }
 
-/// Rank 0 starts first. It tries what is not allowed while its operation is pending. Then it lets the other ranks start
-/// theirs.
+/// Rank 0 starts an operation, and tries what is not allowed while it is pending. Then the other ranks start the
+/// operation.
 template <class Try>
 void while_pending(Client& client, const std::string& name, Try&& try_it) {
     std::array<float, 3> values{};
@@ -229,7 +228,7 @@ void while_pending(Client& client, const std::string& name, Try&& try_it) {
 }
 
 void duplicates(Client& client) {
-    for (int round = 0; round < 3; ++round) {  // first with a new name, then with a name that has a slot
+    for (int round = 0; round < 3; ++round) {  // the name is new in the first round, and has a slot afterwards
         while_pending(client, "duplicate", [&](Pending&) {
             float value = 0;
             const Tensor other{&value, DType::float32, {1}};
@@ -245,8 +244,8 @@ void duplicates(Client& client) {
     }
 }
 
-/// Either all members of a group start, or none. If the first member were started, the next group would find the name
-/// of that member pending.
+/// If one member of a group is refused, no member may start. Otherwise the next group would find the first member's
+/// name pending.
 void group_with_a_duplicate(Client& client) {
     std::array<float, 3> values{};
     const std::vector<Tensor> tensors = {
@@ -270,7 +269,7 @@ void group_with_a_duplicate(Client& client) {
     }
 }
 
-/// A group has one handle. Its error is the error of the failed member, and it names this member.
+/// The single handle of a group must return the failed member's error, and the error must name the member.
 void group_with_a_mismatch(Client& client) {
     const bool odd = client.rank() == client.size() - 1;
     for (int round = 0; round < 3; ++round) {
@@ -300,14 +299,15 @@ void timeouts(Client& client) {
             const std::string text = expect_failure(pending.wait(0.25), ErrorCode::timeout, "a wait of 0.25 s");
             RUEDA_RANK_CHECK(text.starts_with("tensor 'late': not completed after 0.25 s: "));
             RUEDA_RANK_CHECK(text.ends_with("; the operation goes on"));
-            // The text says which ranks of this host have announced the tensor. Of other hosts it only lists the ranks.
+            // The text names the ranks of this host that have announced the tensor, but for other hosts only the ranks
+            // that may not have.
             RUEDA_RANK_CHECK(text.find("not announced it, rank 0 has") != std::string::npos ||
                              text.find("on other hosts, may not have") != std::string::npos);
             RUEDA_RANK_CHECK(text.find(fmt::format("rank {}", client.size() - 1)) != std::string::npos ||
                              client.size() > 2);
             const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
             RUEDA_RANK_CHECK(waited >= 0.25);
-            RUEDA_RANK_CHECK(waited < 5);  // a wide margin, for busy machines
+            RUEDA_RANK_CHECK(waited < 5);  // a wide margin for busy machines
             RUEDA_RANK_CHECK(!pending.ready());
         });
     }
@@ -407,7 +407,7 @@ void refused_arguments(Client& client) {
     const auto refused = [&](const Tensor& in, const Tensor& out, const Reduce& reduce, ErrorCode code) {
         expect_failure(end_of(client.start_allreduce("refused", in, out, reduce)), code, "an argument");
     };
-    // input and output overlap
+    // The input and the output overlap.
     refused(tensor, {values.data() + 2, DType::float32, {4}}, {}, ErrorCode::invalid_argument);
     refused(tensor, {values.data() + 4, DType::float32, {3}}, {}, ErrorCode::invalid_argument);
     refused(tensor, {values.data() + 4, DType::int32, {4}}, {}, ErrorCode::invalid_argument);
@@ -428,7 +428,7 @@ void refused_arguments(Client& client) {
                    ErrorCode::invalid_argument, "an allgather of a scalar");
     refused_rows(client);
     refused_outputs(client);
-    // None of the refused operations may be pending.
+    // No refused operation may be pending, so the name "refused" is free.
     agree_once(client, "refused", 1);
 }
 

@@ -53,7 +53,7 @@ void broadcasts(Client& client) {
     }
 }
 
-/// Returns the number of rows of rank `rank` in round `round`. In some rounds no rank has rows, in some only one rank.
+/// Returns the number of rows of a rank in a round. In some rounds no rank has rows, in others only one rank.
 std::int64_t rows_of(int rank, int size, int round) {
     switch (round) {
         case 0:
@@ -104,11 +104,11 @@ void allgathers(Client& client) {
     }
 }
 
-/// The memory into which the result of an allgather is written.
+/// The memory for the result of an allgather: separate from the input, around the input, or allocated by Rueda.
 enum class Output { beside, in_place, of_rueda };
 
-/// One allgather and its memory. The object starts the operation and checks the result. `each(r)` is the number of rows
-/// of rank r; `mine` is the number of rows of this rank.
+/// One allgather with its memory. The object starts the operation and checks the result. `each(r)` is the number of
+/// rows of rank r; `mine` is the number of rows of this rank.
 class Gathering {
 public:
     template <class Each>
@@ -178,7 +178,7 @@ private:
     PendingPointer pending_;
 };
 
-/// The operations are asynchronous or blocking. Some ranks pass an output, on others Rueda allocates it.
+/// Mixes asynchronous and blocking calls. Some ranks pass an output; on the others Rueda allocates it.
 void allgathers_into(Client& client) {
     constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
     int salt = 0;
@@ -192,7 +192,8 @@ void allgathers_into(Client& client) {
                 Gathering gathering(client, salt % 2 == 0 ? DType::float64 : DType::uint8, row, each, residency,
                                     kOutputs[choice], salt);
                 const std::string name = fmt::format("into.{}.{}", row, salt % 2);
-                if ((salt + client.rank() * (round % 2)) % 3 == 0) {  // in every other round, and only on some ranks
+                // In every second round, only some ranks make an asynchronous call.
+                if ((salt + client.rank() * (round % 2)) % 3 == 0) {
                     gathering.start(name);
                 } else {
                     gathering.run(name);
@@ -203,13 +204,13 @@ void allgathers_into(Client& client) {
     }
 }
 
-/// One rank passes an output that does not fit. Its operation fails and its output stays unchanged. The other ranks get
-/// their results.
+/// One rank's output does not fit. The operation must fail on this rank and leave the output unchanged. The other ranks
+/// must get their results.
 void allgathers_into_a_wrong_output(Client& client) {
     const int size = client.size();
     int salt = 0;
     for (const Residency residency : kResidencies) {
-        // one size travels with the announcement, one takes one chunk, one takes several
+        // The first size travels in the announcement, the second takes one chunk, the third several chunks.
         for (const std::int64_t each : {1, 40, 3000}) {
             for (const std::int64_t more : {-1, 1}) {
                 ++salt;
@@ -244,7 +245,7 @@ void allgathers_into_a_wrong_output(Client& client) {
     }
 }
 
-/// The last rank's input lies inside its output, at the place for the rows of other ranks.
+/// The last rank's input overlaps its output at the place of another rank's rows.
 void allgathers_from_a_wrong_place(Client& client) {
     const int last = client.size() - 1;
     const Buffer out(client, DType::float32, {4 * client.size(), 5}, true);
@@ -273,7 +274,7 @@ void barriers(Client& client) {
     for (int i = 0; i < 50; ++i) {
         expect_ok(client.barrier(), "a barrier");
     }
-    // All processes of a host share the clock CLOCK_MONOTONIC.
+    // The processes of a host share the clock CLOCK_MONOTONIC, so the test can compare their times.
     const auto now = [] { return std::int64_t{std::chrono::steady_clock::now().time_since_epoch().count()}; };
     if (client.rank() == client.size() - 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -288,8 +289,8 @@ void barriers(Client& client) {
     RUEDA_RANK_CHECK(times[0] <= times[1]);
 }
 
-/// Unnamed operations of different kinds match by the order of the calls. More of them are pending than there are slots
-/// for unnamed operations (64).
+/// Unnamed operations of different kinds must match by the order of the calls, even if more are pending than the 64
+/// slots for unnamed operations.
 void unnamed(Client& client) {
     constexpr int kOperations = 200;
     for (int round = 0; round < 2; ++round) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kDTypes = {DType::float32, DType::int64, DType::uint8};
 
-/// The tensors of a group. Each has a different shape and dtype.
+/// The tensors of a group, with different shapes and types.
 class Members {
 public:
     template <class Rows>
@@ -111,8 +111,8 @@ std::string others_of(int size) {
     return size == 2 ? "rank 0" : size == 3 ? "ranks 0, 1" : fmt::format("ranks 0-{}", size - 2);
 }
 
-/// On all ranks except the last, the group has `usual` members; on the last rank it has `odd` members. The error on
-/// every rank says which ranks have how many members. The name can be used again at once.
+/// Starts a group with `odd` members on the last rank, and with `usual` members on the other ranks. The error must name
+/// the ranks and their numbers of members. Afterwards the name must be free.
 void disagree(Client& client, const Start& start, const std::string& name, std::size_t usual, std::size_t odd) {
     const std::size_t count = client.rank() == client.size() - 1 ? odd : usual;
     const auto rows = [](int, std::size_t) { return std::int64_t{4}; };
@@ -135,15 +135,15 @@ void numbers_of_members(Client& client) {
         };
         disagree(client, start, name, 2, 3);  // with a new name
         agree(3);
-        disagree(client, start, name, 3, 1);  // with a name that all ranks have agreed on
+        disagree(client, start, name, 3, 1);  // with a name that has a slot
         disagree(client, start, name, 1, 3);
         agree(1);
-        agree(2);  // all ranks change to another number of members at the same time
+        agree(2);  // all ranks change the number of members at the same time, which is allowed
     }
 }
 
-/// If a member fails, the group's error on all ranks is the error of this member, and it contains the member's name.
-/// The other members have also ended.
+/// If a member fails, the group must return this member's error on all ranks, with the member's name. The other members
+/// must have ended, too.
 void members_that_disagree(Client& client) {
     const bool odd = client.rank() == client.size() - 1;
     const auto rows = [](int, std::size_t) { return std::int64_t{4}; };
@@ -159,8 +159,8 @@ void members_that_disagree(Client& client) {
     expect_ok(again->wait(), "again");
 }
 
-/// While a group is pending, no other group can start under its name, even if the other group has another number of
-/// members. If a group is refused, none of its members is started.
+/// While a group is pending, no other group of this name may start, even with another number of members. A refused
+/// group must start none of its members.
 void one_group_of_a_name(Client& client) {
     const auto rows = [](int, std::size_t) { return std::int64_t{1}; };
     const Members members(client, 2, Residency::all_private, 0, rows);

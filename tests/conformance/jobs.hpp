@@ -11,8 +11,7 @@
 
 namespace rueda::tests {
 
-/// Settings that make the tests independent of the machine: the resident memory has a small limit, and no warnings are
-/// printed.
+/// Settings that make tests independent of the machine: a small limit of resident memory, and no warnings.
 [[nodiscard]] inline base::Config test_config() {
     base::Config config;
     config.resident_limit_bytes = 64 * base::kMiB;
@@ -20,8 +19,8 @@ namespace rueda::tests {
     return config;
 }
 
-/// The same settings, but with the smallest sizes, so that small tensors take the code paths of large ones: chunks of
-/// four cache lines, the smallest number of cells, batches of a few tensors, and few slots.
+/// The settings of test_config() with the smallest sizes: chunks of four cache lines, few cells, batches of a few
+/// tensors, and few slots. Small tensors then take the code paths of large ones.
 [[nodiscard]] inline base::Config tiny_config() {
     base::Config config = test_config();
     config.chunk_bytes = 256;
@@ -32,21 +31,20 @@ namespace rueda::tests {
     return config;
 }
 
-/// A sleeping thread usually looks again by itself several times per second. With these settings it looks again only
-/// after an hour. So a lost wake-up makes the test hang, and the test fails.
+/// Usually a sleeping thread wakes up by itself several times a second. With these settings it does so only after an
+/// hour, so a lost wake-up makes a test hang.
 [[nodiscard]] inline base::Config patient_config() {
     constexpr double kHour = 3600;
     base::Config config = test_config();
     config.look_again_seconds = kHour;
-    config.liveness_seconds = kHour;  // otherwise, each liveness check would also take a turn
+    config.liveness_seconds = kHour;  // otherwise each check for dead ranks would also step the tasks
     return config;
 }
 
-/// The host of each rank: "aab" means two ranks on host a and one on host b. Works only if the ranks are threads.
+/// The host of each rank: "aab" means two ranks on host a and one on host b. Layouts need ranks that are threads.
 using Layout = std::string;
 
-/// Runs `body` in every rank of a job of `size` ranks. Each rank has a Runtime. If a layout is given, the ranks are on
-/// several hosts.
+/// Runs `body` on each rank of a job. Each rank has a Runtime. A layout places the ranks on several hosts.
 [[nodiscard]] inline RanksResult run_clients(int size, const base::Config& config,
                                              const std::function<void(RankContext&, RuntimeClient&)>& body,
                                              const RanksOptions& options = {}, const Layout& layout = {}) {

@@ -15,7 +15,7 @@
 namespace rueda::tests {
 namespace {
 
-/// The ranks have different numbers of batches, some of them in resident memory. The scenario is repeated.
+/// Each rank has another number of batches, some in resident memory, and then joins. Repeats this for several rounds.
 void joins(Client& client) {
     const auto batches_of = [](int rank, int round) { return (rank * 2 + round) % 5; };
     for (int round = 0; round < 4; ++round) {
@@ -35,8 +35,7 @@ void joins(Client& client) {
                 client.allreduce(fmt::format("join.{}", count), buffer.tensor(), buffer.tensor(), {ReduceOp::average}),
                 "an average without some ranks");
             const double expected = total / (counted ? client.size() : active);
-            // The library multiplies by the reciprocal of this divisor, so the last bit may differ from the result of a
-            // division.
+            // The library multiplies by the reciprocal and the test divides, so the last bit may differ.
             RUEDA_RANK_CHECK(std::abs(values[0] - expected) <= expected * 1e-15);
             RUEDA_RANK_EQUAL(values[count - 1], values[0]);
         }
@@ -45,7 +44,7 @@ void joins(Client& client) {
     }
 }
 
-/// In Adasum, a rank that has joined counts as zeros at its place in the tree.
+/// In an Adasum, a joined rank counts as zeros at its place in the tree.
 void joins_of_adasum(Client& client) {
     if (client.local_size() != client.size()) {
         return;

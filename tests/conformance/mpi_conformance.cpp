@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Runs the conformance suite as a user's program: mpirun starts it, it uses the public interface, and the environment
-// sets the options. The exit status is 0 if the suite passes. Otherwise it is 1, and the first failure is on standard
-// error.
+// Runs the conformance suite as a user's program: under mpirun, through the public interface, with settings from the
+// environment. The exit status is 0 if the suite passes. Otherwise it is 1, and the first failure is on standard error.
 //
-// Usage: mpi_conformance [WORD…] runs all scenarios in one job, or only the scenarios whose names begin with one of the
-// words.
+// Usage: mpi_conformance [PREFIX…] runs all scenarios, or only those whose names begin with one of the prefixes.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -27,8 +25,8 @@ void run_in_a_set() {
     if (rueda::size() == 1) {
         return;
     }
-    // The set does not contain all ranks, and its size is a power of two. So the averages of the scenarios are exact in
-    // every order of the ranks.
+    // The set leaves out at least one rank. Its size is a power of two, so the averages in the scenarios are exact in
+    // every order.
     std::vector<std::int32_t> ranks(std::bit_floor(static_cast<std::size_t>(rueda::size() - 1)));
     std::iota(ranks.begin(), ranks.end(), 0);
     const rueda::ProcessSet set = rueda::add_process_set(ranks);
@@ -46,8 +44,7 @@ void expect(bool holds, const char* what) {
     }
 }
 
-/// Tests features of the C interface that the C++ interface does not offer: calls without a handle or without an
-/// output.
+/// Tests calls of the C interface that the C++ interface does not have: without a handle, and without an output.
 void use_c_interface() {
     const int rank = rueda::rank();
     const int size = rueda::size();
@@ -128,7 +125,7 @@ int main(int argc, char** argv) {
         rueda::tests::PublicClient client;
         rueda::tests::run_scenarios(client, rueda::tests::all_scenarios());
         rueda::shutdown();
-        // Runs a second job of the same processes, in which some ranks also form a process set.
+        // The same processes form a second job, in which some ranks also form a process set.
         rueda::init();
         rueda::tests::PublicClient again;
         rueda::tests::run_scenarios(again, rueda::tests::error_scenarios());

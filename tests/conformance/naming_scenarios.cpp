@@ -15,7 +15,7 @@
 namespace rueda::tests {
 namespace {
 
-/// Tensors of this rank. They are submitted in any order, and all checked at the end.
+/// The tensors of this rank in one step. They are submitted in any order and checked together.
 class Step {
 public:
     Step(Client& client, std::string prefix, int salt) : client_(client), prefix_(std::move(prefix)), salt_(salt) {}
@@ -46,7 +46,7 @@ private:
     std::vector<PendingPointer> pending_;
 };
 
-/// As with the gradients of a training, each rank submits in its own order, which differs in each step.
+/// Each rank submits in its own order, which changes in each step, like the gradients of a training.
 void different_orders(Client& client) {
     constexpr int kTensors = 100;
     for (int step_number = 0; step_number < 6; ++step_number) {
@@ -64,13 +64,13 @@ void different_orders(Client& client) {
     }
 }
 
-/// The shape of one tensor changes in some steps and changes back later. So there are calls with changed metadata, new
-/// bindings, and calls with bound names.
+/// The shapes of the tensors change in some steps. This causes calls with changed metadata, new bindings to slots, and
+/// calls of bound names.
 void changing_shapes(Client& client) {
     for (int step_number = 0; step_number < 24; ++step_number) {
         Step step(client, "shape.", step_number);
         for (int tensor = 0; tensor < 5; ++tensor) {
-            // different in every step
+            // Only the shape of tensor 0 changes in every step.
             const std::int64_t elements = tensor == 0                       ? 10 + step_number
                                           : tensor == 1                     ? 10 + step_number % 2 * 300
                                           : step_number % 8 == 7            ? 77
@@ -82,7 +82,7 @@ void changing_shapes(Client& client) {
     }
 }
 
-/// When the previous operation with a name is done, the name may be used for another operation or another dtype.
+/// When an operation is done, its name may be used for another operation or another type.
 void changing_operations(Client& client) {
     for (int i = 0; i < 12; ++i) {
         const DType dtype = i % 2 == 0 ? DType::float32 : DType::int64;
@@ -106,8 +106,7 @@ void changing_operations(Client& client) {
     }
 }
 
-/// With settings that give few slots, there are more names than slots. So Rueda takes slots back and gives them to
-/// other names.
+/// Uses more names than there are slots in some configurations, so that Rueda takes slots back for other names.
 void many_names(Client& client) {
     constexpr int kSteps = 60;
     constexpr int kNames = 10;
@@ -116,7 +115,7 @@ void many_names(Client& client) {
         for (int i = 0; i < kNames; ++i) {
             step.submit(i, 1 + i * 13, i % 2 == 0);
         }
-        Step same(client, "many.kept.", step_number);  // used in every step, between the other names
+        Step same(client, "many.kept.", step_number);  // this name is used in every step
         same.submit(0, 50, false);
         same.finish();
         step.finish();
@@ -126,7 +125,7 @@ void many_names(Client& client) {
 void long_names(Client& client) {
     for (const std::size_t length : {1U, 255U, 256U, 510U, 511U}) {
         for (int round = 0; round < 3; ++round) {
-            // Two names that differ only in their last characters.
+            // The names differ only in their last character.
             std::string one(length, 'n');
             std::string two = one;
             two.back() = 'm';
@@ -163,7 +162,7 @@ void submit_and_wait_in_turns(Client& client, int thread) {
     }
 }
 
-/// All threads of a rank share its engine: a thread that waits drives progress for all of them.
+/// Several threads of a rank share the rank's engine. A thread that waits drives progress for all of them.
 void several_threads(Client& client) {
     constexpr int kThreads = 3;
     std::array<std::string, kThreads> failures;
@@ -205,7 +204,7 @@ void one_handle_many_waiters(Client& client) {
     }
 }
 
-/// For the same broadcasts, some ranks make blocking calls and others do not; this changes from round to round.
+/// Some ranks make blocking calls and others start the same broadcast asynchronously; the roles change in each round.
 /// Sometimes the root is late.
 void mixed_broadcasts(Client& client) {
     for (int round = 0; round < 120; ++round) {
@@ -229,7 +228,7 @@ void mixed_broadcasts(Client& client) {
     }
 }
 
-/// No thread waits, so the background thread alone has to complete the operation.
+/// All threads only poll, so the background thread alone completes the operation.
 void polling(Client& client) {
     for (int round = 0; round < 20; ++round) {
         Buffer buffer(client, DType::float32, {round * 300 + 1}, round % 2 == 0);

@@ -48,7 +48,7 @@ public:
     }
 
 private:
-    Handle handle_;  // empty if a blocking call returned no handle; the operation has then ended
+    Handle handle_;  // empty after a blocking call that returned no handle; its operation has ended
 };
 
 template <class F>

@@ -7,8 +7,8 @@
 
 namespace rueda::tests {
 
-/// A client over the public C++ interface, either in the world or in a process set whose first rank is rank 0 of the
-/// job. Before that, rueda::init() must have been called, with settings from the environment, as in a user's program.
+/// A client over the public C++ interface, in the world or in a process set whose first rank is rank 0 of the job. The
+/// program must have called rueda::init() before; settings come from the environment.
 class PublicClient : public Client {
 public:
     explicit PublicClient(ProcessSet set = world());

@@ -14,8 +14,7 @@
 
 namespace rueda::tests {
 
-/// Runs `body` in forked processes. Their environment is that of ranks which a launcher started, so rueda::init() joins
-/// them to one job.
+/// Runs `body` in forked processes with the environment of launched ranks, so that rueda::init() joins them in one job.
 [[nodiscard]] inline RanksResult run_public_ranks(int size, const std::function<void(RankContext&)>& body,
                                                   RanksOptions options = {}) {
     static std::atomic<int> counter{0};

@@ -16,13 +16,13 @@ constexpr std::array<std::int64_t, 4> kRowElements = {1, 20, 130, 1500};
 
 std::string joined(const std::vector<std::int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
 
-/// Returns whether this rank makes a blocking call. In some rounds all ranks do, in some rounds no rank does, and in
-/// some rounds only some ranks do. In the last case, the ranks take different code paths through a small operation.
+/// Returns whether this rank makes a blocking call: in some rounds all ranks do, in others none. In the remaining
+/// rounds some ranks do, so that the ranks take different code paths for small operations.
 bool blocks(const Client& client, int round) {
     return round % 3 == 0 || (round % 3 == 1 && (round + client.rank()) % 2 == 0);
 }
 
-/// Returns the number of rows of each rank in a round. In some rounds no rank has rows, in some only one rank.
+/// Returns each rank's number of rows in a round. In some rounds no rank has rows, in others only one rank.
 std::vector<std::int64_t> rows_of_ranks(int size, int round) {
     std::vector<std::int64_t> rows;
     for (int rank = 0; rank < size; ++rank) {
@@ -71,7 +71,7 @@ void gather_once(Client& client, const Case& of, const std::string& name) {
     const bool gives_output = of.round % 2 == 0;
     const Buffer mine(client, of.dtype, {rows[static_cast<std::size_t>(client.rank())], of.row},
                       is_resident(of.residency, client.rank(), of.round));
-    // On ranks other than the root, `out` is not used as an output: it has the wrong shape and stays unchanged.
+    // On the other ranks, Rueda must ignore `out`. It has a wrong shape and must stay unchanged.
     const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     const Buffer out(client, of.dtype, {is_root ? all : 2, of.row},
                      is_resident(of.residency, client.rank(), of.round + 1));
@@ -101,7 +101,7 @@ void gathers(Client& client) {
     });
 }
 
-/// Scatters once. The input of the root contains the rows for each rank.
+/// Scatters once. The root's input contains the rows of all ranks.
 void scatter_once(Client& client, const Case& of, const std::string& name) {
     const std::string what = of.what("scatter");
     const bool even = of.round % 6 == 0;
@@ -113,7 +113,7 @@ void scatter_once(Client& client, const Case& of, const std::string& name) {
     const std::int64_t before = std::accumulate(splits.begin(), splits.begin() + client.rank(), std::int64_t{0});
     const bool is_root = client.rank() == of.root;
     const bool gives_output = (of.round + client.rank()) % 2 == 0;
-    const bool has_rows = is_root || of.round % 4 == 1;  // on ranks other than the root, Rueda does not read the rows
+    const bool has_rows = is_root || of.round % 4 == 1;  // Rueda must read rows on the root only
     const Buffer mine(client, of.dtype, {has_rows ? all : 0, of.row},
                       is_resident(of.residency, client.rank(), of.round));
     const Buffer out(client, of.dtype, {splits[me], of.row}, is_resident(of.residency, client.rank(), of.round + 1));
@@ -141,7 +141,7 @@ void scatters(Client& client) {
     });
 }
 
-/// The result on the root has the same bits as the result of an allreduce with the same inputs.
+/// The root's result must have the same bits as an allreduce with the same inputs.
 void reduce_once(Client& client, const Case& of, const Reduce& reduce, const std::string& name) {
     const std::string what = of.what("reduce") + fmt::format(", {}", rueda::name_of(reduce.op));
     const std::vector<std::int64_t> shape = {of.round % 5, of.row};
@@ -181,8 +181,8 @@ void reduces(Client& client) {
     });
 }
 
-/// The tensor is larger than all cells together. So the root must take the content of the cells before the other ranks
-/// can write more.
+/// The tensor is larger than all cells (buffers for chunks) together, so the root must empty cells before the other
+/// ranks can write more.
 void large_ones(Client& client) {
     const Case of{3, client.size() - 1, 40'000, DType::float32, Residency::all_private};
     gather_once(client, of, "root.large.gather");
@@ -190,15 +190,14 @@ void large_ones(Client& client) {
     reduce_once(client, of, {ReduceOp::sum}, "root.large.reduce");
 }
 
-/// The operations are started in a different order on every rank, with different roots, and mixed with other
-/// operations.
+/// Each rank starts the operations in a different order, with different roots, mixed with other operations.
 void among_others(Client& client) {
     constexpr int kOperations = 18;
     for (int round = 0; round < 3; ++round) {
         std::vector<std::unique_ptr<Buffer>> buffers(kOperations);
         std::vector<PendingPointer> pending(kOperations);
         for (int position = 0; position < kOperations; ++position) {
-            // 5 and 18 have no common factor, so every i occurs once
+            // 5 and 18 have no common factor, so the loop reaches every i once.
             const int i = (position * 5 + client.rank()) % kOperations;
             const auto index = static_cast<std::size_t>(i);
             const int root = (i + round) % client.size();
@@ -261,7 +260,7 @@ void refusals(Client& client) {
         std::string("input and output overlap; of a gather they must not: give other memory for the output"));
 }
 
-/// The operation fails on the root only. The other ranks have done their part, so they get no error.
+/// The operation must fail on the root only. The other ranks have done their part.
 void an_output_that_does_not_fit(Client& client) {
     const bool is_root = client.rank() == 0;
     const Buffer mine(client, DType::float32, {2, 3}, false);
@@ -280,7 +279,7 @@ void an_output_that_does_not_fit(Client& client) {
     out.check_margin("an output that does not fit");
 }
 
-/// The operation fails on the last rank only.
+/// The operation must fail on the last rank only.
 void a_share_that_does_not_fit(Client& client) {
     const bool is_last = client.rank() == client.size() - 1;
     const Buffer all(client, DType::float32, {2 * client.size(), 3}, false);

@@ -18,7 +18,7 @@ public:
     RuntimePending(core::Runtime& runtime, std::uint32_t members) : runtime_(runtime), completion_(members) {}
     ~RuntimePending() override {
         if (!completion_.done()) {
-            // The shutdown fails everything that is pending, so no thread touches the completion any more.
+            // The shutdown ends all pending operations, so no thread uses the completion afterwards.
             static_cast<void>(runtime_.shutdown());
         }
     }
@@ -29,7 +29,7 @@ public:
         return {output.memory.get(), output.dtype, output.shape};
     }
     std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
-    /// Creates an object for an operation that was refused at once.
+    /// Marks an operation as ended that was refused at once.
     void never_started() {
         while (!completion_.done()) {
             completion_.complete_one({});
@@ -116,7 +116,7 @@ int RuntimeClient::local_size() const {
                                           [this](int rank) { return set_->identity().member_of(rank).has_value(); }));
 }
 
-/// `root` is a rank of the set, because the scenarios number ranks within the set.
+/// The scenarios count ranks within the set, so `root` is a rank of the set.
 Status RuntimeClient::make_broadcast(const rueda_tensor& tensor, int root, Request& request) const {
     return core::make_broadcast(tensor, tensor, job_rank_of(root), set_->identity().ranks, rank(), default_options(),
                                 request);
@@ -169,7 +169,7 @@ Result<PendingPointer> RuntimeClient::run(const std::string& name, const Request
     RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
     if (Status status = runtime_->run(*set_, name, request, pending->completion()); !status.is_ok()) {
-        pending->never_started();  // it never started, or it has already ended
+        pending->never_started();  // the operation was refused or has already ended
         return status;
     }
     return PendingPointer(std::move(pending));
@@ -340,7 +340,8 @@ Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allo
 Status RuntimeClient::deallocate(void* memory) { return runtime_->deallocate(memory); }
 
 Status RuntimeClient::shutdown() {
-    static_cast<void>(runtime_->shutdown());  // may report an earlier failure, but the rank leaves in order
+    // May report an earlier failure, but ends this rank's part of the job in any case.
+    static_cast<void>(runtime_->shutdown());
     return {};
 }
 

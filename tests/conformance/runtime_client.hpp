@@ -11,18 +11,18 @@
 
 namespace rueda::tests {
 
-/// A client over its own Runtime, in the world or in a process set. Because each client has its own Runtime, ranks may
-/// be threads. The Runtime shuts down when its last client is destroyed.
+/// A client over a Runtime, in the world or in a process set. Each rank has its own Runtime, so ranks may be threads.
+/// The Runtime shuts down when its last client is destroyed.
 class RuntimeClient : public Client {
 public:
-    /// Collective.
+    /// Creates the Runtime of a rank. All ranks of the job must call this function together.
     [[nodiscard]] static Result<std::unique_ptr<RuntimeClient>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
 
-    /// Creates a process set of the job, and returns a client for it. The set lives as long as the client. Returns null
-    /// if this rank is not a member. All ranks of the job must call this together. `ranks` are ranks of the job.
+    /// Creates a process set from ranks of the job, and returns a client for it, or null if this rank is not a member.
+    /// The set lives as long as the client. All ranks of the job must call this function together.
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set(const std::vector<int>& ranks);
-    /// The same, but only the ranks in `ranks` call it. `ranks` must include this rank.
+    /// Creates a process set like add_set(), but only its members call this function.
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set_among(const std::vector<int>& ranks);
 
     [[nodiscard]] int rank() const override;

@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::array kOps = {ReduceOp::average, ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-/// Where a reducescatter's output lies.
+/// The memory for the output of a reducescatter: separate from the input, inside the input, or allocated by Rueda.
 enum class Output { beside, in_place, of_rueda };
 constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
 
 std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// Distributes the rows one by one, so the first ranks may get one row more.
+/// Distributes the rows one by one, so the first ranks may get one more.
 std::vector<std::int64_t> dealt(std::int64_t rows, int size) {
     std::vector<std::int64_t> each(static_cast<std::size_t>(size), 0);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -32,7 +32,7 @@ std::vector<std::int64_t> dealt(std::int64_t rows, int size) {
     return each;
 }
 
-/// One reducescatter and its memory. The object starts the operation and checks the result.
+/// One reducescatter with its memory. The object starts the operation and checks the result.
 class Trial {
 public:
     Trial(Client& client, const std::string& name, DType dtype, std::int64_t rows, std::int64_t row,
@@ -88,7 +88,7 @@ private:
         auto* const own = static_cast<std::byte*>(in.data) + unsigned_of(first_row_ * row_) * size_of(in.dtype);
         return {beside_.empty() ? own : beside_.front().tensor().data, in.dtype, {my_rows_, row_}};
     }
-    /// Rueda only reads the input, except for this rank's own rows if they are also the output.
+    /// Checks that Rueda has not changed the input, except for this rank's own rows in an in-place operation.
     void check_input() const {
         const Tensor& in = input_.tensor();
         for (std::size_t i = 0; i < in.elements(); ++i) {
@@ -114,9 +114,8 @@ private:
     PendingPointer pending_;
 };
 
-/// Numbers of rows and lengths of a row. There are cases without rows, with fewer rows than ranks, with sizes around
-/// the inline limit (80 bytes), with rows that cannot be divided evenly, and with several of the tiny chunks that the
-/// tests use.
+/// Numbers of rows and lengths of a row. The cases have no rows, fewer rows than ranks, sizes around the limit of
+/// inline inputs (80 bytes), rows that cannot be divided evenly, and several tiny chunks.
 struct Extents {
     std::int64_t rows;
     std::int64_t row;
@@ -147,8 +146,7 @@ void reducescatters(Client& client) {
     }
 }
 
-/// Uses the same names again, so that they are bound to slots. The calls are blocking if the output belongs to the
-/// caller.
+/// Uses the same names again, so that they have slots. Calls with the caller's output are blocking.
 void repeated_reducescatters(Client& client) {
     constexpr std::array kFactors = {Reduce{ReduceOp::sum, 0.5, 3.0}, Reduce{ReduceOp::average, 2.0, 1.0},
                                      Reduce{ReduceOp::max, 0.5, 2.0}};
@@ -173,9 +171,8 @@ void repeated_reducescatters(Client& client) {
     }
 }
 
-/// The cases divide rows evenly, divide rows unevenly, and have fewer rows than ranks. There are small tensors of every
-/// dtype. There are also float32 tensors around the size limit for inputs that travel with an announcement: 8 KiB with
-/// more than two ranks, 64 KiB with two.
+/// Returns small tensors of every type with an even division of rows, an uneven one, and fewer rows than ranks. Also
+/// returns float32 tensors around the limit for inputs in announcements: 64 KiB with two ranks, 8 KiB with more.
 std::vector<std::pair<Extents, DType>> small_extents(int size) {
     std::vector<std::pair<Extents, DType>> all;
     for (std::int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
@@ -192,7 +189,7 @@ std::vector<std::pair<Extents, DType>> small_extents(int size) {
     return all;
 }
 
-/// Uses the same names again and again, so that the memory of their announcements is reused.
+/// Uses the same names many times, so that Rueda reuses the memory of their announcements.
 void small_reducescatters(Client& client) {
     const auto extents = small_extents(client.size());
     for (int round = 0; round < 7; ++round) {
@@ -207,8 +204,8 @@ void small_reducescatters(Client& client) {
     }
 }
 
-/// Returns whether this rank makes a blocking call in this round; for the same name, other ranks may not block.
-/// Sometimes a rank is late, so that the others are asleep when it arrives.
+/// Returns whether this rank makes a blocking call in this round; other ranks may not block. Sometimes lets a rank be
+/// late, so that the other ranks are asleep when it arrives.
 bool blocks_or_is_late(const Client& client, int round) {
     if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -216,8 +213,7 @@ bool blocks_or_is_late(const Client& client, int round) {
     return (round * 5 + client.rank() * 3 + round / 11) % 4 != 0;
 }
 
-/// For the same name, some ranks make blocking calls, some use resident memory, and some pass their own output. The
-/// others do not.
+/// Ranks use the same name in different ways: some block, some have resident memory, some pass their own output.
 void mixed_reducescatters(Client& client) {
     constexpr std::array kShapes = {Extents{3, 1}, Extents{9, 11}, Extents{41, 13}, Extents{97, 50}, Extents{128, 127}};
     for (int round = 0; round < 150; ++round) {
@@ -244,8 +240,8 @@ void large_reducescatters(Client& client) {
     }
 }
 
-/// Returns the number of rows that rank `from` sends to rank `to` in round `round`. The rounds have different patterns:
-/// no rows at all, rows only from a rank to itself, rows only for one rank, and some zeros.
+/// Returns the number of rows that rank `from` sends to rank `to` in a round. Some rounds have no rows, rows only from
+/// each rank to itself, rows only for one rank, or some zeros.
 std::int64_t split_of(int from, int to, int size, int round) {
     switch (round) {
         case 0:
@@ -263,7 +259,7 @@ std::int64_t split_of(int from, int to, int size, int round) {
     }
 }
 
-/// Checks that this rank received the rows that `split(from, to)` determines.
+/// Checks that this rank received the rows of `split(from, to)` from each rank.
 template <class Split>
 void check_exchanged(Client& client, const Tensor& output, std::int64_t row, int salt, const std::string& what,
                      Split&& split, std::vector<std::int64_t>& received) {
@@ -290,7 +286,7 @@ void check_alltoall(Client& client, Pending& pending, DType dtype, std::int64_t 
     RUEDA_RANK_CHECK(pending.output().dtype == dtype);
 }
 
-/// The names stay the same, and the splits change from round to round.
+/// Uses the same names in all rounds, while the splits change.
 void alltoalls(Client& client) {
     const int size = client.size();
     int salt = 0;
@@ -312,7 +308,7 @@ void alltoalls(Client& client) {
                     fmt::format("alltoall of rows of {}, round {}, {}", row, round, name_of(residency));
                 const auto pending =
                     expect_value(client.start_alltoall(fmt::format("alltoall.{}", row), mine.tensor(), splits), what);
-                // Rueda reads the splits only during the call, so the test may overwrite them now.
+                // Rueda must read the splits only during the call, so the test overwrites them.
                 std::fill(splits.begin(), splits.end(), -1);
                 expect_ok(pending->wait(), what);
                 check_alltoall(client, *pending, dtype, row, salt, what, split);
@@ -322,9 +318,8 @@ void alltoalls(Client& client) {
     }
 }
 
-/// The result goes into memory of the caller, by asynchronous and by blocking calls. If all splits are equal, the calls
-/// are also made without splits. Sometimes one rank's output does not fit: the operation of this rank fails, and the
-/// other ranks get their results.
+/// Makes blocking and asynchronous calls whose result goes into the caller's memory. If all splits are equal, the calls
+/// are also made without splits. Sometimes one rank's output does not fit: only this rank's operation may fail.
 void alltoalls_into(Client& client) {
     const int size = client.size();
     int salt = 0;
@@ -379,8 +374,8 @@ void alltoalls_into(Client& client) {
     }
 }
 
-/// All or some ranks make blocking calls, some use resident memory, and some pass their own output. Rows are small, so
-/// most inputs travel with their announcements and some do not. The splits change, and so do the ranks that have data.
+/// Some or all ranks make blocking calls, some have resident memory, and some pass their own output. Rows are small, so
+/// most inputs travel in their announcements. The splits and the ranks with data change.
 void mixed_alltoalls(Client& client) {
     constexpr std::array<std::int64_t, 3> kRows = {1, 19, 130};
     const int size = client.size();
@@ -440,8 +435,8 @@ void even_alltoalls(Client& client) {
     }
 }
 
-/// Several operations are in progress. Each rank starts them in a different order, mixed with other operations. Then
-/// the same is done with unnamed operations.
+/// Each rank starts several operations in a different order, mixed with other operations. The scenario repeats this
+/// with unnamed operations.
 void among_others(Client& client) {
     constexpr int kOperations = 24;
     const int size = client.size();
@@ -451,11 +446,11 @@ void among_others(Client& client) {
         std::vector<PendingPointer> pending(kOperations);
         const auto rows = [&](int i) { return std::int64_t{i} * 9 + round; };
         for (int position = 0; position < kOperations; ++position) {
-            // 5 and 24 have no common factor, so every i occurs once
+            // 5 and 24 have no common factor, so the loop reaches every i once.
             const int i = named ? (position * 5 + client.rank()) % kOperations : position;
             const auto index = static_cast<std::size_t>(i);
             const std::string name = named ? fmt::format("among.{}", i) : std::string();
-            // In this alltoall, each rank sends all its rows to the next rank.
+            // If this is an alltoall, each rank sends all its rows to the next rank.
             buffers[index] =
                 std::make_unique<Buffer>(client, DType::float32, std::vector{rows(i), std::int64_t{3}}, i % 5 == 0);
             const Tensor& tensor = buffers[index]->tensor();

@@ -10,14 +10,14 @@
 
 namespace rueda::tests {
 
-/// A part of the conformance suite: a function that all ranks call, each with its Client. It throws if Rueda breaks a
-/// promise. It leaves no operation pending, so several scenarios can run in one job.
+/// A part of the conformance suite. All ranks call the function, each with its Client. The function throws if Rueda
+/// breaks a promise. It leaves no operation pending, so that several scenarios can run in one job.
 struct Scenario {
     const char* name;
     void (*run)(Client& client);
     int least_ranks = 1;
-    /// Scenarios whose inputs travel with their announcements. Only the first slots have memory for such inputs. So
-    /// these scenarios run before the others, which use hundreds of names.
+    /// Whether the scenario runs before the others. Its inputs travel in announcements, for which only the first slots
+    /// have memory, and other scenarios use hundreds of slots.
     bool early = false;
 };
 
@@ -31,25 +31,24 @@ struct Scenario {
 [[nodiscard]] std::span<const Scenario> group_scenarios();
 [[nodiscard]] std::span<const Scenario> root_scenarios();
 
-/// All of these together.
+/// Returns the scenarios of all files except join_scenarios().
 [[nodiscard]] std::vector<Scenario> all_scenarios();
-/// Scenarios that run in the world while nothing else runs, because a rank that has joined has joined in all process
-/// sets.
+/// Scenarios with joins. A rank joins in all process sets at once, so nothing else may run at the same time.
 [[nodiscard]] std::span<const Scenario> join_scenarios();
 
-/// Runs, in the same order on all ranks, all scenarios that do not need more ranks than `client`'s job has.
+/// Runs the scenarios in order. Skips scenarios that need more ranks than the client has.
 void run_scenarios(Client& client, std::span<const Scenario> scenarios);
 
-// Helpers that the scenarios share.
+// The scenarios share the following helpers.
 
-/// If the status is a failure, throws RankCheckFailed with the text of the status.
+/// Throws RankCheckFailed with the status's text if the status is a failure.
 void expect_ok(const Status& status, const std::string& what);
-/// Throws unless the status is this failure. Returns the failure's message.
+/// Throws unless the status is a failure with this code. Returns the failure's message.
 std::string expect_failure(const Status& status, ErrorCode code, const std::string& what);
-/// Removes the tensor's name from the beginning of an error text that a call returned at once. The public interface
-/// puts the name there; core::Runtime does not know the name.
+/// Removes the tensor's name from the beginning of an error text. The public interface puts the name there, whereas
+/// core::Runtime does not.
 std::string without_name(std::string text, const std::string& name);
-/// Returns the final status of an operation that all ranks start.
+/// Returns the final status of an operation, or the error of its start.
 inline Status end_of(const Result<PendingPointer>& started) {
     return started.is_ok() ? started.value()->wait() : started.status();
 }
@@ -60,12 +59,12 @@ T expect_value(Result<T> result, const std::string& what) {
     return std::move(result).value();
 }
 
-/// The kind of memory in which a rank has its tensors.
+/// The kind of memory of a rank's tensors.
 enum class Residency { all_private, all_resident, mixed };
 inline constexpr Residency kResidencies[] = {Residency::all_private, Residency::all_resident, Residency::mixed};
 [[nodiscard]] const char* name_of(Residency residency);
-/// Returns whether the tensor with number `which` of an operation lies in resident memory. In the mixed case, a rank's
-/// inputs and outputs also differ from each other.
+/// Returns whether tensor number `which` of an operation is in resident memory. With `mixed`, this also differs between
+/// a rank's inputs and outputs.
 [[nodiscard]] bool is_resident(Residency residency, int rank, int which);
 
 }  // namespace rueda::tests

@@ -14,9 +14,9 @@
 namespace rueda::tests {
 namespace {
 
-/// One of many operations that use the same cells one after another.
+/// One of many operations that use the same cells (buffers for chunks) one after another.
 struct TurnOfAll {
-    std::int64_t rows;  ///< for each rank
+    std::int64_t rows;  ///< number of rows of each rank
     bool resident;
     int salt;
     std::string name;
@@ -79,12 +79,12 @@ void run_reducescatter(Client& client, const TurnOfAll& turn) {
     output.check_margin(turn.name);
 }
 
-/// Runs all kinds of operations in a random order, with sizes that use no cell, one cell, or many cells. So each kind
-/// runs on cells that every other kind used before. In each round another rank is late.
+/// Runs all kinds of operations in a random order. Their sizes use no cell, one cell, or many cells (buffers for
+/// chunks), so that each kind gets cells that every other kind used before. In each round another rank is late.
 void kinds_in_turns(Client& client) {
     constexpr std::array kRuns = {run_allreduce, run_broadcast, run_allgather, run_alltoall, run_reducescatter};
     constexpr std::array<std::int64_t, 6> kRows = {1, 700, 2'100, 5'000, 17'000, 33'000};
-    std::mt19937 random(20261121);  // all ranks have the same seed
+    std::mt19937 random(20261121);  // all ranks draw the same numbers
     for (int round = 0; round < 300; ++round) {
         const auto kind = static_cast<std::size_t>(random() % kRuns.size());
         const std::size_t size = random() % kRows.size();

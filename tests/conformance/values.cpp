@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kMargin = 64;
 constexpr std::byte kPattern{0xC3};
-/// Values repeat after this many elements. The number is prime, so a line or a chunk at a wrong place never has the
-/// right values.
+/// Values repeat after this number of elements. The number is prime, so that a cache line or a chunk at a wrong place
+/// has wrong values.
 constexpr std::size_t kPeriod = 61;
 
 bool is_float(DType dtype) {
@@ -36,7 +36,7 @@ void write(const Tensor& tensor, std::size_t index, T value) {
     std::memcpy(static_cast<std::byte*>(tensor.data) + index * sizeof(T), &value, sizeof(T));
 }
 
-/// Returns the IEEE 754 binary16 bits of a whole number that binary16 represents exactly.
+/// Returns the binary16 (float16) bits of an integer that binary16 represents exactly.
 std::uint16_t half_of(std::int64_t value) {
     if (value == 0) {
         return 0;
@@ -44,7 +44,7 @@ std::uint16_t half_of(std::int64_t value) {
     const int sign = value < 0 ? 0x8000 : 0;
     int exponent = 0;
     const double fraction = std::frexp(std::fabs(static_cast<double>(value)), &exponent);  // in [0.5, 1)
-    const auto significand = static_cast<int>(std::ldexp(fraction, 11));                   // 11 bits, the first one set
+    const auto significand = static_cast<int>(std::ldexp(fraction, 11));  // 11 bits, of which the highest is set
     return static_cast<std::uint16_t>(sign | (exponent + 14) << 10 | (significand & 0x3FF));
 }
 
@@ -64,7 +64,7 @@ double value_of_bfloat16(std::uint16_t bits) {
     return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-/// Whole numbers of `dtype` wrap.
+/// Returns the value as an integer of this type, which wraps around.
 std::int64_t wrapped(std::int64_t value, DType dtype) {
     switch (dtype) {
         case DType::uint8:
@@ -80,7 +80,7 @@ std::int64_t wrapped(std::int64_t value, DType dtype) {
         case DType::uint32:
             return static_cast<std::uint32_t>(value);
         default:
-            return value;  // no uint64 is negative here
+            return value;  // uint64 needs no wrapping, because no value is negative
     }
 }
 
@@ -104,7 +104,7 @@ double combine(std::span<const double> values, ReduceOp op) {
     return all;
 }
 
-/// The result of the operation by its definition, before a floating-point result is rounded to its dtype.
+/// Returns the result by the operation's definition, before a floating-point result is rounded to its type.
 double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t index, int salt) {
     std::vector<double> values;
     for (int rank = 0; rank < size; ++rank) {
@@ -122,8 +122,8 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
     return is_float(dtype) ? all : std::trunc(all);
 }
 
-/// The relative tolerance: half a unit in the last place, plus a second rounding for dtypes whose results are computed
-/// in the dtype itself.
+/// The allowed relative error: half a unit in the last place, and another rounding for types whose results are computed
+/// in the type itself.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:
@@ -139,8 +139,8 @@ double tolerance(DType dtype) {
     }
 }
 
-/// The largest absolute value that one rank adds to a result. It is 0 for operations without a sum, because their
-/// results are not rounded on the way.
+/// The largest absolute value that one rank adds to a sum. It is 0 for other operations, whose intermediate results are
+/// not rounded.
 double largest_share(const Reduce& reduce, int ranks) {
     constexpr double kLargestInput = 4;
     const double share = kLargestInput * std::fabs(reduce.prescale * reduce.postscale);
@@ -154,7 +154,8 @@ std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element
     const auto mixed = static_cast<std::int64_t>(
         (index * 2654435761U + static_cast<std::size_t>(rank) * 40503U + static_cast<std::size_t>(salt) * 97U) >> 3U &
         0xFFFF);
-    // with these inputs, a logical and over eight ranks, and a logical or, have both true and false results
+    // With these inputs over eight ranks, the results of a logical "and" contain both true and false. The same holds
+    // for a logical "or".
     if (dtype == DType::boolean) {
         return op == ReduceOp::max ? (mixed % 8 == 0 ? 1 : 0) : (mixed % 8 == 0 ? 0 : 1);
     }

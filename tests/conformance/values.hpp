@@ -14,43 +14,42 @@
 
 namespace rueda::tests {
 
-/// The ranks whose inputs were reduced.
+/// The ranks whose inputs an operation reduced.
 struct Among {
     int ranks = 1;
-    bool several_hosts = false;  ///< the result is rounded once for each rank, and not only at the end
+    bool several_hosts = false;  ///< the result is rounded after each rank and not only at the end
 
     // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): ranks of one host are a number
     Among(int count) : ranks(count) {}
     explicit Among(const Client& client) : ranks(client.size()), several_hosts(client.local_size() < client.size()) {}
 };
 
-/// Returns the dtypes for one round of many small trials. To keep rounds short, each round has eight dtypes that are
-/// always tested, and some of the others in turn. Returns only dtypes that support the operation.
+/// Returns the types for one round of many small trials: eight types that every round tests, and some other types in
+/// turn, to save time. All of them support the operation.
 [[nodiscard]] std::vector<DType> dtypes_of_round(ReduceOp op, int round);
 
-/// Returns a whole number that every dtype represents exactly. Sums and products of such numbers over eight ranks are
-/// also exact, as far as the range of the dtype allows. The numbers are −4 … 4, or 0 … 4 for unsigned types; ±1 and 2
-/// for products; 0 and 1 for bool.
+/// Returns an integer that every type represents exactly: −4 … 4, or 0 … 4 for unsigned types; ±1 and 2 for products; 0
+/// and 1 for bool. Sums and products over eight ranks are also exact, within the range of the type.
 [[nodiscard]] std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t index, int salt);
 
-/// Returns element `index` of a tensor as a number. 16-bit floats are converted here, without the library.
+/// Returns element `index` as a number. Converts 16-bit floats without the library.
 [[nodiscard]] double element(const Tensor& tensor, std::size_t index);
 void set_element(const Tensor& tensor, std::size_t index, std::int64_t value);
 
 void fill_input(const Tensor& tensor, ReduceOp op, int rank, int salt);
 
-/// Throws RankCheckFailed if an element differs from the result that the definition of the operation gives for the
-/// inputs of fill_input. The expected values are computed one by one in whole numbers and double.
+/// Throws RankCheckFailed if an element differs from the operation's definition for the inputs of fill_input. The
+/// expected values are computed one by one in integers and double.
 void check_allreduce(const Tensor& result, const Reduce& reduce, Among among, int salt, const std::string& what);
-/// Checks a part of the result in the same way: element 0 of `result` belongs to element `first` of the inputs.
+/// Checks a part of a reduction like check_allreduce(). Element 0 of `result` belongs to element `first` of the inputs.
 void check_reduction(const Tensor& result, std::size_t first, const Reduce& reduce, Among among, int salt,
                      const std::string& what);
-/// Checks, bit for bit, that `result` contains the values that fill_input wrote for rank `rank`. `first` is an index in
-/// `result`, and `from` is the index of the same element in the input.
+/// Checks bit by bit that `result` contains what fill_input wrote for `rank`. `first` is an index in `result`, and
+/// `from` is the same element's index in the input.
 void check_copy(const Tensor& result, std::size_t first, std::size_t count, int rank, int salt, const std::string& what,
                 std::size_t from = 0);
 
-/// Memory for a tensor. Behind the tensor is a margin filled with a pattern, which must not change.
+/// Memory of a tensor, followed by a margin with a pattern that must not change.
 class Buffer {
 public:
     Buffer(Client& client, DType dtype, std::vector<std::int64_t> shape, bool resident);
@@ -62,7 +61,7 @@ public:
 
     [[nodiscard]] const Tensor& tensor() const { return tensor_; }
     void clear() { std::memset(tensor_.data, 0x5A, tensor_.bytes()); }
-    /// Throws RankCheckFailed if something wrote to the margin.
+    /// Throws RankCheckFailed if the margin has changed.
     void check_margin(const std::string& what) const;
 
 private:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts examples/digits in all possible ways. Four environment variables name the programs and the data: DIGITS,
-RUEDARUN, MPIRUN (may be empty), and DIGITS_DATA, the file of the UCI digits. If this file does not exist, the tests
-use images that this module makes."""
+"""Starts examples/digits in all possible ways.
+
+The environment variables DIGITS, RUEDARUN and MPIRUN (may be empty) name the programs, and DIGITS_DATA names the file
+of the UCI digits. Without this file, the tests use images that this module makes.
+"""
 
 import csv
 import os
@@ -23,7 +25,7 @@ TIMEOUT = 120  # seconds; a run takes about two seconds on two free cores
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "training"))
 import safetensors_reader  # noqa: E402, F401 (for the tests)
 
-# The environment without the variables that an outer launcher may have set.
+# Variables of a launcher that started the test must not reach the jobs of the test.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
@@ -73,19 +75,19 @@ def content(*parts):
 
 
 def processes_of_digits():
-    """Returns the ids of live processes that run the program."""
+    """Returns the process ids of the example's live processes."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.readlink(f"/proc/{entry}/exe") == os.path.realpath(DIGITS):
                 found.append(int(entry))
         except OSError:
-            pass  # the process ended meanwhile, or belongs to another user
+            pass  # the process has ended or belongs to another user
     return found
 
 
 class DigitsTest(unittest.TestCase):
-    """The base of the test classes: it creates a folder for each test, and starts the program in different ways."""
+    """The base class of the tests. It creates a folder for each test, and starts the program in different ways."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="rueda-digits-")
@@ -116,7 +118,7 @@ class DigitsTest(unittest.TestCase):
         )
 
     def train(self, launch, processes, run, *options):
-        """Runs the program and expects success. Returns the standard output of the program."""
+        """Runs the program, requires success, and returns the standard output."""
         done = self.start(launch(processes, self.program(run, *options)))
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done.stdout
@@ -126,7 +128,7 @@ class DigitsTest(unittest.TestCase):
             self.assertEqual(content(self.path(run), name), content(self.path(other), name), name)
 
     def refused(self, command, *words, status=2):
-        """Expects exactly one line from the program. This line must contain the words. The launcher may print more
+        """Requires that the program fails with a single line that contains the words. The launcher may print more
         lines."""
         done = self.start(command)
         self.assertEqual(done.returncode, status, done.stderr)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Gives digits bad input of any kind. The program must print one line about it, end with the right exit status, and
-leave the last good checkpoint unchanged. There are two processes, so that the test notices if one of them is left
-waiting for the other."""
+"""Gives digits bad input. The program must print one line about it, end with the right exit status, and keep the last
+good checkpoint. The jobs have two processes, so that a test also notices a process that waits forever for the other."""
 
 import gzip
 import os
@@ -69,7 +68,7 @@ class WrongData(DigitsTest):
     def test_a_small_file_that_inflates_without_end_is_refused_with_little_memory(self):
         with open(self.path("bomb.csv.gz"), "wb") as file:
             file.write(gzip.compress(b"0" * (300 << 20), compresslevel=6))  # 0.3 MB
-        # Prints the largest memory that the program had, as the system counts it, in KiB. The libraries are included.
+        # Prints the largest memory that the program used, in KiB, including its libraries.
         script = (
             "import resource, subprocess, sys\n"
             "status = subprocess.run(sys.argv[1:]).returncode\n"
@@ -83,7 +82,7 @@ class WrongData(DigitsTest):
             "more than 19500000 bytes of text",
             "at most 100000 lines",
         )
-        self.assertLess(int(done.stdout.split()[-1]), 200 << 10)  # it was 535 MB before the limit existed
+        self.assertLess(int(done.stdout.split()[-1]), 200 << 10)  # without the limit, the program used 535 MB
 
     def test_missing_file_and_folder(self):
         self.refused(direct(2, self.program("run", data=self.path("none.csv"))), "none.csv", "No such file", "--data")
@@ -155,7 +154,7 @@ class WrongCheckpoint(DigitsTest):
         self.refused_bytes(bytes(damaged), "the data of tensor ", "have the checksum ", "take another copy of it")
 
     def changeable(self):
-        """Returns the tensors and metadata. Leaves out the checksums, which would be wrong after a change."""
+        """Returns the tensors and metadata without the checksums, because the tests change the content."""
         tensors, metadata = safetensors_reader.read(self.checkpoint)
         del metadata["rueda.checksums"]
         return tensors, metadata
@@ -219,7 +218,7 @@ class WrongFolder(DigitsTest):
         self.refused(direct(2, self.program("run", "--epochs", "1")), self.path("run"), "Permission denied")
 
     def mounted(self, options, *commands):
-        """Runs shell commands that see a file system of their own at <folder>/mount. It disappears when the commands
+        """Runs shell commands that have a private file system at <folder>/mount. It disappears when the commands
         end."""
         if not shutil.which("unshare"):
             self.skipTest("there is no unshare here")
@@ -254,7 +253,7 @@ class WrongFolder(DigitsTest):
         self.same_files("before", "after")
 
     def test_a_full_disk_keeps_the_last_checkpoint(self):
-        # A checkpoint has about 300 kB. The disk has space for one checkpoint, but not for a second one beside it.
+        # A checkpoint has about 300 kB, so the disk has space for one checkpoint but not for two.
         command = shlex.join(direct(2, self.program("mount/run", "--epochs", "3")))
         done = self.mounted("size=448k", f"{command} >/dev/null", "echo status $?", "cp -r mount/run after")
         self.assertIn("status 1", done.stdout, done.stderr)

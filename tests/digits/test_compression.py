@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests training with gradients that are compressed between two hosts. The hosts are only two names for one machine."""
+"""Tests training with gradients that are compressed between two hosts. Both hosts are this machine under two names."""
 
 import unittest
 
@@ -8,7 +8,7 @@ from digits_job import MPIRUN, DigitsTest, direct, losses, plain_mpirun, rows
 
 
 def two_hosts(processes, program):
-    """Starts half of the processes on each host, with `mpirun a : b`."""
+    """Returns the command that starts half of the processes on each host (`mpirun a : b`)."""
     half = processes // 2
     first = [*plain_mpirun(half, []), "-x", "RUEDA_HOSTNAME=a", *program]
     return [*first, ":", "-np", str(half), "-x", "RUEDA_HOSTNAME=b", *program]
@@ -30,9 +30,8 @@ class Compression(DigitsTest):
                 print(f"accuracy {accuracy} without, {reached} with {compression}")
                 self.assertLessEqual(abs(reached - accuracy), 0.01)
                 self.assertLess(curve[-1], 0.1 * curve[0])
-                # Checks that the gradients were compressed, and that the losses differ only as much as compression
-                # explains. The first loss is computed before any exchange of gradients, so it is equal; the next losses
-                # differ.
+                # The first loss is computed before any exchange of gradients, so it must be equal. The next losses must
+                # differ, which shows that the gradients were compressed, but only by as much as compression explains.
                 self.assertEqual(curve[0], plain[0])
                 self.assertNotEqual(curve[1:10], plain[1:10])
                 for step in range(1, 5):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests that the processes compute the same bits whichever launcher starts them, and that they report an error only
-once."""
+"""Tests that the processes compute the same bits with every launcher, and that they print an error only once."""
 
 import unittest
 

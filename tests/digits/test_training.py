@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests what digits promises: the training is the same with any number of processes, it gives the same bits every
-time, and it continues exactly after an interruption."""
+"""Tests what digits promises: the training has the same result with any number of processes, gives the same bits every
+time, and continues exactly after an interruption."""
 
 import os
 import pty
@@ -53,7 +53,7 @@ class Agreement(DigitsTest):
             self.assertLessEqual(abs(accuracies[processes] - accuracies[1]), 0.01)
 
     def test_a_share_without_images_changes_nothing(self):
-        # There are 3 images for 4 processes, so in every step one process has no image.
+        # With 3 images for 4 processes, one process has no image in each step.
         self.train(direct, 1, "one", "--epochs", "1", "--batch", "3", "--lr", "0.001")
         self.train(direct, 4, "four", "--epochs", "1", "--batch", "3", "--lr", "0.001")
         for loss, other in zip(losses(self.path("one"))[:50], losses(self.path("four"))[:50]):
@@ -192,7 +192,7 @@ class Results(DigitsTest):
         try:
             while piece := os.read(main, 65536):
                 shown += piece
-        except OSError:  # on Linux, this error means that the other end is closed
+        except OSError:  # on Linux, read() fails with this error when the other end is closed
             pass
         os.close(main)
         self.assertEqual(job.wait(timeout=DEADLINE), 0)

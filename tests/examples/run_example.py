@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""run_example.py NAME RANKS command…: runs a numbered example, and checks that every rank prints the lines that the
-example promises.
+"""Runs a numbered example, and checks that every rank prints the lines that the example promises.
 
-A variant without Rueda (04_linear_model_mpi, 05_mlp_plain) must print the same lines as its example. NAME may have a
-prefix that ends in a dot.
+Usage: run_example.py NAME RANKS command… A variant without Rueda (04_linear_model_mpi, 05_mlp_plain) must print the
+same lines as its example. NAME may have a prefix that ends in a dot.
 """
 
 import re
@@ -13,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-# The pattern of one rank's line, for each example by its number.
+# For each example number: the pattern of a rank's line.
 LINES: dict[str, Callable[[int, int], str]] = {
     "01": lambda rank, ranks: f"hello from rank {rank} of {ranks}",
     "02": lambda rank, ranks: f"rank {rank}: average {(ranks - 1) / 2:.2f}",
@@ -32,14 +31,14 @@ def check(command: list[str], ranks: int, line: Callable[[int, int], str]) -> No
     if ran.returncode != 0:
         sys.exit(f"exit status {ran.returncode}; expected 0")
     for rank in range(ranks):
-        # ruedarun begins each line with the rank in brackets.
+        # ruedarun writes the rank in brackets before each line.
         if not re.search(rf"^(\[\d+\] )?{line(rank, ranks)}$", ran.stdout, re.MULTILINE):
             sys.exit(f"no line matches {line(rank, ranks)!r}")
 
 
 def main() -> None:
     name, ranks, command = sys.argv[1].rpartition(".")[2], int(sys.argv[2]), sys.argv[3:]
-    if name.startswith("07"):  # the example is started twice, and the second run continues where the first one ended
+    if name.startswith("07"):  # the second run must continue where the first one ended
         with tempfile.TemporaryDirectory() as folder:
             for steps in ("0 to 50", "50 to 100"):
                 check(

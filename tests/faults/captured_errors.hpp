@@ -13,7 +13,7 @@
 
 namespace rueda::tests {
 
-/// Captures the standard error of this process while this object lives.
+/// Captures this process's standard error as long as the object exists.
 class CapturedErrors {
 public:
     CapturedErrors() : saved_(::dup(STDERR_FILENO)), file_(std::tmpfile()) { ::dup2(::fileno(file_), STDERR_FILENO); }

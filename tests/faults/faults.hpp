@@ -13,22 +13,23 @@
 
 namespace rueda::tests {
 
-/// The documentation promises that errors arrive within about a second. This limit allows for a busy machine.
+/// The documentation promises errors within about a second. The test allows more, for busy machines.
 inline constexpr double kPromiseSeconds = 3;
 
-/// The time of a clock that all processes of the host share.
+/// Returns the time of a clock that all processes of the host share.
 [[nodiscard]] inline double now_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Reads a number from the environment variable FAULT_ROUNDS or FAULT_SEED, which longer runs set.
+/// Returns the number in an environment variable (FAULT_ROUNDS or FAULT_SEED), or `usual` if it is not set. Long runs
+/// set these variables.
 [[nodiscard]] inline std::uint32_t number_from_environment(const char* name, std::uint32_t usual) {
     const char* const text = std::getenv(name);
     return text == nullptr ? usual : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
-/// Starts allreduces under `name` until one fails, and returns the status of the failed one. Checks the sums of the
-/// others.
+/// Starts allreduces under `name` until one fails, and checks the results before that. Returns the status of the failed
+/// one.
 [[nodiscard]] inline Status reduce_until_failure(Client& client, const std::string& name, bool new_names,
                                                  std::int64_t elements, bool resident) {
     const Buffer buffer(client, DType::float32, {elements}, resident);
@@ -43,7 +44,7 @@ inline constexpr double kPromiseSeconds = 3;
     }
 }
 
-/// The same with Adasum. All ranks have the same vector, so the result is this vector, whatever the tree of pairs is.
+/// Does the same as reduce_until_failure() with Adasum. All ranks have the same vector, so the result is this vector.
 [[nodiscard]] inline Status adasum_until_failure(Client& client, const std::string& name, std::int64_t elements,
                                                  bool resident) {
     const Buffer buffer(client, DType::float32, {elements}, resident);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests several hosts, with threads as ranks: a host is cut off, a rank stays away, or a rank leaves early.
+// Tests faults on several hosts, with ranks as threads: a host is cut off, or a rank does not come or leaves early.
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -19,10 +19,10 @@ struct Work {
     std::int64_t elements = 4;
     bool by_adasum = false;
     Compression compression = Compression::none;
-    char joining = '-';  ///< the ranks of this host are in join() meanwhile
+    char joining = '-';  ///< the ranks of this host are in join() when the connection is cut
 };
 
-/// Reduces until the test cuts the connections of host b. After that no rank continues, and each error names the host
+/// Reduces until the test cuts the connections of host b. Then all ranks must fail, and each error must name a host
 /// that does not answer.
 void reduce_until_cut(RankContext& context, const Layout& layout, const Work& work) {
     context.phase("init");
@@ -73,7 +73,7 @@ void reduce_until_cut(RankContext& context, const Layout& layout, const Work& wo
         RUEDA_RANK_CHECK(failed_at - cut_at < kHostTimeout + kPromiseSeconds);
     }
     RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
-    // Host b gets no answer from any host. The other hosts get no answer from b.
+    // The ranks of host b get no answer from any other host. The other ranks get no answer from host b.
     expect_part(status.message(), " has not answered for ");
     if (host != 'b') {
         expect_part(status.message(), "host host-b (");
@@ -246,8 +246,8 @@ TEST_CASE("names come and go on several hosts where there are few slots", "[faul
     const RanksResult result = run_clients(
         4, config,
         [](RankContext& context, RuntimeClient& client) {
-            // Starts as many operations at a time as there are slots for names. The next operations wait until the
-            // slots are free again.
+            // Starts more operations than there are free slots for names. The remaining operations wait until slots are
+            // free.
             std::array<float, 2> values{};
             for (int i = 0; i < 20; ++i) {
                 context.phase(fmt::format("round {}", i));
@@ -304,7 +304,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             const auto start_all = [&] {
                 std::vector<PendingPointer> pending;
                 for (int i = 0; i < kTensors; ++i) {
-                    // Each host starts them in another order, so their slots differ between the hosts.
+                    // Each host starts the operations in another order, so the hosts give a name different slots.
                     const int number = client.rank() < 2 ? i : kTensors - 1 - i;
                     const Tensor tensor{&values[static_cast<std::size_t>(number)], DType::float32, {1}};
                     pending.push_back(expect_value(
@@ -314,7 +314,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             };
             if (client.rank() == 2) {
                 context.wait_for_phase(3, "away");
-                std::this_thread::sleep_for(50ms);  // the operations for which host a waits are older
+                std::this_thread::sleep_for(50ms);  // the operations for which host a waits are older than this
             }
             if (client.rank() == 3) {
                 context.phase("away");
@@ -373,7 +373,7 @@ TEST_CASE("a rank leaves while others have more to say than their mailboxes hold
                 pending.push_back(std::move(started).value());
             }
             context.phase("all");
-            std::this_thread::sleep_for(20ms);  // gives the background thread time
+            std::this_thread::sleep_for(20ms);  // lets the background thread run
             for (const auto& one : pending) {
                 expect_part(expect_failure(one->wait(), ErrorCode::aborted, "gradient"), "rank 2 has shut down");
             }

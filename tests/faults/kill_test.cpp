@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank is killed at a random moment. Every other rank must soon get an error that names the killed rank, and must end
+// Kills a rank at a random moment. Every other rank must soon get an error that names the killed rank, and must end
 // cleanly.
 #include <unistd.h>
 
@@ -88,7 +88,7 @@ Status gather_until_failure(Client& client) {
     }
 }
 
-/// The tensors are resident, so the root writes to the memory of the other ranks. Each rank is the root in turn.
+/// Broadcasts resident tensors, so that the root writes to the other ranks' memory. Each rank is the root in turn.
 Status broadcast_until_failure(Client& client) {
     const Buffer mine(client, DType::float32, {1 << 20}, true);
     for (int round = 0;; ++round) {
@@ -113,7 +113,7 @@ Status scatter_until_failure(Client& client) {
     }
 }
 
-/// Creates and removes sets, and works in between. Each time another rank is left out of the set.
+/// Adds and removes process sets, and runs operations between. Each set leaves out another rank.
 Status change_sets_until_failure(RuntimeClient& world) {
     for (int round = 0;; ++round) {
         std::vector<int> ranks;
@@ -170,7 +170,7 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         context.report("text", status.message());
     };
     context.report("pid", ::getpid());
-    // If a rank dies before this point, the others have never met it, and their start times out.
+    // The kill must come after this point. A rank that dies earlier is unknown to the others, whose start times out.
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     context.phase(name_of(Moment::init));
@@ -183,12 +183,12 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
     if (moment != Moment::shutdown) {
         const Status status = work_until_failure(client, moment);
         failed(status);
-        // The error remains: later calls return it at once, with the same text.
+        // After the error, every call must fail at once with the same text.
         float value = 0;
         const Tensor tensor{&value, DType::float32, {1}};
         const std::string after =
             expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after");
-        if (moment != Moment::sets) {  // a change of sets has no tensor that the error could name
+        if (moment != Moment::sets) {  // the error of a change of sets names no tensor
             RUEDA_RANK_EQUAL(after, "tensor 'after': " + status.message().substr(status.message().find("rank ")));
         }
     }
@@ -204,7 +204,7 @@ struct Kill {
     double at = 0;
 };
 
-/// Checks a surviving rank. It may have got no error, if it never needed the victim.
+/// Checks a rank that was not killed. It has no error if it never needed the killed rank.
 void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     REQUIRE(rank.end == RankEnd::returned);
     if (rank.values.count("text") == 0) {
@@ -215,11 +215,11 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     CHECK(std::stod(rank.value("failed")) - kill.at < kPromiseSeconds);
     CHECK(rank.value("code") == "Aborted");
     if (kill.moment == Moment::init && rank.value("text").find("died") == std::string::npos) {
-        // As long as there is no arena, the control plane reports the death.
+        // Before the arena exists, the control plane reports the death in its own words.
         CHECK(rank.value("text").find(fmt::format("rank {}", kill.victim)) != std::string::npos);
         return;
     }
-    // The error begins with the name of a tensor, unless the start failed.
+    // The error begins with the name of a tensor, except if the start failed.
     const std::string& text = rank.value("text");
     const std::string death = fmt::format(
         "rank {} (pid {}) died: its process ended and had not finished rueda::shutdown(); how it ended is "
@@ -235,7 +235,7 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     CHECK(std::stod(rank.value("ended")) - kill.at < kPromiseSeconds);
 }
 
-/// Returns the longest time from the kill to an error.
+/// Kills a rank. Returns the longest time from the kill to an error on another rank.
 double run_kill(Kill& kill) {
     const base::Config config = test_config();
     const RanksResult result = run_ranks(
@@ -266,12 +266,12 @@ double run_kill(Kill& kill) {
     return longest;
 }
 
-/// Rank 0 copies out of the memory of rank 1 for many seconds, and needs no other rank for that. Meanwhile rank 1 dies.
+/// Rank 0 copies from rank 1's memory for many seconds, and needs no other rank for that. Meanwhile rank 1 dies.
 void copy_for_long(RankContext& context) {
     constexpr std::int64_t kBytes = std::int64_t{48} << 20;
     constexpr int kCopies = 1000;
     base::Config config = test_config();
-    config.hold_seconds = 0;  // batches are not held back
+    config.hold_seconds = 0;  // batches begin at once
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     auto created = RuntimeClient::create(config, std::move(plane).value());
@@ -286,7 +286,7 @@ void copy_for_long(RankContext& context) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "a phase that never comes");
     }
-    while (!client.runtime().aborted()) {  // the background thread drives progress
+    while (!client.runtime().aborted()) {  // the background thread must notice the death
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     context.report("aborted", fmt::format("{:.6f}", now_seconds()));
@@ -309,7 +309,7 @@ TEST_CASE("a rank is killed while another one has work without a break", "[fault
     CHECK(std::stod(result.ranks[0].value("aborted")) - killed_at < kPromiseSeconds);
 }
 
-/// FAULT_ROUNDS makes this test longer, and FAULT_SEED makes it choose other kills.
+/// FAULT_ROUNDS sets the number of kills, and FAULT_SEED chooses them.
 TEST_CASE("a rank is killed", "[faults]") {
     const std::uint32_t seed = number_from_environment("FAULT_SEED", 1);
     const std::uint32_t rounds = number_from_environment("FAULT_ROUNDS", 2);

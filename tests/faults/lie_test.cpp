@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank's announcement differs from what a working rank writes. The other ranks must name that rank, and must not read
-// beyond existing memory.
+// A rank announces values that no correct rank would announce. The other ranks must name this rank, and must not access
+// memory outside their arena and tensors.
 #include <array>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -19,16 +19,16 @@ using Atomics = base::StdAtomics;
 using Memory = core::NegotiationMemory<Atomics>;
 using Place = core::Place<Atomics>;
 
-constexpr std::uint32_t kSlot = 64;  // the slot of the first name
+constexpr std::uint32_t kSlot = 64;  // the first slot for names
 constexpr std::int64_t kRow = 5;
 
-/// The tables of the job. Any rank of the job could write to them.
+/// Returns the job's negotiation tables, to which any rank of the host can write.
 Memory memory_of(RuntimeClient& client) {
     std::byte* const tables = client.runtime().arena()->negotiation();
     return {tables, reinterpret_cast<const core::SetHeader<Atomics>*>(tables)->extent};
 }
 
-/// What a lying rank writes into its place. The default flags are right.
+/// The values that a lying rank announces. The default flags are those of a correct announcement.
 struct Announced {
     std::int64_t first_dimension;
     std::uint32_t payload_bytes;
@@ -53,8 +53,8 @@ void wait_for_announcement(const Memory& memory, std::uint32_t rank, std::uint64
 
 enum class Kind { reducescatter, alltoall, allgather };
 
-/// Runs one blocking operation on rows * kRow elements of float32, with equal splits if the operation has splits.
-/// Checks the result.
+/// Runs and checks one blocking operation on rows * kRow elements of float32. Splits, if the operation has them, are
+/// equal.
 Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     const Buffer in(client, DType::float32, {rows, kRow}, false);
     fill_input(in.tensor(), ReduceOp::sum, client.rank(), salt);
@@ -83,7 +83,7 @@ Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     return status;
 }
 
-/// The last rank sends `generations` correct announcements, and then a wrong one.
+/// The last rank makes `generations` correct announcements, and then a wrong one.
 void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t rows, std::uint64_t generations,
          const Announced& announced) {
     for (std::uint64_t generation = 0; generation < generations; ++generation) {
@@ -105,7 +105,8 @@ void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t ro
 }
 
 void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
-    for (const std::uint64_t generations : {2U, 4U, 5U}) {  // covers both places, with and without a change of owner
+    // The wrong announcement is in either place, with and without a change of the place's owner.
+    for (const std::uint64_t generations : {2U, 4U, 5U}) {
         for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
             const RanksResult result = run_clients(size, test_config(),
                                                    [&](RankContext& context, RuntimeClient& client) {
@@ -137,7 +138,7 @@ TEST_CASE("a reducescatter with other rows, or bytes, than were agreed on", "[fa
               " announced a first dimension of 1152921504606846976");
     check_lie(size, Kind::reducescatter, rows, {rows, 0, {}, Place::kDirect},
               " announced directly, and without a payload");
-    // 16 MiB are more than any payload can hold.
+    // 16 MiB do not fit into any payload.
     check_lie(size, Kind::reducescatter, rows, {838'861, 16'777'220, {}},
               " announced a payload of 16777220 bytes for 16777220");
 }
@@ -156,7 +157,7 @@ TEST_CASE("an alltoall with splits that are not those of its rows", "[faults]") 
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows, 1)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows - 1, 0)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(-1, rows + 1)}, wrong);
-    // The sum of these splits overflows to the right number of rows.
+    // The sum of these splits overflows, and the overflowed sum is the right number of rows.
     constexpr std::int64_t kMost = 0x7FFF'FFFF'FFFF'FFFF;
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(kMost, rows - kMost)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, 80, with(rows, 0)},
@@ -169,7 +170,7 @@ TEST_CASE("an allgather of rows that do not travel", "[faults]") {
               fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
 }
 
-/// A log entry says that the ranks disagree, but the places of all ranks say that they have joined.
+/// The log reports a mismatch, but the places of all ranks say that the ranks have joined.
 void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
     constexpr std::uint64_t kGenerations = 3;
     constexpr std::int64_t kRows = 6;
@@ -190,8 +191,8 @@ void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
         for (std::uint32_t rank = 0; rank < liar; ++rank) {
             client.runtime().control().ranks[rank].attention.ring_all();
         }
-        // This rank has no operation pending in that slot. It must not read the entry before the other ranks do; its
-        // background thread reads only a few times a second.
+        // This rank must not end the job before the other ranks have read the entry. It has no operation in the slot,
+        // and its background thread reads the log only a few times a second.
         for (int rank = 0; rank < client.rank(); ++rank) {
             context.wait_for_phase(rank, "has ended");
         }
@@ -226,7 +227,7 @@ TEST_CASE("a mismatch of which all places say that their ranks have joined", "[f
     CHECK(told_by_others > 0);
 }
 
-/// A rank announces a group of a million members, which its own library would have refused.
+/// Announces a group of a million members. The library of this rank would have refused such a group.
 Status claim_members(RuntimeClient& client, const std::string& group) {
     core::Request count;
     core::make_count(core::kMostGroupMembers, 0, count);
@@ -237,7 +238,7 @@ Status claim_members(RuntimeClient& client, const std::string& group) {
 
 TEST_CASE("a group whose members' names would be too long", "[faults]") {
     const int size = GENERATE(2, 3);
-    // the suffix "_1of2" fits behind this name, but "_1000000of1000000" does not
+    // The suffix "_1of2" fits after this name, but "_1000000of1000000" does not.
     const std::string group(RUEDA_MAX_NAME - 10, 'x');
     for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
         const auto body = [&](RankContext& context, RuntimeClient& client) {
@@ -269,8 +270,7 @@ TEST_CASE("a group whose members' names would be too long", "[faults]") {
     }
 }
 
-/// Rank 1 writes into the place of rank 0, as a rank would that is one generation behind. Rank 0 must trust its own
-/// data.
+/// Rank 1 writes to the place of rank 0, like a rank that is one generation late. Rank 0 must use its own data.
 void write_to_the_others_place(RankContext&, RuntimeClient& client, Kind kind) {
     constexpr std::int64_t kRows = 4;
     constexpr std::uint64_t kGenerations = 3;

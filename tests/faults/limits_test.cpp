@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that if memory is too small, a call fails with an error. No process may be killed because it cannot get a page.
+// Tests that calls fail with an error if memory is too small. No process may be killed when it first uses a page.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ void limit_address_space(std::uint64_t more_bytes) {
     }
 }
 
-/// Starts a job and runs an operation in it. If that is impossible, reports the error.
+/// Starts a job and runs an operation. Reports the error if one of them fails.
 void try_to_work(RankContext& context, const base::Config& config) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
@@ -60,12 +60,12 @@ void try_to_work(RankContext& context, const base::Config& config) {
     fill_input(tensor, ReduceOp::sum, context.rank(), 1);
     expect_ok(created.value()->allreduce("tensor", tensor, tensor, {ReduceOp::sum}), "an allreduce");
     check_allreduce(tensor, {ReduceOp::sum}, context.size(), 1, "an allreduce");
-    // This is more memory than any machine has. Only this call must fail.
+    // No machine has this much memory. Only this call may fail.
     expect_failure(created.value()->allocate(std::size_t{1} << 50).status(), ErrorCode::resource_exhausted, "2^50");
     expect_ok(created.value()->shutdown(), "shutdown");
 }
 
-/// Either the job works on all ranks, or all ranks get the same error of one line.
+/// Requires that the job works on all ranks, or that all ranks get the same one-line error.
 std::string check_same_end(const RanksResult& result) {
     INFO(result.text());
     CHECK(result.passed());
@@ -88,10 +88,11 @@ TEST_CASE("a limit of address space", "[faults]") {
     const bool on_one_rank = GENERATE(false, true);
     int worked = 0;
     int refused = 0;
-    // With the largest limit there is room for an arena of malloc, which a thread of the rank may reserve before.
+    // A thread of the rank may reserve an arena of malloc first. The largest limit leaves enough memory for such an
+    // arena.
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 700U}) {
         base::Config config = test_config();
-        config.resident_limit_bytes = 0;  // the default size, which is derived from the memory that the limit leaves
+        config.resident_limit_bytes = 0;  // the default: computed from the memory that the limit leaves
         const RanksResult result = run_ranks(2,
                                              [&](RankContext& context) {
                                                  if (!on_one_rank || context.rank() == 1) {
@@ -123,7 +124,7 @@ TEST_CASE("an arena larger than its limit", "[faults]") {
     }
 }
 
-/// Unless a test sets the size of a chunk, cells shrink until they fit into the memory that the limit leaves.
+/// If no setting fixes the chunk size, cells shrink until they fit into the remaining memory.
 TEST_CASE("cells shrink to the arena's limit", "[faults]") {
     base::Config config = test_config();
     config.slots = 16;
@@ -133,7 +134,7 @@ TEST_CASE("cells shrink to the arena's limit", "[faults]") {
     CHECK(check_same_end(result) == "Ok");
 }
 
-/// A control group of the memory controller. Only some processes have the right to create one.
+/// A control group with a memory limit. Many processes have no permission to create one.
 class SmallControlGroup {
 public:
     explicit SmallControlGroup(std::uint64_t bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank does not submit a tensor. These tests check the report on standard error. If the settings ask for it, they
-// also check that the job ends.
+// One rank does not submit a tensor. The tests check the stall report on standard error and, if the settings request
+// it, the end of the job.
 #include <unistd.h>
 
 #include <array>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Returns the number that follows the first `before` in `text`. The text rounds it to a tenth of a second.
+/// Returns the number after the first `before` in `text`. The text has tenths of seconds.
 double number_after(const std::string& text, const std::string& before) {
     expect_part(text, before);
     return std::stod(text.substr(text.find(before) + before.size()));
@@ -31,12 +31,12 @@ constexpr const char* kSentence =
     "remainder of ranks for more than 0.5 seconds. This may indicate that different ranks are trying to submit "
     "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.";
 
-/// Rank 2 is busy while the other ranks wait for it. When it arrives later, everything continues.
+/// Rank 2 is busy while the other ranks wait. When rank 2 comes, all ranks must continue.
 void one_rank_is_late(RankContext& context, RuntimeClient& client, const CapturedErrors& errors) {
     std::vector<float> values(100);
     const Tensor tensor{values.data(), DType::float32, {100}};
     fill_input(tensor, ReduceOp::sum, client.rank(), 1);
-    for (int step = 0; step < 2; ++step) {  // the name is bound after these steps
+    for (int step = 0; step < 2; ++step) {  // after the first step the name has a slot
         float one = 1;
         expect_ok(client.allreduce("gradient", {&one, DType::float32, {1}}, {&one, DType::float32, {1}}, {}), "before");
     }
@@ -59,7 +59,7 @@ void one_rank_is_late(RankContext& context, RuntimeClient& client, const Capture
         const double seconds = now_seconds() - begin;
         RUEDA_RANK_CHECK(seconds >= 0.5);
         RUEDA_RANK_CHECK(seconds < 0.5 + kPromiseSeconds);
-        std::this_thread::sleep_for(50ms);  // a second report within this time would be one too many
+        std::this_thread::sleep_for(50ms);  // no second report may come within 50 ms
         context.phase("reported");
     }
     expect_ok(pending->wait(), "gradient");
@@ -121,7 +121,7 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(told >= 0.6);
                         RUEDA_RANK_CHECK(told < 0.6 + kPromiseSeconds);
                         expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
-                        // the other rank may have arrived later than this one
+                        // The wait of this rank may have begun after the wait of the other rank.
                         RUEDA_RANK_CHECK(late || seconds >= 0.3);
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
@@ -130,7 +130,7 @@ TEST_CASE("a stalled job is ended", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Runs `body` in a job that reports stalls after half a second. `body` can read what this rank printed.
+/// Runs `body` in a job that reports stalls after half a second. `body` can read this rank's standard error.
 void with_captured_errors(RankContext& context, const base::Config& settings,
                           const std::function<void(RuntimeClient&, const CapturedErrors&)>& body) {
     const CapturedErrors errors;
@@ -152,7 +152,7 @@ void wait_for_text(const CapturedErrors& errors, const std::string& text) {
     }
 }
 
-/// Calls shutdown() in a thread of its own, while this thread watches what is printed.
+/// Calls shutdown() in another thread, while this thread watches the standard error.
 template <class Meanwhile>
 void shut_down_while(RuntimeClient& client, Meanwhile&& meanwhile) {
     Status status;
@@ -189,7 +189,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                         wait_for_text(errors, "saving a checkpoint");
                         RUEDA_RANK_CHECK(now_seconds() - begin >= 0.5);
                         RUEDA_RANK_CHECK(now_seconds() - begin < 0.5 + kPromiseSeconds);
-                        // The next report comes one warning time after the first one.
+                        // The next report must come after another warning time.
                         while (occurrences(errors.text(), "shutdown() was called") < 2) {
                             RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                             std::this_thread::sleep_for(5ms);
@@ -211,7 +211,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                     expect_part(text, "busy with 'saving a checkpoint' for ");
                     expect_part(text, " s; waits in no collective itself");
                 } else {
-                    RUEDA_RANK_EQUAL(text, std::string());  // only the lowest rank that responds reports it
+                    RUEDA_RANK_EQUAL(text, std::string());  // only the lowest rank that responds reports
                 }
             });
         },
@@ -243,7 +243,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // This rank reads the shutdown of rank 0 in the log before it reads the abort.
+                // This rank first learns from the log that rank 0 shuts down, and later sees the abort.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
@@ -256,7 +256,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
         {.as = RanksAs::processes});
     INFO(result.text());
     CHECK(result.passed());
-    // Every rank measures the time. The first rank that notices the stall reports it.
+    // All ranks measure the time; the first one to notice the stall reports it.
     const std::string said = result.ranks[0].value("errors") + result.ranks[1].value("errors");
     CHECK(said.find("shutdown() has waited for rank 1 for ") != std::string::npos);
     CHECK(said.find(" s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.9); ready: rank 0; the job is ended") !=
@@ -269,7 +269,7 @@ double processor_seconds() {
     return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-/// Rank 1 does not read the answers, so rank 0's mailbox stays full with names for which no slot is left.
+/// Stops rank 1, so that rank 0's mailbox fills up with names for which no slot is free.
 void fill_mailbox(RankContext& context, RuntimeClient& client, std::vector<PendingPointer>& pending) {
     context.phase("filling");
     context.wait_for_phase(1, "idle");
@@ -298,8 +298,8 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 }
                 std::vector<PendingPointer> pending;
                 fill_mailbox(context, client, pending);
-                // The first operation is the first tensor that did not fit into the mailbox. The second one is a tensor
-                // that the other ranks cannot see.
+                // The mailbox has no space for the first of these tensors, nor for the last one. The other ranks cannot
+                // see either tensor.
                 for (const std::size_t late : {std::size_t{16 + 64}, pending.size() - 1}) {
                     expect_part(
                         expect_failure(pending[late]->wait(0.3), ErrorCode::timeout, "an operation without room"),
@@ -315,7 +315,7 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                     }
                     const double share = (processor_seconds() - used) / (now_seconds() - begin);
                     context.report("share of a core", share);
-                    RUEDA_RANK_CHECK(share < 0.4);  // an earlier version used a whole core; this takes some per cent
+                    RUEDA_RANK_CHECK(share < 0.4);  // waiting must not occupy a whole core; it needs a few per cent
                     context.phase("reported");
                     context.continue_rank(1);
                 });
@@ -360,8 +360,8 @@ TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Gives two names their slots. The second name is announced while the first one is pending. Otherwise the second name
-/// would get the slot of the first one.
+/// Binds two names to slots. The second name must be announced while the first one is pending, because otherwise it
+/// would get the first one's slot.
 void bind_both(RankContext& context, RuntimeClient& client) {
     std::array<float, 2> values{};
     if (client.rank() == 2) {
@@ -378,8 +378,8 @@ void bind_both(RankContext& context, RuntimeClient& client) {
     expect_ok(other->wait(), "second");
 }
 
-/// All slots are bound and idle. Rank 2 is stopped before it can read that one slot is taken back. So the name that the
-/// other ranks announce gets no slot.
+/// All slots are bound and idle. Rank 2 is stopped before it can read that a slot was taken back, so the new name of
+/// the other ranks gets no slot.
 void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     const CapturedErrors errors;
     float value = 1;
@@ -400,7 +400,7 @@ void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     expect_part(text, "tensor 'third' has waited for rank 2 for ");
     expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (1.2); ready: rank");
     if (client.rank() == 0) {
-        RUEDA_RANK_CHECK(seconds >= 0.6);  // rank 1 may have come earlier
+        RUEDA_RANK_CHECK(seconds >= 0.6);  // rank 1's wait may have begun earlier
         RUEDA_RANK_CHECK(seconds < 1.2 + kPromiseSeconds);
         const std::string report = errors.text();
         RUEDA_RANK_CHECK(occurrences(report, kSentence) >= 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of a job that stands still, for stalled_job_test.py. Usage: stalled_job SCENARIO
+// A rank of a stalled job, for stalled_job_test.py. Usage: stalled_job SCENARIO
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Jobs of two ranks that stand still: the log of rank 0, the file in RUEDA_DIAGNOSTICS_DIR, and the status of ruedarun.
+"""Runs stalled jobs of two ranks, and checks rank 0's log, the files in RUEDA_DIAGNOSTICS_DIR, and ruedarun's exit
+status.
 
-Called as: stalled_job_test.py RUEDARUN STALLED_RANK [unittest's arguments].
+Usage: stalled_job_test.py RUEDARUN STALLED_RANK [unittest's arguments].
 """
 
 import json
@@ -22,10 +23,10 @@ SHUTDOWN = 1.2
 
 
 class Job:
-    """A job that a stall ended, and what it left behind."""
+    """Runs a job that a stall ends, and keeps its output."""
 
     def __init__(self, scenario: str, folder: pathlib.Path, **environment: str) -> None:
-        # A stopped rank gives no reason. It must be killed after ruedarun has settled on the reason of the other rank.
+        # A stopped rank reports no reason. ruedarun must kill it only after the other rank has reported its reason.
         grace = "2" if scenario == "stopped" else "0.3"
         command = [RUEDARUN, "--no-mpi", "-np", "2", "--grace", grace, STALLED_RANK, scenario]
         settings = {
@@ -42,12 +43,13 @@ class Job:
             check=False,
         )
         self.status = run.returncode
-        self.errors = re.sub(r"^\[[01]\] ", "", run.stderr, flags=re.MULTILINE)  # ruedarun names the rank
+        # Removes the rank that ruedarun writes before each line.
+        self.errors = re.sub(r"^\[[01]\] ", "", run.stderr, flags=re.MULTILINE)
         self.files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
         self.folder = folder
 
     def reports(self, rank: int = 0) -> list[dict]:
-        """The reports of a rank, the oldest first."""
+        """Returns the reports in a rank's file, the oldest first."""
         content = json.loads((self.folder / f"stall.rank.{rank}.json").read_text())
         assert content["format"] == "rueda-stall-report"
         assert content["version"] == 1
@@ -56,7 +58,7 @@ class Job:
 
 
 class StalledJob(unittest.TestCase):
-    """Each scenario is a job of its own."""
+    """Runs one job for each scenario."""
 
     def run_job(self, scenario: str, **environment: str) -> Job:
         folder = tempfile.TemporaryDirectory()
@@ -66,7 +68,8 @@ class StalledJob(unittest.TestCase):
         return job
 
     def check_cause(self, job: Job, kind: str, text: str, ranks: list[int], of_rank: int = 0) -> dict:
-        """The cause stands in the log right below the first sentence, and in the file. Returns the first report."""
+        """Checks that the cause is in the log, right after the first sentence, and in the file. Returns the first
+        report."""
         lines = job.errors.splitlines()
         causes = [number for number, line in enumerate(lines) if "Probable cause: " + text in line]
         self.assertTrue(causes, job.errors)
@@ -133,7 +136,7 @@ class StalledJob(unittest.TestCase):
         job = self.run_job("sends")
         text = "ranks 0 and 1 are both in a send to each other, and neither receives; "
         self.assertIn("Probable cause: " + text, job.errors)
-        # Each rank reports its own message. The second one to look knows both.
+        # Each rank reports its own message. The rank that looks last knows both messages.
         reports = [
             report for name in job.files if name.startswith("stall.") for report in job.reports(int(name.split(".")[2]))
         ]
@@ -148,7 +151,7 @@ class StalledJob(unittest.TestCase):
         self.assertEqual(first["ranks"][0]["process_state"], "stopped by a signal")
 
     def test_other_waits(self) -> None:
-        """A wait in a receive, in join, in a new process set and in shutdown is reported like a tensor."""
+        """A wait in a receive, a join, the creation of a process set, or a shutdown must be reported like a tensor."""
         for scenario, what in (
             ("receive", "receive from rank 1, tag 5"),
             ("join", "join()"),
@@ -165,12 +168,13 @@ class StalledJob(unittest.TestCase):
                 self.assertEqual(first["ranks"][0]["rank"], 1)
 
     def test_no_folder(self) -> None:
-        """A folder that cannot be made is complained about once by each rank, and the job ends as it would without it."""
+        """If the folder cannot be created, each rank complains once, and the job ends as without the folder."""
         with tempfile.NamedTemporaryFile() as file:
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
             ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)
             self.assertEqual(ranks.count("0"), 1, job.errors)
-            self.assertLessEqual(ranks.count("1"), 1, job.errors)  # it writes when the job ends, if it has the time
+            # Rank 1 writes at the end of the job, but may be killed first.
+            self.assertLessEqual(ranks.count("1"), 1, job.errors)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A stopped rank counts as alive. But when the job was aborted for another reason, the other ranks wait for it only for
-// a short time.
+// A stopped rank counts as alive. But after an abort for another reason, the other ranks wait for a stopped rank only
+// for a short time.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
@@ -25,7 +25,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
                 fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), i);
                 expect_ok(client.allreduce("tensor", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "a step");
                 check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), i, "a step");
-                // Both ranks make the same number of steps, which depends on rank 0's clock.
+                // Rank 0's clock decides the number of steps for both ranks.
                 std::int64_t more = now_seconds() - begin < 2 ? 1 : 0;
                 const Tensor tensor{&more, DType::int64, {1}};
                 expect_ok(client.broadcast("more", tensor, 0), "more");
@@ -40,7 +40,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
              for (int i = 0; i < 3; ++i) {
                  std::this_thread::sleep_for(20ms);
                  running.stop_rank(1 - i % 2);
-                 std::this_thread::sleep_for(400ms);  // longer than the liveness interval
+                 std::this_thread::sleep_for(400ms);  // longer than the interval at which ranks look for dead ranks
                  running.continue_rank(1 - i % 2);
              }
          }});
@@ -48,7 +48,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Rank 1 is stopped somewhere in a resident allreduce when rank 2 dies. When rank 1 continues, it may still write into
+/// Rank 1 is stopped inside a resident allreduce, and then rank 2 dies. When rank 1 continues, it may still write to
 /// rank 0's tensor.
 TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
     const double grace = 0.3;
@@ -62,7 +62,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
             config.abort_grace_seconds = grace;
             auto client = RuntimeClient::create(config, std::move(plane).value());
             client.status().throw_if_failed();
-            // An operation that only this rank starts. No thread waits for it until the end.
+            // Only this rank starts the operation, and no thread waits for it before the end.
             const Buffer alone(*client.value(), DType::float32, {10}, /*resident=*/true);
             const auto unawaited =
                 expect_value(client.value()->start_allreduce("alone." + std::to_string(context.rank()), alone.tensor(),
@@ -78,8 +78,8 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
                     client.value()->start_allreduce("later", alone.tensor(), alone.tensor(), {}).status(),
                     ErrorCode::aborted, "an operation after the abort");
             };
-            // Three operations have the same error: the one in progress, the one for which no thread waited, and the
-            // next one.
+            // The operation in progress, the next operation, and the operation for which no thread waited must all have
+            // the same error.
             const std::string reason = status.message().substr(status.message().find("rank "));
             RUEDA_RANK_EQUAL(status.message(), "tensor 'tensor': " + reason);
             RUEDA_RANK_EQUAL(later(), "tensor 'later': " + reason);
@@ -96,7 +96,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
              running.stop_rank(1);
              killed_at = now_seconds();
              running.kill_rank(2, SIGKILL);
-             // The surviving rank can end while the other rank is still stopped.
+             // Rank 0 must end although rank 1 is still stopped.
              running.wait_for_phase(0, "ended");
              running.continue_rank(1);
          }});
@@ -112,7 +112,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
     const double seconds = std::stod(survivor.value("failed")) - killed_at;
     CHECK(seconds >= grace);
     CHECK(seconds < grace + kPromiseSeconds);
-    // When the stopped rank continues, the job has already ended.
+    // The job has ended before the stopped rank continues.
     CHECK(result.ranks[1].end == RankEnd::returned);
     CHECK(result.ranks[1].value("code") == "Aborted");
     CHECK(result.ranks[2].end == RankEnd::killed);

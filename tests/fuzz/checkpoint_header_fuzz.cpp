@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the header of a checkpoint, which may come from any source. The first eight bytes of the input are the length
-// of the data behind the header; the rest of the input is the text of the header. If a header is accepted, its tensors
-// must fill the data without gaps and overlaps. If the header is written and read again, it must stay the same.
+// Fuzzes the header of a checkpoint file, which may come from anywhere. The first eight input bytes are the number of
+// data bytes; the rest is the header's text. The tensors of an accepted header must fill the data without gaps and
+// overlaps. Writing and reading the header again must not change it.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

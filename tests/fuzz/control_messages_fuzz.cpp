@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes all functions of a control plane that parse messages of other processes. If a message is accepted, encoding
-// the result must give the same bytes again. This shows more than that the parser does not crash.
+// Fuzzes all functions of a control plane that parse another process's messages. Encoding an accepted message again
+// must give the same bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +71,7 @@ void take_facts(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-/// The first byte chooses the parser.
+/// The first byte chooses the parsing function.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) {
         return 0;

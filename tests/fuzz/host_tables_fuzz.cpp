@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Another rank of the host writes anything into the tables of the negotiation and into the words that report its
-// progress, in the middle of operations. Whatever it writes, each turn of a rank must return, and each pending
-// operation of the rank must end exactly once. The rank must not read or write outside of the arena and its caller's
-// memory.
+// Another rank of the host writes any values into the negotiation tables and the progress words during operations. Each
+// turn of a rank must return all the same, and each pending operation must end exactly once. No rank may access memory
+// outside the arena and its callers' memory.
 #include <unistd.h>
 
 #include <array>
@@ -49,18 +48,18 @@ NegotiationExtent extent_of_host() {
     return extent;
 }
 
-/// An operation of a rank. Its memory has exactly the size that it announces, so that AddressSanitizer sees any access
-/// outside.
+/// An operation of a rank. Its memory has exactly the announced size, so that AddressSanitizer reports an access beyond
+/// it.
 struct Call {
     explicit Call(std::uint32_t members = 1) : completion(members) {}
 
     Completion completion;
     std::vector<std::unique_ptr<std::byte[]>> memory;
     bool began = false;
-    bool at_once = false;  // ended before any rank heard of it
+    bool at_once = false;  // the operation ended before any other rank knew about it
 };
 
-/// One rank with its mapping of the arena.
+/// One rank with its own mapping of the arena.
 class Rank {
 public:
     Rank(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::uint32_t number)
@@ -117,7 +116,7 @@ public:
 private:
     static constexpr std::int64_t kColumns = 3;
 
-    /// A tensor of `rows` rows of int32. If it is `resident`, all operations use the same memory in the arena.
+    /// Describes a tensor of `rows` rows of int32. All resident tensors use the same memory in the arena.
     rueda_tensor tensor(Call& call, std::array<std::int64_t, 2>& shape, std::int64_t rows, bool resident) {
         shape = {rows, kColumns};
         const auto bytes = static_cast<std::size_t>(rows * kColumns) * sizeof(std::int32_t);
@@ -186,11 +185,11 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     const std::uint32_t number_;
     std::atomic<std::uint32_t> pending_{0};
-    std::deque<Call> calls_;  // they outlive the set, because the set uses them
+    std::deque<Call> calls_;  // declared before the set, which uses the calls until its destruction
     ProcessSet set_;
 };
 
-/// The bytes of the tables that any rank reads.
+/// A field of a table that any rank reads.
 struct Target {
     void* memory = nullptr;
     std::size_t bytes = 0;
@@ -241,7 +240,7 @@ Target target_in(const Rank& rank, std::uint8_t table, std::uint8_t index) {
     }
 }
 
-/// Writes a number into a table. Usually the number is plausible.
+/// Writes a number into a table. Most of these numbers are plausible.
 void lie(const Rank& rank, Input& input) {
     const auto table = input.take<std::uint8_t>();
     const Target target = target_in(rank, table, input.take<std::uint8_t>());
@@ -317,8 +316,8 @@ public:
                 lie(*ranks_[0], input);
         }
     }
-    /// Steps until no rank makes progress. After that, an operation may still be pending only if the input wrote
-    /// something wrong, because a rank may wait forever for something that does not come.
+    /// Steps both ranks until they make no progress. An operation may then be pending only if the input wrote wrong
+    /// values, which can make a rank wait forever.
     void finish() {
         constexpr int kTurns = 64;
         for (int i = 0; i < kTurns && !has_ended() && !(ranks_[0]->is_done() && ranks_[1]->is_done()); ++i) {
@@ -338,8 +337,8 @@ private:
 
 }  // namespace
 
-/// A result may have any announced size. If an allocation is too large for the machine, it must fail instead of ending
-/// the process.
+/// Makes allocations fail that are too large for the machine, instead of ending the process: a result may have any
+/// announced size.
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier): AddressSanitizer's name
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }

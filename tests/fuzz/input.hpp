@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-/// Helpers of the fuzz targets: they read an input, and report a violated condition.
+/// Helpers of the fuzz targets: reading an input, and reporting a violated condition.
 namespace rueda::fuzz {
 
 inline void expect(bool holds) {
@@ -18,7 +18,7 @@ inline void expect(bool holds) {
     }
 }
 
-/// The bytes of the input, followed by zeros.
+/// The bytes of the input. After their end, the input continues with zeros.
 class Input {
 public:
     explicit Input(std::span<const std::uint8_t> bytes) : rest_(bytes) {}

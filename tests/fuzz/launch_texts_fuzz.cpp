@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes texts that ruedarun reads: files, variables and options that other programs or people wrote, and the reports
-// of its supervisors. The first byte chooses the function that reads the text. An accepted text must have everything
-// that the launch plan relies on; a refused text must give an error of one line.
+// Fuzzes the texts that ruedarun reads: files, variables and options of other programs and of people, and reports of
+// its supervisors. The first byte chooses the reading function. An accepted text must have all properties that the
+// launch plan relies on. A refused text must give a one-line error.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -43,7 +43,7 @@ bool accepted(const Result<T>& result) {
     return result.is_ok();
 }
 
-/// A name must not look like an option of mpirun or ssh. It must not contain characters that end a word in a command
+/// A name must not look like an option of mpirun or ssh, and must not contain a character that ends a word of a command
 /// line.
 void check_name(const std::string& name) {
     expect(!name.empty() && name.front() != '-');
@@ -98,14 +98,14 @@ void check_config(const std::string& text) {
     }
 }
 
-/// The reports of supervisors about programs that have ended. Each line of the text is a report.
+/// Reads supervisors' reports about programs that have ended. Each line of the text is one report.
 void check_reports(const std::string& text) {
     RepeatedSteps repeated;
     base::StepSpan all;
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         std::string report = text.substr(begin, end - begin);
-        std::replace(report.begin(), report.end(), ';', '\n');  // allows a report of several lines
+        std::replace(report.begin(), report.end(), ';', '\n');  // a semicolon stands for a line break inside a report
         begin = end + 1;
         RankEnd ended;
         read_report(report, ended);

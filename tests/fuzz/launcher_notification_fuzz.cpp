@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes bytes that come over a socket which another process opened, and the variable that describes the socket. If a
-// notification is accepted, encoding it again must give the same bytes, and its text must fit into one line.
+// Fuzzes the bytes from a socket that another process opened, and the environment variable that describes the socket.
+// Encoding an accepted notification again must give the same bytes, and its text must be one line.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

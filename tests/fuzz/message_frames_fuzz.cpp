@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Another rank of the host writes anything into its message ring or over the ring's counters. Whatever it writes, a
-// rank with sends and receives of its own must either continue or end the job with a reason. It must never write beyond
-// a caller's memory, and all its operations must end.
+// Another rank of the host writes any values into its message ring and the ring's counters. A rank with pending sends
+// and receives must continue, or end the job with a reason. It must never write beyond a caller's memory, and all its
+// operations must end.
 #include <unistd.h>
 
 #include <atomic>
@@ -29,14 +29,14 @@ using fuzz::Input;
 
 constexpr std::uint64_t kResidentBytes = 128 * 1024;
 
-/// An operation of the rank under test. Its memory has exactly the size that it announces, so that AddressSanitizer
-/// sees any access outside.
+/// An operation of the tested rank. Its memory has exactly the announced size, so that AddressSanitizer reports an
+/// access beyond it.
 struct Call {
     Completion completion;
     std::unique_ptr<std::byte[]> memory;
 };
 
-/// Two ranks of one host. Rank 0 runs the real code. The input takes the part of rank 1.
+/// Two ranks of one host. Rank 0 runs the shipped code, and the input plays rank 1.
 class Host {
 public:
     Host() {
@@ -89,7 +89,7 @@ public:
     void lie(Input& input) {
         const auto length = input.take<std::uint8_t>();
         auto frame = input.take<Frame>();
-        if (length % 2 == 0) {  // in most cases a valid kind of frame
+        if (length % 2 == 0) {  // usually makes the kind of frame valid
             frame.kind %= 13;
             frame.id %= 8;
             frame.tag &= 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes a ring between two ranks. The other side writes anything into it, even while this side reads it. Every record
-// that the reader returns, and every free place that the writer returns, must lie inside the ring.
+// Fuzzes a ring between two ranks, to which the other rank may write any values at any time. Every record that the
+// reader returns, and every free range that the writer returns, must be inside the ring.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the MPI plugin. Its MPI delivers any message of any length from the other ranks: in the rendezvous, in the
-// exchanges of the control plane, and as messages with or without a waiting receive. This rank is rank 1 of 3; in a
-// rendezvous it is also rank 0, the lowest member.
+// Fuzzes the MPI plugin with an MPI that delivers messages of any length: in the rendezvous, in the control plane's
+// exchanges, and as messages with or without a posted receive. The plugin plays rank 1 of 3 and, in another rendezvous,
+// rank 0, the lowest member.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,25 +41,26 @@ constexpr int kRank = 1;
 constexpr int kSize = 3;
 constexpr std::byte kFill{0x5A};
 
-/// A length that another rank announces. A length that would be accepted is made small, so that the fuzzer is fast.
+/// Reads a length that another rank announces. Shortens a length that the plugin would accept, so that the fuzzer is
+/// fast.
 std::uint64_t said_length(Input& input, std::uint64_t accepted, std::uint64_t shortened) {
     const auto length = input.take<std::uint64_t>();
     return length > accepted ? length : length % shortened;
 }
 
-/// Keeps the promises of MPI: it never writes beyond the end of a buffer, and it reports a message that was cut off.
+/// An MPI that keeps the promises of the standard: it never writes beyond a buffer, and it reports truncated messages.
 class SomebodysMpi final : public MpiApi {
 public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
 
-    std::array<std::uint64_t, kSize> told{};  ///< values of the last exchange of lengths
+    std::array<std::uint64_t, kSize> told{};  ///< the values of the last exchange of lengths
     bool tells_length = false;                ///< the next broadcast contains a length
-    std::optional<std::uint64_t> message;     ///< the size of a message for which a receive waits
-    std::optional<MpiEnvelope> waiting;       ///< a message for which no receive waits
-    bool has_strays = false;                  ///< the rest of the input is messages for which no receive waits
-    std::uint32_t expected = 0;               ///< the number of messages that the other ranks claim to have sent to
-                                              ///< this rank
-    std::deque<Bytes> of_rendezvous{};        ///< messages of the rendezvous
+    std::optional<std::uint64_t> message;     ///< the size of a message with a posted receive
+    std::optional<MpiEnvelope> waiting;       ///< a message without a posted receive
+    bool has_strays = false;                  ///< whether the rest of the input is messages without a posted receive
+    /// How many messages the other ranks claim to have sent to this rank.
+    std::uint32_t expected = 0;
+    std::deque<Bytes> of_rendezvous{};  ///< messages of the rendezvous
 
     bool initialized() override { return true; }
     bool finalized() override { return false; }
@@ -181,7 +182,7 @@ private:
         result.bytes = bytes;
         std::fill_n(room.begin(), std::min<std::uint64_t>(bytes, room.size()), kFill);
     }
-    /// The lowest member agrees with this rank, whatever this rank has answered.
+    /// The lowest member agrees with this rank, whatever this rank answered.
     void answer(std::span<const std::byte> bytes) {
         WireWriter verdict;
         verdict.append(bytes.first(sizeof(std::int32_t)));
@@ -205,7 +206,7 @@ void check(const Status& status) {
     expect(std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }));
 }
 
-/// Runs a control plane. The input decides which of its functions are called.
+/// Calls a control plane's functions in the order that the input chooses.
 class Driver {
 public:
     Driver(Input& input, SomebodysMpi& mpi, ControlPlane& plane) : input_(input), mpi_(mpi), plane_(plane) {}
@@ -305,7 +306,7 @@ Bytes any_message(Input& input) {
     return message;
 }
 
-/// The other two members may send anything.
+/// This rank is the lowest member of a rendezvous. The other two members may send anything.
 void be_the_lowest_member(Input& input) {
     SomebodysMpi mpi(input);
     const RendezvousTime begin{};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of another host sends message frames of any content and length. Whatever it sends, a rank with sends and
-// receives of its own must either continue or end the job with a reason. It must never write beyond a caller's memory,
-// and all its operations must end.
+// A rank of another host sends message frames of any content and length. A rank with pending sends and receives must
+// continue, or end the job with a reason. It must never write beyond a caller's memory, and all its operations must
+// end.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -28,9 +28,9 @@ using collectives::Bytes;
 using fuzz::expect;
 using fuzz::Input;
 
-constexpr int kThere = 1;  // the rank whose frames come from the input
+constexpr int kThere = 1;  // the input supplies this rank's frames
 
-/// A transport. Sends complete when the input says so. The input supplies everything that is received.
+/// A transport that receives what the input supplies. Sends complete when the input says so.
 class Wire final : public collectives::Transport {
 public:
     void bring(Bytes message) { coming_.push_back(std::move(message)); }
@@ -43,7 +43,7 @@ public:
     }
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override {
         expect(rank == kThere && port.channel == Channel::messages && !coming_.empty());
-        expect(room.size() == coming_.front().size());  // MPI would fail here
+        expect(room.size() == coming_.front().size());  // in MPI, a buffer of another size would be an error
         std::copy(coming_.front().begin(), coming_.front().end(), room.begin());
         coming_.pop_front();
         tickets_.push_back(room.size());
@@ -62,11 +62,11 @@ public:
 
 private:
     std::deque<Bytes> coming_;
-    std::vector<std::size_t> tickets_;  // the size of each
+    std::vector<std::size_t> tickets_;  // the number of bytes of each message
     bool holds_ = false;
 };
 
-/// The memory of an operation has exactly the size that it announces, so that AddressSanitizer sees any access outside.
+/// An operation. Its memory has exactly the announced size, so that AddressSanitizer reports an access beyond it.
 struct Call {
     Completion completion;
     std::unique_ptr<std::byte[]> memory;
@@ -112,7 +112,7 @@ public:
         request.memory = call.memory.get();
         expect(messenger_->submit(std::move(request), call.completion).is_ok());
     }
-    /// Makes a frame from the input. In most cases its kind is valid.
+    /// Makes a frame from the input, usually of a valid kind.
     void bring(Input& input) {
         const auto choice = input.take<std::uint8_t>();
         const auto length = input.take<std::uint8_t>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes messages between ranks about the end of a checked operation (RUEDA_VERIFY, RUEDA_CHECK_NAN), and about the end
-// of a body that run_on_root() ran. A rank must accept only bytes that a working rank sends.
+// Fuzzes messages about the end of a checked operation (RUEDA_VERIFY, RUEDA_CHECK_NAN), and about the end of a body in
+// run_on_root(). A rank must accept only bytes that a correct rank would send.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ using namespace rueda;
 using fuzz::expect;
 using fuzz::Input;
 
-/// The outcome that the numbers mean. It is computed from the bits of the numbers, without judge().
+/// Computes the expected outcome from the bits of the numbers, independently of judge().
 ErrorCode expected_code(const std::vector<std::int64_t>& numbers) {
     bool not_finite = false;
     bool changed = false;
@@ -60,7 +60,7 @@ bool is_shown(char c) {
     return byte >= 0x20 ? byte != 0x7f : c == '\n' || c == '\t';
 }
 
-/// Checks the format: a code, a length that is valid for this code, the text, and zeros.
+/// Returns whether the bytes have the right format: a code, a length that is valid for the code, a text, and zeros.
 bool is_outcome(std::span<const std::uint8_t> bytes) {
     Input input(bytes);
     const auto code = input.take<std::uint32_t>();
@@ -72,7 +72,7 @@ bool is_outcome(std::span<const std::uint8_t> bytes) {
                        [](std::uint8_t byte) { return byte == 0; });
 }
 
-/// If no character of the text had to be replaced, encoding the text again gives the same bytes.
+/// Encoding an accepted outcome again must give the same bytes, unless a character of the text had to be replaced.
 void read_outcome(std::span<const std::uint8_t> bytes) {
     const Status ended = training::decode_outcome(bytes, 3);
     expect(std::all_of(ended.message().begin(), ended.message().end(), is_shown));

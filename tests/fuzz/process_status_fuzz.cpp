@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the parser of /proc/<pid>/stat; the name of the process may be any text. The parser must find the same fields
-// as a simple search behind the last parenthesis.
+// Fuzzes the parser of /proc/<pid>/stat, in which the name of the process may be any text. The parser must find the
+// same fields as a simple search after the last parenthesis.
 #include <cstddef>
 #include <cstdint>
 #include <sstream>

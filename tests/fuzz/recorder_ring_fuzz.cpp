@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the reader of the flight recorder of another process, which writes anything into it, and what `rueda top`
-// finds in it. What is read must be in order, must be a file that can be read again, and must give waits that fit into
-// the interval.
+// Fuzzes the reader of another process's flight recorder, and `rueda top`, which uses it. The other process may write
+// any values. The records must be in order, must be readable again from a file, and must give waits that fit into the
+// interval.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,14 +27,14 @@ using fuzz::Input;
 
 constexpr std::size_t kRanks = 2;
 
-/// Writes a word anywhere.
+/// Overwrites any word of the recorder.
 void write_word(RankRecorder& recorder, Input& input) {
     const std::size_t place = input.take<std::uint32_t>() % (sizeof(RankRecorder) / sizeof(std::uint64_t));
     const auto word = input.take<std::uint64_t>();
     std::memcpy(reinterpret_cast<std::byte*>(&recorder) + place * sizeof(word), &word, sizeof(word));
 }
 
-/// Writes a record that belongs to its place.
+/// Writes a record into its correct place.
 void write_operation(RankRecorder& recorder, Input& input) {
     const auto number = input.take<std::uint64_t>();
     base::OperationRecord& record = recorder.operations[number % RankRecorder::kOperations];
@@ -80,7 +80,8 @@ base::Recording read(const RankRecorder& recorder) {
     return recording;
 }
 
-/// A damaged clock gives a time that a file cannot have, so this function leaves it out.
+/// Requires that the recording can be written to a file and read again. Ignores the clock, because a damaged clock
+/// gives impossible times.
 void expect_readable(base::Recording recording) {
     recording.realtime_offset_ns = 0;
     expect(base::parse_recording(base::format_recording(recording)).is_ok());

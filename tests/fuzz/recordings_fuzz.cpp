@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the reader of the files of the flight recorder, and what `rueda analyze` finds in them. The input is the text
-// of up to four files, with a zero byte between them. A file that is read must be the same when it is written and read
-// again. The analysis may name only ranks of the job.
+// Fuzzes the reader of the flight recorder's files, and `rueda analyze`. The input is the text of up to four files,
+// separated by zero bytes. Writing and reading an accepted file again must not change it. The analysis may name only
+// ranks of the job.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +44,7 @@ std::vector<base::Recording> recordings_of(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::vector<base::Recording> recordings = recordings_of({reinterpret_cast<const char*>(data), size});
-    // A report about a million ranks takes longer than an input of the fuzzer may.
+    // A report about a million ranks would exceed the fuzzer's time limit.
     constexpr std::int32_t kMostRanks = 1000;
     if (recordings.empty() || recordings.front().size > kMostRanks || !launcher::check_same_job(recordings).is_ok()) {
         return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// fuzz_seeds DIRECTORY: writes inputs for the fuzz targets to DIRECTORY/<target>/. They are made from messages of
-// working ranks and supervisors. So they always have the current formats, and they pass the first checks of a target.
+// fuzz_seeds DIRECTORY writes inputs for the fuzz targets to DIRECTORY/<target>/. It makes them from messages of
+// correct ranks and supervisors, so they have the current formats and pass the first checks of a target.
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -50,7 +50,7 @@ namespace {
 using namespace rueda;
 using collectives::Bytes;
 
-/// An input that is being built.
+/// Builds an input from numbers and bytes.
 class Seed {
 public:
     template <class T>
@@ -102,10 +102,10 @@ T value_of(Result<T> result) {
 // ---- messages that ranks send while they start ---------------------------------------------------------------------
 
 constexpr int kRanks = 3;
-constexpr int kListener = 1;  // the rank whose role the target plays
+constexpr int kListener = 1;  // the rank that the target plays
 
-/// Records what the other ranks send, in the format of the target: one byte for the length, and then the message. If a
-/// message is longer, its length byte is 255, which means "the same message as this rank's".
+/// A control plane that records what the other ranks send, in the target's format: a length byte and the message. The
+/// length byte 255 means "the same message as this rank's", and stands for longer messages.
 class Recorder final : public collectives::ControlPlane {
 public:
     explicit Recorder(std::unique_ptr<collectives::ControlPlane> plane) : plane_(std::move(plane)) {}
@@ -147,7 +147,7 @@ private:
     Seed heard_;
 };
 
-/// Returns what rank kListener receives while all ranks do the exchange.
+/// Returns what rank kListener receives while all ranks run `exchange`.
 template <class Exchange>
 Seed heard_in(std::uint8_t choice, Exchange&& exchange) {
     std::vector<std::unique_ptr<Recorder>> recorders;
@@ -158,7 +158,7 @@ Seed heard_in(std::uint8_t choice, Exchange&& exchange) {
     for (const auto& recorder : recorders) {
         ranks.emplace_back([&exchange, &plane = *recorder] { exchange(plane); });
     }
-    ranks.clear();  // joins
+    ranks.clear();  // waits for all threads
     return Seed().bytes(choice).append(recorders[kListener]->heard());
 }
 
@@ -202,7 +202,7 @@ void write_start_messages(const Folder& folder) {
 
 // ---- sockets --------------------------------------------------------------------------------------------------------
 
-constexpr int kCut = 5;  // how the target cuts the stream; for messages with files, the number of files in each message
+constexpr int kCut = 5;  // how the target cuts the stream; for messages with files, the number of files per message
 
 /// Returns the bytes that the link writes to its socket.
 template <class Say>
@@ -314,8 +314,8 @@ void write_network_frames(const Folder& folder) {
     folder.write("gone", Seed().append(receive).append(come(core::FrameKind::gone, 0)).append(step));
 }
 
-/// Both ranks start the same operation, and are stepped until it has ended. Then they do this a second time, when the
-/// name is bound to a slot.
+/// The input starts each operation twice on both ranks, and steps the ranks until the operation has ended. The second
+/// time, the name has a slot.
 Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
     Seed seed;
     for (const std::uint8_t choice : choices) {
@@ -369,7 +369,7 @@ void write_outcomes(const Folder& folder) {
     outcome("cut", Status(ErrorCode::internal, std::string(5000, 'x')));
 }
 
-/// Records what three ranks gather in a sparse allreduce of a tensor of shape (5, 4, 2).
+/// Records the data that three ranks gather in a sparse allreduce of a tensor of shape (5, 4, 2).
 void write_sparse_places(const Folder& folder) {
     const std::vector<std::int64_t> shape{5, 4, 2};
     for (const std::int64_t along : std::array<std::int64_t, 2>{1, 2}) {
@@ -403,7 +403,7 @@ void write_process_status(const Folder& folder) {
     folder.write("odd_command", Seed().append(std::as_bytes(std::span(odd))));
 }
 
-/// Records what other ranks send through the MPI of the target: lengths in exchanges, and messages of the rendezvous.
+/// Records what other ranks send through the target's MPI: lengths of exchanges, and messages of the rendezvous.
 void write_mpi_lengths(const Folder& folder) {
     const auto gather = [](std::uint64_t a, std::uint64_t b) { return Seed().bytes(0, 3).add(a).bytes(1).add(b); };
     const Seed met = Seed().bytes(0, 0);
@@ -422,8 +422,7 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("answers", Seed().bytes(2, bytes.size()).append(std::span(bytes)).bytes(4).add(std::int32_t{1}));
 }
 
-/// Records what the writer of a ring writes, as input for a tested reader; and what the reader writes, as input for a
-/// tested writer.
+/// Records what a ring's writer writes, for the tested reader, and what the reader writes, for the tested writer.
 void write_message_ring(const Folder& folder) {
     using collectives::MessageRingRecord;
     constexpr std::uint8_t written = 1;
@@ -448,7 +447,7 @@ void write_message_ring(const Folder& folder) {
                  Seed().bytes(write, 255, write, 200, write, 200, all_read, write, 255, write, 255, all_read));
 }
 
-/// Records how one rank of a job on two hosts learns the number of rows that it receives, and then receives the rows.
+/// Records how a rank of a job on two hosts learns the number of rows that it receives, and then receives the rows.
 void write_splits(const Folder& folder) {
     for (const std::uint8_t choice : std::array<std::uint8_t, 2>{0, 1}) {
         Seed seed;
@@ -465,7 +464,7 @@ void write_splits(const Folder& folder) {
 
 // ---- the flight recorder --------------------------------------------------------------------------------------------
 
-/// What a rank has recorded that ended one operation, and waits in another one of this name.
+/// Returns the recorder of a rank that has ended one operation and waits in another one with the same name.
 std::unique_ptr<base::RankRecorder> recorded(const char* name) {
     auto recorder = std::make_unique<base::RankRecorder>();
     const base::RecorderWriter writer(recorder.get());
@@ -503,7 +502,7 @@ void write_recordings(const Folder& folder) {
     folder.write("diverged", all);
 }
 
-/// Records in the format of the target: what two ranks wrote into their recorders.
+/// Records two ranks' flight recorders in the target's format.
 void write_recorder_ring(const Folder& folder) {
     Seed both;
     for (const std::uint8_t rank : std::array<std::uint8_t, 2>{0, 128}) {

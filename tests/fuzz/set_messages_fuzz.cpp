@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes messages between ranks about process sets. The allgathers of the job return pieces of the input, one after the
-// other. Whatever the input is, each member and each follower must come to an end. Messages of a working rank must
-// arrive unchanged.
+// Fuzzes messages between ranks about process sets. Each allgather of the job returns the next piece of the input.
+// Every exchange must end, on members of the set and on the other ranks. Messages of a correct rank must arrive
+// unchanged.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -41,8 +41,7 @@ Bytes joined(const std::vector<Bytes>& all) {
     return bytes;
 }
 
-/// The job as one rank sees it. Each exchange returns the next bytes of the input. It fails if these bytes are no valid
-/// exchange.
+/// The job as one rank sees it: each exchange returns the next bytes of the input, or fails if they are invalid.
 class Job {
 public:
     explicit Job(std::span<const std::byte> input) : rest_(input) {}
@@ -71,7 +70,7 @@ void be_a_member(std::span<const std::byte> input) {
     SetUpPlane plane(exchange, kSet, 2);
     const Result<std::vector<Bytes>> all = plane.allgather({});
     if (!all.is_ok()) {
-        return plane.give_up(all.status());  // has no effect after the first time
+        return plane.give_up(all.status());  // only the first call has an effect
     }
     expect(all.value().size() == kSet.ranks.size());
     if (const Result<Bytes> one = plane.broadcast({}, 1); one.is_ok()) {
@@ -88,8 +87,8 @@ void follow(std::span<const std::byte> input) {
     static_cast<void>(SetUpPlane::follow(exchange, kSet));
 }
 
-/// Splits the bytes that members gathered for each other into one part for each rank. If each rank occurs once, joining
-/// the parts must give the input again.
+/// Splits what the members gathered into one part for each rank. If each rank occurs once, the joined parts must be the
+/// input.
 void read_members(std::span<const std::byte> input) {
     const Result<std::vector<Bytes>> all = split_by_named_rank(input, kRanks);
     expect(all.is_ok() ? all.value().size() == kRanks : !all.status().message().empty());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the environment, given as lines NAME=value. Accepted settings must have everything that the rest of Rueda
-// relies on. Refused settings must give the code invalid_argument and a text of one line.
+// Fuzzes the environment, given as lines NAME=value. Accepted settings must have all properties that Rueda relies on.
+// Refused settings must give the code invalid_argument and a one-line text.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

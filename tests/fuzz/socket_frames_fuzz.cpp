@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes data that comes through sockets in pieces of any length: the frames by which ranks find each other, the frames
-// of ruedarun's supervisors, and messages with open files. The result must not depend on the pieces, and no descriptor
-// may be lost.
+// Fuzzes data that arrive through sockets in pieces of any length: frames of the rendezvous, frames of ruedarun's
+// supervisors, and messages with open files. The pieces must not change the result, and no descriptor may leak.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -41,7 +40,7 @@ struct Sockets {
     base::UniqueFd mine;
 };
 
-/// Sends the stream in pieces of `cut` bytes; 0 means all at once.
+/// Sends the bytes in pieces of `cut` bytes, or at once if `cut` is 0, and calls `take` after each piece.
 template <class Take>
 void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::size_t cut, Take&& take) {
     const std::size_t piece = cut == 0 ? std::max<std::size_t>(bytes.size(), 1) : cut;
@@ -53,7 +52,7 @@ void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::si
     }
 }
 
-/// Returns all frames as one text, and how the stream ended.
+/// Returns a text with all frames and the end of the stream.
 std::string frames_of_rendezvous(std::span<const std::byte> bytes, std::size_t cut) {
     const Sockets sockets(SOCK_STREAM);
     collectives::FrameReceiver receiver;
@@ -122,7 +121,7 @@ void send_files(const Sockets& sockets, std::span<const std::byte> bytes, std::s
     expect(::sendmsg(sockets.theirs.value(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// Also tests more files than are accepted, and bytes that do not fit.
+/// Receives a message. The input may contain more files than the receiver accepts, or more bytes than fit.
 void take_files(std::span<const std::byte> bytes, std::size_t files) {
     const std::size_t before = lowest_free_fd();
     {
@@ -142,7 +141,7 @@ void take_files(std::span<const std::byte> bytes, std::size_t files) {
 
 }  // namespace
 
-/// The first byte chooses the kind of connection. The second byte chooses how the stream is cut.
+/// The first byte chooses the kind of connection, and the second byte chooses how the stream is cut.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 3 || size > 16'384) {
         return 0;

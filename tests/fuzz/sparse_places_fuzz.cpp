@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes what the ranks of a sparse allreduce gathered: the places, the values at these places, and the options of each
-// rank. The input supplies the data of the other ranks. Either the data is refused, or the sums must equal those that a
-// table by place gives.
+// Fuzzes what the ranks of a sparse allreduce gather: places, values, and options. The input supplies the other ranks'
+// data. The data must be refused, or the sums must equal those of a simple table.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +27,7 @@ using Numbers = std::vector<std::int64_t>;
 const Numbers kShape{5, 4, 2};
 const std::vector<int> kRanks{0, 3, 4};
 
-/// This rank's contribution: rows at the places 4 and 1, with as many dimensions as requested.
+/// Makes this rank's contribution: rows at the places 4 and 1, with `along` dimensions.
 std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<std::int64_t>& values) {
     static const std::vector<std::int32_t> indices{4, 1, 1, 3};
     const Numbers extents{2, static_cast<std::int64_t>(along)};
@@ -45,7 +44,7 @@ std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<s
     return std::move(made).value();
 }
 
-/// Fills the output with as many bytes as its shape has, like an allgather.
+/// Fills the output with as many bytes as its shape requires, like an allgather.
 void fill(Completion::Output& output, Numbers shape, const Numbers& numbers) {
     std::size_t count = 1;
     for (const std::int64_t extent : shape) {
@@ -63,8 +62,8 @@ void fill(Completion::Output& output, Numbers shape, const Numbers& numbers) {
 struct Gathered {
     std::size_t along = 1;
     Numbers places;
-    std::size_t rows = 0;      ///< of values
-    std::size_t elements = 1;  ///< elements of a row
+    std::size_t rows = 0;      ///< number of value rows
+    std::size_t elements = 1;  ///< number of elements of a row
     Numbers values;
 };
 
@@ -131,8 +130,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Numbers value_shape{static_cast<std::int64_t>(gathered.rows)};
     value_shape.insert(value_shape.end(), kShape.begin() + static_cast<std::ptrdiff_t>(gathered.along), kShape.end());
     fill(completion.output(1), value_shape, gathered.values);
-    // The options of the other ranks. They equal this rank's options, except for numbers that are taken from the rest
-    // of the input.
+    // The other ranks' options equal this rank's options, except where the rest of the input changes them.
     Numbers rows;
     for (std::size_t i = 0; i < kRanks.size() * length; ++i) {
         const bool is_said = i >= length && !input.empty();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes an alltoall on two hosts. The other ranks announce how many rows they send, in cells and in messages, and then
-// send the rows. This rank is rank 1; rank 0 is on the same host, and ranks 2 and 3 are on the other host. The other
-// ranks may announce and write anything, at any time.
+// Fuzzes an alltoall on two hosts. The other ranks announce numbers of rows, in cells and in messages, and then send
+// rows. They may write anything at any time. The tested rank is rank 1; rank 0 is on its host, and ranks 2 and 3 are on
+// the other host.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -30,16 +30,16 @@ using fuzz::Input;
 constexpr std::uint32_t kRanks = 4;
 constexpr std::uint32_t kRank = 1;
 constexpr std::uint64_t kRowBytes = 8;
-constexpr std::uint64_t kFar = std::uint64_t{1} << 40;  // a progress count that is higher than any step waits for
+constexpr std::uint64_t kFar = std::uint64_t{1} << 40;  // a progress count higher than any step waits for
 constexpr std::byte kFill{0x5A};
 
-/// A transport whose sends complete at once. A receive completes at once as long as the other ranks have messages left.
-/// `next` is the content of the next message; its length may differ from the expected one.
+/// A transport whose sends complete at once. Receives complete at once while the other ranks have messages left. `next`
+/// has each sender's next message, whose length may be wrong.
 class SomebodysTransport final : public Transport {
 public:
     struct Said {
         std::vector<std::byte> bytes;
-        bool is_whole = true;  ///< as long as the receiver's buffer, whatever its size is
+        bool is_whole = true;  ///< whether the message is as long as the receive buffer
     };
     std::map<int, Said> next;  ///< by sender
 
@@ -88,7 +88,7 @@ private:
     }
     std::map<Ticket, UnderWay> under_way_;
     Ticket last_ = 0;
-    int left_ = 64;  // messages that still arrive
+    int left_ = 64;  // number of messages that will still arrive
 };
 
 std::shared_ptr<Arena> make_arena() {
@@ -106,7 +106,7 @@ std::shared_ptr<Arena> make_arena() {
     return std::move(arena).value();
 }
 
-/// Created only once, because own_facts() asks the system.
+/// The group is created only once, because own_facts() is slow: it asks the system.
 const LocalGroup& group() {
     static const LocalGroup made =
         group_by_host(kRank, {own_facts("a"), own_facts("a"), own_facts("b"), own_facts("b")});
@@ -135,14 +135,14 @@ private:
             (arena_->progress(0).*counter).store(value, std::memory_order_seq_cst);
         }
     }
-    /// Writes two numbers into the cells of the other rank of this host: one for that rank, and one for this rank.
+    /// Writes two numbers of rows into rank 0's cells: for rank 0 itself and for this rank.
     void write_cells(std::uint64_t for_itself, std::uint64_t for_me) {
         std::memcpy(arena_->cell(0, 0), &for_itself, sizeof for_itself);
         std::memcpy(arena_->cell(0, 0) + sizeof for_itself, &for_me, sizeof for_me);
     }
-    /// Steps as long as there is progress. Between the steps, the other rank of this host writes.
+    /// Steps the task while it makes progress. If `others_write`, rank 0 writes between the steps.
     bool finish(Task& task, bool others_write) {
-        constexpr int kMostSteps = 3;  // a step takes up to a thousand actions
+        constexpr int kMostSteps = 3;  // a step makes up to a thousand actions
         constexpr int kIdle = 8;
         int idle = 0;
         for (int i = 0; i < kMostSteps && idle < kIdle; ++i) {
@@ -184,8 +184,8 @@ private:
         expect(all_whole && std::equal(said.begin(), said.end(), splits_.begin() + kRanks));
         return true;
     }
-    /// Allocates the output in the same way as the caller of the task. The number of rows must not be negative or
-    /// overflow. Either all rows fit, or the result is discarded.
+    /// Allocates the output like the task's caller. The number of rows must not be negative or overflow. If it is
+    /// large, the result is discarded.
     bool make_output() {
         constexpr std::int64_t kMostKept = 4096;
         std::int64_t rows = 0;
@@ -218,7 +218,7 @@ private:
         }
         Task& task = communicator_.start({Operation::alltoall, {&segment, 1}, locations, splits_});
         if (finish(task, true) && segment.output != nullptr) {
-            // This rank's own rows must be at their place, wherever the other ranks put their rows.
+            // This rank's own rows must be at their place, whatever the other ranks sent.
             const auto before =
                 std::accumulate(splits_.begin() + kRanks, splits_.begin() + kRanks + kRank, std::int64_t{0});
             const auto own = output_.begin() + before * static_cast<std::int64_t>(kRowBytes);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes questions and answers between the leaders of several hosts about stalled tensors. If a message is accepted,
-// encoding it again must give the same bytes or those of a shorter account. It must be possible to make a report from
-// it.
+// Fuzzes the messages with which leaders ask each other about stalled tensors. Encoding an accepted message again must
+// give the same bytes, or those of a shorter account. A report must be possible from every accepted message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

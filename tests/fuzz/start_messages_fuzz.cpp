@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the messages that ranks exchange while they start: the ranks of the job, results of steps, settings, cores and
-// hosts, the first process sets, and where the host's memory is. The input supplies what the control plane delivers,
-// one exchange after the other. Whatever the input is, each exchange must end, with a result that fits into one line.
+// Fuzzes the messages of the start: ranks of the job, results of steps, settings, cores and hosts, process sets, and
+// the place of the host's memory. The input supplies what the control plane delivers. Each exchange must end, with a
+// one-line result.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ using fuzz::expect;
 
 constexpr int kRanks = 3;
 
-/// This rank is rank 1 and sends its real messages. The messages of the other ranks come from the input: one byte for
-/// the length, and then the message. If the length is 255, the other rank sends the same message as this rank.
+/// A control plane of rank 1, which sends its real messages. The input supplies the other ranks' messages: a length
+/// byte and the message. The length byte 255 means that the other rank sends the same message as this rank.
 class SomebodysPlane final : public collectives::ControlPlane {
 public:
     explicit SomebodysPlane(std::span<const std::byte> input) : rest_(input) {}
@@ -85,7 +85,7 @@ void begin_with_sets(SomebodysPlane& plane) {
     expect(!first.is_ok() || first.value() >= mine.next_id);
 }
 
-/// If a rank has another list, or no list, it gets an error. A rank that sends nothing at all is no member either.
+/// A rank with another list, without a list, or without any message must cause an error.
 void meet_in_a_list(SomebodysPlane& plane) {
     const std::vector<int> mine{0, 2, 5};
     const Status agreed = collectives::agree_on_members(plane, mine);
@@ -93,7 +93,7 @@ void meet_in_a_list(SomebodysPlane& plane) {
     expect(agreed.is_ok() || agreed.code() == ErrorCode::mismatch || agreed.code() == ErrorCode::internal);
 }
 
-/// This rank first acts as a rank that receives the memory of its leader, and then as the leader of a host of its own.
+/// Plays a rank that gets its leader's memory or, if `is_leader`, the leader of another host.
 void share_memory(SomebodysPlane& plane, bool is_leader) {
     const std::vector<collectives::RankFacts> all = {collectives::own_facts("one"),
                                                      collectives::own_facts(is_leader ? "two" : "one"),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes messages between the leaders of several hosts. If a message is accepted, encoding it again must give the same
-// bytes, and the length must equal the one that was computed before. A node must be able to process the message without
-// harm.
+// Fuzzes messages between the leaders of several hosts. Encoding an accepted message again must give the same bytes,
+// and the computed length must be right. A node must survive every accepted message.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +35,8 @@ std::size_t known_bytes(const UpMessage& message) {
     return bytes;
 }
 
-/// Hosts 0 to 3 form a chain, with two ranks each. `host` has announced "a" and an unnamed operation.
+/// Gives the message to the leader of `host`, which has announced "a" and an unnamed operation. Hosts 0 to 3 form a
+/// chain, with two ranks each.
 void take_in(std::uint32_t host, std::uint32_t from, const TreeMessage& message) {
     TreeNode node({.host = host, .shape = {kHosts, 1}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
     const auto first = static_cast<std::int32_t>(2 * host);

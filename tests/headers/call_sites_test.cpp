@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that the errors of every form of the C++ interface name the place of the call, including the forms without a
+// Tests that errors name the source line of the call, for every function of the C++ interface, with and without a
 // TensorName.
 #include <array>
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@
 namespace rueda {
 namespace {
 
-/// Returns the text of the error of `call`, or "" if there is no error.
+/// Returns the text of the error that `call` throws, or "".
 std::string text_of(const std::function<void()>& call) {
     try {
         call();
@@ -26,7 +26,7 @@ std::string text_of(const std::function<void()>& call) {
     return {};
 }
 
-/// A call, and the number of the source line that contains it.
+/// A call and its source line.
 struct Call {
     std::function<void()> run;
     int line;
@@ -36,7 +36,7 @@ struct Call {
         [&] { static_cast<void>(expression); }, __LINE__ \
     }
 
-constexpr ProcessSet kNone{77};  // a process set that was never added
+constexpr ProcessSet kNone{77};  // this process set was never added
 constexpr Options kOptions{.process_set = kNone};
 constexpr AllreduceOptions kReduction{.process_set = kNone};
 
@@ -109,7 +109,7 @@ TEST_CASE("every operation says from where it was called, where the job wants to
         const std::string text = text_of(call.run);
         INFO(text);
         CHECK_FALSE(text.empty());
-        // only the end of a long path is shown
+        // The error shows only the end of a long path.
         const std::string end = "/call_sites_test.cpp:" + std::to_string(call.line);
         CHECK(text.ends_with(end) == wanted);
         CHECK((text.find("; called from ") != std::string::npos) == wanted);
@@ -118,7 +118,7 @@ TEST_CASE("every operation says from where it was called, where the job wants to
     unsetenv("RUEDA_CALL_SITES");
 }
 
-/// The operation starts without an error, and fails later.
+/// The start of the operation succeeds, and its end is an error.
 TEST_CASE("a callback is told from where the operation was called, as a wait is") {
     const bool wanted = GENERATE(false, true);
     REQUIRE(setenv("RUEDA_CALL_SITES", wanted ? "1" : "0", 1) == 0);

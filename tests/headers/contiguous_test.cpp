@@ -9,7 +9,7 @@
 namespace rueda {
 namespace {
 
-/// Has the same members as the objects of Eigen, with any strides.
+/// Has the member functions of Eigen's objects, with strides that the test chooses.
 struct Strided {
     std::vector<float> memory = std::vector<float>(100);
     std::int64_t inner_size = 3;
@@ -34,7 +34,7 @@ TEST_CASE("containers are vectors of their elements") {
     CHECK(TensorView(array).data() == array.data());
 }
 
-// A read-only tensor can be used as an input, and for nothing else.
+// A read-only tensor may be an input, but not an output or an in-place tensor.
 template <class Values>
 constexpr bool kCanBeInput = requires(Values& values) {
     rueda::allgather("x", values);

@@ -80,8 +80,8 @@ TEST_CASE("a resident matrix owns zeroed memory") {
         *other = RowMajor::Constant(3, 4, 5);
         CHECK(matrix_of<double>(other.tensor())(0, 0) == 5);
         CHECK_THROWS_AS(ResidentMatrix<RowMajor>(-1, 4), InvalidArgument);
-        // One object has 2^64 elements, the other 2^61 elements of 8 bytes each. If the sizes overflowed, both would be
-        // 0 bytes.
+        // The first matrix has 2^64 elements. The second one has 2^61 elements of 8 bytes. If the sizes overflowed,
+        // both would be 0 bytes.
         CHECK_THROWS_AS(ResidentMatrix<RowMajor>(Eigen::Index{1} << 32, Eigen::Index{1} << 32), std::bad_alloc);
         CHECK_THROWS_AS(ResidentMatrix<RowMajor>(Eigen::Index{1} << 31, Eigen::Index{1} << 30), std::bad_alloc);
         const ResidentMatrix<RowMajor> nothing(0, 4);

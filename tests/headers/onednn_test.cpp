@@ -42,7 +42,7 @@ TEST_CASE("layouts that other ranks may not have are refused") {
     CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nhwc)), InvalidArgument);
     CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nChw8c)), InvalidArgument);
     CHECK_THROWS_WITH(tensor_of(memory_of({2, 3, 4, 4}, Type::f32, Tag::nChw8c)), Catch::Contains("reorder"));
-    // There is only one channel, so the elements are also contiguous in this format.
+    // With a single channel, the elements are also contiguous in this format.
     CHECK(tensor_of(memory_of({2, 1, 4, 4}, Type::f32, Tag::nhwc)).shape().elements() == 32);
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("a submemory is the part that it describes, not the beginning of the w
     CHECK(*static_cast<const std::int32_t*>(part_of_a_row.data()) == 10);
     CHECK_THROWS_AS(tensor_of({whole.submemory_desc({4, 2}, {0, 1}), cpu, elements.data()}), InvalidArgument);
 
-    // Asks oneDNN itself for the first element of the submemory.
+    // oneDNN itself shows which element is the first one of the submemory.
     std::vector<std::int32_t> copied(6, -1);
     dnnl::memory source(whole.submemory_desc({2, 3}, {2, 0}), cpu, elements.data());
     dnnl::memory copy(dnnl::memory::desc({2, 3}, Type::s32, Tag::ab), cpu, copied.data());

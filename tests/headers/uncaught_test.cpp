@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the last line that a program prints if it does not catch an error.
+// Tests the last line that a program prints when it does not catch an error.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace rueda {
 namespace {
 
-/// Runs a process that does not catch an error. Returns its standard error, and how the process ended.
+/// The standard error of a process that does not catch an error, and the signal that ended the process.
 struct Uncaught {
     std::string text;
     int signal = 0;
@@ -30,7 +30,7 @@ Uncaught end_by(ErrorCode code) {
         ::dup2(ends[1], STDERR_FILENO);
         ::close(ends[0]);
         ::signal(SIGABRT, SIG_DFL);  // removes the test framework's handler
-        // Throws as in a main() without a handler.
+        // Throws through a noexcept function, as from a main() without a handler.
         [](ErrorCode which) noexcept { throw_error(which, "the reason"); }(code);
     }
     ::close(ends[1]);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts jobs of ranks on test hosts. These environment variables name the programs: MPIRUN, HOSTS_RANK, CONFORMANCE,
-DIGITS (may be empty), and RUEDA_MPI_PLUGIN.
+"""Starts jobs of ranks on test hosts.
+
+The environment variables MPIRUN, HOSTS_RANK, CONFORMANCE, DIGITS (may be empty) and RUEDA_MPI_PLUGIN name the programs.
 """
 
 import os
@@ -18,7 +19,7 @@ MPIRUN = os.environ["MPIRUN"]
 HOSTS_RANK = os.environ["HOSTS_RANK"]
 TIMEOUT = 120
 
-# The environment without variables that a launcher around the test may have set.
+# Variables of a launcher that started the test must not reach the jobs of the test.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
@@ -26,8 +27,8 @@ ENVIRONMENT = {
 }
 
 
-# With these flags, mpirun behaves like ruedarun: it does not end the other ranks when one rank ends. But then the
-# status of mpirun is always 0.
+# With these flags, mpirun does not end the other ranks when one rank ends, like ruedarun. But its exit status is then
+# always 0.
 SURVIVING = ("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1")
 
 
@@ -45,24 +46,23 @@ def mpirun(hosts, layout, program, flags=(), **settings):
 
 
 def left_in_memory():
-    """Returns the files that Rueda left in /dev/shm."""
+    """Returns the names of Rueda's files in /dev/shm."""
     return {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if entry.name.startswith("rueda")}
 
 
 def remove_what_open_mpi_left():
-    """Removes the files that a killed mpirun left behind. Their names contain the name of the test host."""
+    """Removes the files of a killed mpirun. Their names contain the name of a test host."""
     for entry in pathlib.Path("/dev/shm").glob(f"vader_segment.{test_hosts.PREFIX}*"):
         entry.unlink()
 
 
 class HostsTest(unittest.TestCase):
-    """Creates hosts for all tests of a class, and a folder for each test. Checks that jobs leave no processes and files
-    behind.
-    """
+    """Creates hosts for all tests of a class, and a folder for each test. Requires that jobs leave no processes and
+    files behind."""
 
     count = 3
     rate = None  # the rate limit of each link, in the notation of tc
-    delay_ms = 0  # the delay of each packet, for each direction
+    delay_ms = 0  # the delay of each packet in each direction
 
     @classmethod
     def setUpClass(cls):
@@ -97,7 +97,7 @@ class HostsTest(unittest.TestCase):
 
 
 def main(limits=False):
-    """`limits`: True if the links must be limited."""
+    """Runs the tests, or skips them if this machine cannot create hosts or, with `limits`, cannot limit links."""
     reason = test_hosts.why_not() or (test_hosts.why_no_limits() if limits else None)
     if reason:
         print(f"skipped: {reason}")

@@ -50,7 +50,7 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Returns whole numbers, because their sums are exact. They differ between elements and between ranks.
+/// Returns integers, whose sums are exact. They differ between positions and between ranks.
 float value_at(std::size_t place, int rank) {
     return static_cast<float>(place % 1021) + static_cast<float>(rank * (static_cast<int>(place % 7) + 1));
 }
@@ -81,7 +81,7 @@ int transfer(std::size_t count) {
     rueda::init();
     const double small = seconds_of_allreduce("small", 2);
     const double large = seconds_of_allreduce("large", count);
-    // Writes the line in one call, so that the lines of several ranks do not mix.
+    // A single write prints the line, so that the lines of several ranks do not mix.
     std::printf("rank %d: small %.6f large %.6f\n", rueda::rank(), small, large);
     std::fflush(stdout);
     rueda::shutdown();
@@ -92,7 +92,7 @@ double seconds_of_the_clock() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Reduces one small and one large tensor. Between hosts, the two sizes are combined in different ways.
+/// Reduces a small and a large tensor, which use different algorithms between hosts.
 void step(std::vector<float>& gradient) {
     float loss = 1;
     auto handle = rueda::allreduce_async("gradient", gradient);
@@ -131,12 +131,12 @@ int steps(const std::filesystem::path& folder, bool last_stays_away) {
     } catch (const rueda::Error& error) {
         report_error(report, error);
     }
-    // Under some launchers, when the first rank ends, the launcher kills the others before they can report.
+    // Some launchers kill the other ranks when the first rank ends, so each rank waits until all ranks have reported.
     wait_for(folder / "done");
     return 1;
 }
 
-/// Returns the number that ruedarun or mpirun gave this rank. It is known before init.
+/// Returns the rank number from the environment of ruedarun or mpirun, which is known before init.
 int number_in_environment(const char* of_ruedarun, const char* of_mpirun) {
     const char* const text = std::getenv(of_ruedarun);                  // NOLINT(concurrency-mt-unsafe): one thread
     return std::stoi(text != nullptr ? text : std::getenv(of_mpirun));  // NOLINT(concurrency-mt-unsafe): one thread
@@ -173,12 +173,12 @@ int join_without_the_last(const std::filesystem::path& folder, bool after_a_job,
         rueda::shutdown();
     }
     if (rank == size - 1) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // by then the other ranks are waiting
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // within this time the other ranks begin to wait
         if (comes_late) {
             wait_for(folder / "done");
         }
         report << "left " << std::to_string(seconds_of_the_clock()) << std::endl;
-        ::_exit(status);  // not exit(): MPI_Finalize would wait for the other ranks
+        ::_exit(status);  // exit() would run MPI_Finalize, which waits for the other ranks
     }
     try {
         rueda::init();

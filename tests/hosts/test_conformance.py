@@ -11,7 +11,7 @@ CONFORMANCE = os.environ["CONFORMANCE"]
 
 
 def lines_of(layout):
-    """Returns what `hosts_rank layout` prints if host h has layout[h] ranks."""
+    """Returns the expected output of `hosts_rank layout` with layout[h] ranks on host h."""
     size = sum(layout)
     lines = []
     for host, ranks in enumerate(layout):

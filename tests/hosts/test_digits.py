@@ -13,7 +13,7 @@ DATA = os.environ.get("DIGITS_DATA", "")
 
 
 def make_data(path):
-    """Writes a thousand blurred images of ten patterns. They are as easy to learn as the digits."""
+    """Writes a thousand blurred images of ten patterns, which are as easy to learn as the digits."""
     numbers = random.Random(1)
     patterns = [[numbers.choice((0, 3, 13, 16)) for _ in range(64)] for _ in range(10)]
     with open(path, "w", encoding="ascii") as file:
@@ -33,7 +33,7 @@ class Digits(HostsTest):
             make_data(self.data)
 
     def train(self, run, *layout):
-        """Runs the example. Returns its folder, and the accuracy that it reports at the end."""
+        """Runs the example. Returns its folder and its final accuracy."""
         folder = self.folder / run
         self.run_job(layout, DIGITS, "--data", self.data, "--checkpoint-dir", folder, "--epochs", 3)
         with open(folder / "curve.csv", encoding="ascii", newline="") as file:
@@ -45,7 +45,7 @@ class Digits(HostsTest):
         for name in ("curve.csv", "digits.safetensors"):
             self.assertEqual((first / name).read_bytes(), (again / name).read_bytes(), name)
         _, on_one_host = self.train("one", 4)
-        # On two hosts, sums are rounded in another order than on one host, so the accuracies differ a little.
+        # Two hosts round sums in another order than one host, so the accuracies differ a little.
         self.assertAlmostEqual(accuracy, on_one_host, delta=0.01)
         self.assertGreater(accuracy, 0.9)
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests ranks, hosts and launchers that end or are cut off. Every survivor gets its error in time, and no process or
-file is left behind.
-"""
+"""Tests ranks, hosts and launchers that end or are cut off. Every surviving rank must get its error in time, and no
+process or file may be left behind."""
 
 import contextlib
 import os
@@ -13,7 +12,7 @@ import unittest
 
 from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, SURVIVING, TIMEOUT, HostsTest, main, mpirun, test_hosts
 
-LIMIT = 5  # seconds from the fault until the last survivor gets its error; RUEDA_HOST_TIMEOUT is 3
+LIMIT = 5  # from the fault until the last survivor's error, in seconds; RUEDA_HOST_TIMEOUT is 3
 
 
 class Faults(HostsTest):
@@ -26,7 +25,7 @@ class Faults(HostsTest):
         self.hosts = None
 
     def start(self, *layout, flags=SURVIVING):
-        """Starts a job and waits until it is in the middle of its steps."""
+        """Starts a job and waits until it is inside its steps."""
         self.hosts = test_hosts.Hosts(len(layout))
         self.addCleanup(self.hosts.close)
         self.ranks = range(sum(layout))
@@ -56,10 +55,11 @@ class Faults(HostsTest):
         return int(self.lines(rank)[0].split()[1])
 
     def errors(self, survivors, begin, partners=()):
-        """Checks that every survivor got its error in time, and returns the errors. There is one exception. If a
-        connection breaks in the middle of a message, Open MPI 4 ends the process without an error, or, rarely, MPI_Test
-        never returns. So some of the ranks that exchange data with the victim may have ended; if such a rank hangs,
-        this function ends it.
+        """Requires that every surviving rank gets its error in time. Returns the errors.
+
+        The ranks in `partners` exchange data with the victim and may fail otherwise. If a connection breaks inside a
+        message, Open MPI 4 ends the process without an error, or MPI_Test never returns (rare). This function then ends
+        the rank.
         """
         deadline = begin + LIMIT + 1
         errors = {}
@@ -86,9 +86,10 @@ class Faults(HostsTest):
         return self.pid(rank) in self.hosts.processes()
 
     def finish(self):
-        """Tells the survivors to end, and they end by themselves. If a rank on another host was killed, mpirun waits
-        forever (seen with Open MPI 4.1.4). Its daemons also wait forever if they are cut off. This test ends them;
-        under ruedarun, ruedarun does this.
+        """Lets the survivors end, and requires that they end by themselves.
+
+        If a rank on another host was killed or a host was cut off, mpirun and its daemons wait forever (seen with Open
+        MPI 4.1.4). This function ends them, as ruedarun does.
         """
         (self.folder / "done").write_text("")
         deadline = time.monotonic() + 10
@@ -117,8 +118,8 @@ class Faults(HostsTest):
         errors = self.kill(2, 2, 2, partners=[0])
         self.assertIn("rank 2", errors[3])
         for rank in {0, 1} & set(errors):
-            # On its host, rank 3 reports to the other hosts. Rank 0 may end when its connection to rank 2 breaks. In
-            # this case, the error of rank 1 names rank 0.
+            # Rank 3 reports the death to the other hosts. If rank 0 ends because its connection to rank 2 breaks, rank
+            # 1's error names rank 0.
             self.assertRegex(errors[rank], "rank 2 |rank 0 ", f"rank {rank}")
 
     def test_the_root_is_killed(self):
@@ -130,8 +131,8 @@ class Faults(HostsTest):
     def test_a_host_of_one_rank_dies_with_it(self):
         errors = self.kill(1, 1, 1, partners=[0])
         for rank in {0} & set(errors):
-            # No rank can report that this host has failed. Either the host no longer answers, or the connection to it
-            # breaks.
+            # No rank of the host is left to report the failure. The other ranks notice that the host does not answer or
+            # that the connection breaks.
             self.assertRegex(errors[rank], "rueda-h1|rank 1", f"rank {rank}")
 
     def test_a_host_is_cut_off(self):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs a part of the conformance suite between hosts with limited links. Also checks the limits: no data may arrive
-earlier than the link can transfer it.
-"""
+"""Runs a part of the conformance suite between hosts with limited links. Checks that the limits work: no data may
+arrive earlier than the link allows."""
 
 import os
 import re
@@ -11,9 +10,9 @@ from hosts_job import HOSTS_RANK, HostsTest, main
 
 CONFORMANCE = os.environ["CONFORMANCE"]
 BITS_PER_BYTE = 8
-# The number of bytes that tc's tbf lets pass without a limit, as set in hosts.py. In tc, k means 1024.
+# The number of bytes that tc's token bucket (tbf in hosts.py) passes without a limit. In tc, k means 1024.
 BURST = 256 * 1024
-# One scenario for each way in which hosts exchange data: small and large sums, streams, and messages between ranks.
+# One scenario for each kind of exchange between hosts: small sums, large sums, streams, and messages between ranks.
 SCENARIOS = (
     "allreduce: a mebibyte",
     "allreduce: groups",
@@ -26,13 +25,13 @@ SCENARIOS = (
 class LimitedLinks(HostsTest):
     count = 2
     bits_per_second = 0
-    floats = 0  # the number of float32 elements of the timed transfer
+    floats = 0  # number of float32 elements of the measured transfer
 
     def check_conformance(self, *layout):
         self.run_job(layout, CONFORMANCE, *SCENARIOS)
 
     def seconds_of_transfer(self, *layout):
-        """Returns the times (small, large) that each rank printed. hosts_rank has already compared every element."""
+        """Returns the times (small, large) that each rank printed. hosts_rank has compared every element."""
         lines = self.run_job(layout, HOSTS_RANK, "transfer", str(self.floats)).splitlines()
         found = [re.fullmatch(r"rank \d+: small ([\d.]+) large ([\d.]+)", line) for line in lines]
         self.assertEqual(len(found), sum(layout), lines)
@@ -42,11 +41,10 @@ class LimitedLinks(HostsTest):
         return times
 
     def check_limit(self, *layout):
-        # Each of two hosts sends half of its partial sum, and then half of the result. Together this is the number of
-        # bytes of the tensor.
+        # Each of two hosts sends half of its partial sum, and then half of the result: together, the bytes of one
+        # tensor.
         least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
-        # A rank announces its tensor to another host, and can have the result only after that host has answered. So one
-        # delay passes in each direction.
+        # A result needs one message to the other host and one answer, so the delay passes once in each direction.
         round_trip = 2 * self.delay_ms / 1000
         for small, large in self.seconds_of_transfer(*layout):
             self.assertGreaterEqual(large, least + round_trip / 2)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests notifications from the launcher. When ruedarun learns that a rank has ended, it tells the other ranks at once:
-on the same host and on other hosts, while they work and while they start. In addition to the programs of hosts_job.py,
-the environment variable RUEDARUN names ruedarun.
+"""Tests ruedarun's notifications. When a rank ends, ruedarun must tell the other ranks at once: on the same host and on
+other hosts, while they work and while they start.
+
+The environment variable RUEDARUN names ruedarun; hosts_job.py names the other variables.
 """
 
 import os
@@ -18,13 +19,13 @@ from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, left_in_memory, remove_wh
 
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
-GRACE = 5  # seconds; the default of ruedarun
-HOST_TIMEOUT = 3  # the default of RUEDA_HOST_TIMEOUT, in seconds
-LIMIT = 1  # seconds from the end of a rank until the last of the other ranks gets its error
+GRACE = 5  # in seconds; ruedarun's default
+HOST_TIMEOUT = 3  # in seconds; the default of RUEDA_HOST_TIMEOUT
+LIMIT = 1  # from the end of a rank until the last of the other ranks gets its error, in seconds
 
 
 class NotificationTest(unittest.TestCase):
-    """Tests with a job under ruedarun. Its ranks write what happens to them into files."""
+    """Tests with a job under ruedarun, whose ranks write files about what happens to them."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="rueda-word-test-")
@@ -60,16 +61,15 @@ class NotificationTest(unittest.TestCase):
         return file.read_text().splitlines() if file.exists() else []
 
     def check_seconds_of_silence(self, text, host_timeout):
-        """Checks the number of seconds that an error states for a silent host. A rank gives up after
-        RUEDA_HOST_TIMEOUT, but on a busy machine it may notice this later.
-        """
+        """Checks for how long a host was silent according to the errors. A rank gives up after RUEDA_HOST_TIMEOUT, but
+        a busy machine may delay this."""
         found = [float(seconds) for seconds in re.findall(r"has not answered for (\d+\.\d) s", text)]
         self.assertTrue(found, text)
         self.assertGreaterEqual(min(found), host_timeout, text)
         self.assertLess(max(found), host_timeout + 20, text)
 
     def is_running(self, ranks):
-        """Waits until every rank has begun to work."""
+        """Returns whether every rank has begun to work."""
         return all("running" in self.lines(rank) for rank in range(ranks))
 
     def wait_until(self, condition, job):
@@ -80,15 +80,14 @@ class NotificationTest(unittest.TestCase):
             time.sleep(0.01)
 
     def finish(self, job):
-        """Tells the survivors to end. Returns the output of ruedarun."""
+        """Lets the survivors end. Returns ruedarun's output."""
         (self.folder / "done").write_text("")
         output, _ = job.communicate(timeout=TIMEOUT)
         return output.splitlines()
 
     def expect_errors(self, ranks, begin, text):
-        """Checks that each of the ranks got this error in time. `begin` is the time of the event that caused the
-        error.
-        """
+        """Requires that each of the ranks got this error in time. `begin` is the time of the event that caused the
+        error."""
         for rank in ranks:
             errors = [line for line in self.lines(rank) if line.startswith("error ")]
             self.assertEqual(len(errors), 1, f"rank {rank}: {self.lines(rank)}")
@@ -97,7 +96,7 @@ class NotificationTest(unittest.TestCase):
             self.assertLess(float(when) - begin, LIMIT, f"rank {rank}: {message}")
 
     def end_of_a_rank(self, words, ranks, number, text, mode="wait"):
-        """Sends a signal to the last rank in the middle of a job."""
+        """Sends a signal to the last rank inside a job."""
         victim = ranks - 1
         job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder)])
         self.wait_until(lambda: all(self.lines(rank)[1:] == ["running"] for rank in range(ranks)), job)
@@ -122,9 +121,8 @@ class NotificationTest(unittest.TestCase):
         return output
 
     def rank_that_ends_before_mpi_init(self, words, ranks, status, where=""):
-        """MPI_Init is a single call, and a rank that waits in it cannot return from it. So these ranks end, and each
-        prints a line that names the rank that ended first.
-        """
+        """A rank ends before MPI_Init. The other ranks wait in MPI_Init, which they cannot leave, so they must end.
+        Each must print a line that names the rank that ended first."""
         settings = {"RUEDA_START_TIMEOUT": str(TIMEOUT)}
         job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, "absent", self.folder, status], **settings)
         output = self.finish(job)
@@ -145,7 +143,8 @@ class NotificationTest(unittest.TestCase):
         self.assertRegex(output[-1], rf"^ruedarun: .*{how}", output)
         self.assertNotIn("still run", "".join(output))
         self.assertEqual(job.returncode, status or 1, output)
-        # A run took 0.2 s. Without notifications, ruedarun would end the other ranks after a grace period of 5 s.
+        # Without notifications, ruedarun would end the other ranks only after a grace period of 5 s. A measured run
+        # took 0.2 s.
         self.assertLess(ended - float(self.lines(victim)[0].split()[1]), GRACE - 1, output)
 
 
@@ -178,7 +177,7 @@ class OneHost(NotificationTest):
         self.rank_that_ends_before_mpi_init([], 3, 3)
 
     def test_a_rank_that_mpi_init_waits_for_too_long(self):
-        """Runs under plain mpirun, which does not notify ranks when a rank ends."""
+        """Plain mpirun does not notify the ranks when a rank ends, so the start must time out."""
         words = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-np", "2", HOSTS_RANK, "late", self.folder]
         job = self.start_command(words, RUEDA_START_TIMEOUT="1")
         output, _ = job.communicate(timeout=TIMEOUT)
@@ -188,7 +187,7 @@ class OneHost(NotificationTest):
             r"interrupted, so this process ends with exit status 1\n",
         )
         self.assertNotEqual(job.returncode, 0, output)
-        self.assertEqual(self.lines(1), [])  # mpirun ended this rank, so Rueda reported nothing
+        self.assertEqual(self.lines(1), [])  # mpirun ended rank 1, so Rueda wrote nothing about it
 
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
@@ -219,11 +218,10 @@ class SeveralHosts(NotificationTest):
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
 class EndsOfJobs(NotificationTest):
-    """Soon after the ranks have printed the reason, the job ends, even if a host does not answer. The last line of
-    output is the cause.
-    """
+    """When the ranks have reported the reason, the job must end soon, even if a host does not answer. The last line of
+    the output must be the cause."""
 
-    # Seconds from the ranks' errors until ruedarun ends. A run took 4 s; with an earlier version it took 15 s.
+    # The limit, in seconds, from the ranks' errors until ruedarun ends. A measured run took 4 s.
     LIMIT = 8
 
     def setUp(self):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests settings that differ between two hosts. The hosts differ only by name, so the tests need no permission. As for
-hosts_job.py, environment variables name the programs.
-"""
+"""Tests settings that differ between two hosts. Both hosts are this machine under two names, so the tests need no
+permission. hosts_job.py describes the environment variables."""
 
 import os
 import subprocess
@@ -15,7 +14,7 @@ SUM = 1 + 2 + 3
 
 
 def start(on_a, on_b):
-    """Starts two ranks on host a and one rank on host b. Each host has its own settings."""
+    """Starts two ranks on host a and one on host b. `on_a` and `on_b` are the settings of the hosts."""
     sets = []
     for name, ranks, settings in (("a", 2, on_a), ("b", 1, on_b)):
         words = ["-np", str(ranks), "-x", f"RUEDA_HOSTNAME={name}"]
@@ -36,8 +35,8 @@ def start(on_a, on_b):
 
 class Differ(unittest.TestCase):
     def test_rank_0s_count_and_one_warning_says_so(self):
-        # The settings of the two hosts select exchanges that do not fit together, and tables of different sizes. If
-        # each host used its own values, one host could wait for messages that the other host never sends.
+        # These settings choose algorithms that do not fit together, and tables of different sizes. If each host used
+        # its own values, a host could wait for messages that the other host never sends.
         there = {
             "RUEDA_DOUBLING_LIMIT": "0",
             "RUEDA_HOLD_TIME": "0.001",

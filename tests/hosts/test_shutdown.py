@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests shutdowns while a host does not answer. The hosts differ only by name. Every rank gets the same error, which
-names the host, and the job fails. In addition to the programs of hosts_job.py, the environment variable RUEDARUN names
-ruedarun.
+"""Tests shutdowns while a host does not answer. Every rank must get the same error, which names the host, and the job
+must fail. Both hosts are this machine under two names.
+
+The environment variable RUEDARUN names ruedarun; hosts_job.py names the other variables.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ class Shutdown(NotificationTest):
         return self.start_command(words, RUEDA_HOST_TIMEOUT=HOST_TIMEOUT)
 
     def stop_the_last(self, job):
-        """Stops the last rank, and then lets the other ranks shut down. Returns the process id of the last rank."""
+        """Stops the last rank, and then lets the other ranks shut down. Returns the last rank's process id."""
         self.wait_until(lambda: self.is_running(RANKS), job)
         pid = int(self.lines(RANKS - 1)[0].split()[1])
         os.kill(pid, signal.SIGSTOP)
@@ -89,7 +90,7 @@ class Shutdown(NotificationTest):
         job = self.by_ruedarun("exit")
         pid = self.stop_the_last(job)
         said = []
-        while not said or TOO_EARLY not in said[-1]:  # ruedarun closes its output when the job has ended
+        while not said or TOO_EARLY not in said[-1]:  # ruedarun closes its output at the end of the job
             line = job.stdout.readline()
             self.assertNotEqual(line, "", said)
             said.append(line)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// large_rank runs every operation with more than 2^31 elements. Where an operation can move that
-/// much, the data is larger than 4 GiB.
+/// large_rank runs every operation with more than 2^31 elements and, where possible, with more than 4 GiB of data.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -22,14 +21,14 @@ namespace {
 constexpr std::int64_t k2Gi = std::int64_t{1} << 31;
 constexpr std::int64_t k4Gi = std::int64_t{1} << 32;
 
-/// The value at a position of a rank's input. Two positions have different values if their distance is a power of two,
-/// up to 2^47.
+/// Returns the value at a position of a rank's input. The values at two positions differ if the distance is a power of
+/// two up to 2^47, so that a truncated offset gives wrong values.
 std::uint8_t value_at(int rank, std::int64_t position) {
     const std::uint64_t mixed = (static_cast<std::uint64_t>(position) + 1) * 0x9E3779B97F4A7C15U;
     return static_cast<std::uint8_t>((mixed >> 40U) + static_cast<std::uint64_t>(rank) * 37U);
 }
 
-/// Memory that nothing has touched yet. So an output needs no pages until it is written.
+/// Memory that is not initialised, so that an output uses no pages before Rueda writes it.
 class Bytes {
 public:
     explicit Bytes(std::int64_t count)
@@ -120,7 +119,7 @@ void reducescatter_rows() {
     check_sums("reducescatter", out.data(), mine, before);
 }
 
-/// The number of rows of rank `rank`. Each rank has one row more than the previous rank, so that the offsets are
+/// Returns the number of rows of a rank. Each rank has one more row than the previous one, so that the offsets are
 /// uneven.
 std::int64_t rows_of(int rank) { return k2Gi + 5 + rank; }
 
@@ -154,7 +153,7 @@ void gather_rows() {
     }
 }
 
-/// The last rank gets nearly all rows.
+/// Returns splits that give the last rank nearly all rows.
 std::vector<std::int64_t> uneven_splits(std::int64_t rows) {
     std::vector<std::int64_t> splits(static_cast<std::size_t>(size()), 3);
     splits.back() = rows - 3 * (size() - 1);
@@ -183,7 +182,7 @@ void scatter_rows() {
           [](std::int64_t i) { return value_at(0, 3 * rank() + i); });
 }
 
-/// Each element has four bytes. The tensors have more than 2^31 bytes, so a byte offset needs more than 32 bits.
+/// The tensors have fewer than 2^31 elements but more than 2^31 bytes, so that byte offsets need more than 32 bits.
 void grouped_float32() {
     constexpr std::int64_t kEach = (k2Gi + 64) / 4;
     std::vector<float> a(kEach);
@@ -225,7 +224,7 @@ void run_all() {
                                      {"scatter", scatter_rows}};
     for (const Case& one : cases) {
         one.run();
-        barrier();  // each rank frees its memory before the next one allocates
+        barrier();  // each rank frees its memory before the next case allocates
         if (rank() == 0) {
             fmt::print("{}: right\n", one.name);
             std::fflush(stdout);

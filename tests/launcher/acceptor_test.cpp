@@ -27,7 +27,7 @@ struct Listener {
     socklen_t length = 0;
 
     Listener() {
-        // The system chooses an abstract name for the socket, so no file is left behind.
+        // The system chooses an abstract socket name, so no file is left behind.
         address.sun_family = AF_UNIX;
         length = sizeof(address);
         ::bind(socket.value(), reinterpret_cast<const sockaddr*>(&address), sizeof(sa_family_t));
@@ -41,7 +41,7 @@ struct Listener {
     }
 };
 
-/// Opens as many descriptors as this process may still open. The lowered limit stays in force.
+/// Opens descriptors until the process's limit of 64 is reached. The limit stays lowered.
 std::vector<base::UniqueFd> use_up_descriptors() {
     const rlimit limit{64, 64};
     ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -56,7 +56,7 @@ std::vector<base::UniqueFd> use_up_descriptors() {
 }
 
 struct Seen {
-    int turns_without = 0;  ///< turns of the event loop during the time without free descriptors
+    int turns_without = 0;  ///< turns of the event loop while no descriptor is free
     int accepted_without = 0;
     int accepted_after = 0;
     std::vector<std::string> lines = {};
@@ -97,15 +97,15 @@ Seen accept_without_descriptors() {
     return seen;
 }
 
-/// Runs in a child process, because the limit of descriptors applies to a whole process. Returns 0, or the number of
-/// the expectation that failed.
+/// Runs in a child process, because the descriptor limit applies to the whole process. Returns 0, or the number of the
+/// failed expectation.
 int check_in_child() {
     const Seen seen = accept_without_descriptors();
     if (seen.accepted_without != 0 || seen.accepted_after != 1) {
         return 1;
     }
-    // The pauses are 10, 20, 40, … ms. Half a second contains six of them, with two turns of the loop each. A loop
-    // without pauses would make hundreds of thousands of turns.
+    // The acceptor pauses for 10, 20, 40, … ms. Half a second has six pauses, with two turns of the loop each. Without
+    // pauses, there would be hundreds of thousands of turns.
     if (seen.turns_without > 30) {
         return 2;
     }

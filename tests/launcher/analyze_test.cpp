@@ -23,7 +23,7 @@ using Ranks = std::vector<std::int32_t>;
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// A job in which every rank did the same, to be changed by the test.
+/// The recordings of a job. A test adds operations to them.
 class Job {
 public:
     explicit Job(std::int32_t size) {
@@ -39,7 +39,7 @@ public:
             ranks.push_back(recording);
         }
     }
-    /// The rank calls an operation; in milliseconds. Without an end it is pending.
+    /// Adds an operation of a rank; times are in milliseconds. An operation without an end is pending.
     RecordedOperation& call(std::int32_t rank, const std::string& name, std::int64_t at_ms, std::int64_t end_ms = -1,
                             std::int32_t set_id = 0) {
         Recording& recording = ranks[static_cast<std::size_t>(rank)];
@@ -146,7 +146,8 @@ TEST_CASE("a rank whose ring does not reach back is not called missing", "[analy
     for (int i = 0; i < 5; ++i) {
         job.call(1, "other", 8, 9);
     }
-    job.ranks[1].operations.erase(job.ranks[1].operations.begin());  // was overwritten
+    // Simulates that the ring overwrote the first operation.
+    job.ranks[1].operations.erase(job.ranks[1].operations.begin());
     const Analysis analysis = analyze(job.ranks);
     REQUIRE(analysis.pending.size() == 1);
     CHECK(analysis.pending[0].missing.empty());
@@ -156,7 +157,7 @@ TEST_CASE("a rank whose ring does not reach back is not called missing", "[analy
 TEST_CASE("ranks in one operation do not diverge because of an earlier use of its name", "[analyze]") {
     Job job(2);
     for (std::int32_t rank = 0; rank < 2; ++rank) {
-        // Both uses came before the name had a slot.
+        // Generation 0 means that the name had no slot yet.
         job.call(rank, "a", 1, 2).generation = 0;
         job.call(rank, "b", 3, 4);
     }
@@ -192,11 +193,11 @@ TEST_CASE("the rank that is last is late", "[analyze]") {
     Job job(3);
     for (std::int32_t rank = 0; rank < 3; ++rank) {
         job.call(rank, "a", rank == 1 ? 30 : 10, 31);  // rank 1 is 20 ms late
-        job.call(rank, "b", rank == 1 ? 45 : 40, 46);  // 5 ms
+        job.call(rank, "b", rank == 1 ? 45 : 40, 46);  // rank 1 is 5 ms late
         job.call(rank, "c", 50, 51);
-        job.call(rank, "d", rank == 0 ? 60 : 61, 62);  // two ranks are last together
+        job.call(rank, "d", rank == 0 ? 60 : 61, 62);  // ranks 1 and 2 are both last, so neither is a straggler
     }
-    job.call(0, "e", 70, 71);  // is not in the rings of all
+    job.call(0, "e", 70, 71);  // only one rank has this operation
     const Analysis analysis = analyze(job.ranks);
     REQUIRE(analysis.lateness.size() == 3);
     CHECK(analysis.lateness[0].last == 0);
@@ -213,7 +214,7 @@ TEST_CASE("hosts are compared by their clocks", "[analyze]") {
     job.call(0, "a", 10, 20);
     job.call(1, "a", 3, 20);
     job.ranks[1].host = "other";
-    job.ranks[1].realtime_offset_ns = 9'000'000;  // so rank 1 called it at 12 ms
+    job.ranks[1].realtime_offset_ns = 9'000'000;  // on rank 0's clock, rank 1 called the operation at 12 ms
     const Analysis analysis = analyze(job.ranks);
     CHECK(analysis.several_hosts);
     CHECK(analysis.lateness[1].last == 1);

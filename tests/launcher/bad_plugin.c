@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A library that crashes or hangs while it is loaded. It is built twice, once for each case.
+// A library that crashes or hangs while it is loaded. Each case is a separate build of this file.
 #include <stdlib.h>
 #include <unistd.h>
 

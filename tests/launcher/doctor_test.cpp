@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-/// A machine without any trouble.
+/// Returns the facts about a machine without any problem.
 DoctorFacts healthy() {
     DoctorFacts facts;
     facts.mpi = MpiLauncher{"/usr/bin/mpirun", MpiKind::open_mpi, "Open MPI 4.1.4", 4};
@@ -120,7 +120,7 @@ TEST_CASE("each trouble is found, has a severity, and comes with advice", "[unit
 
 TEST_CASE("a harmless fact causes no warning", "[unit]") {
     DoctorFacts facts = healthy();
-    facts.locked_bytes = 8 << 20;  // Debian's default is enough if no device needs more
+    facts.locked_bytes = 8 << 20;  // Debian's default limit, which is enough if no device needs more
     facts.cores_in_mask = facts.usable_cores = 4;
     facts.ranks = 4;
     facts.environment["OMP_NUM_THREADS"] = "1";

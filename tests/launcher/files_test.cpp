@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the files and texts of --env-file, --config and --custom-mpi-options.
+// Tests the files and texts of the options --env-file, --config and --custom-mpi-options.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Returns NAME=value for each variable, or only NAME if the variable has no value of its own.
+/// Returns NAME=value for each variable, or NAME if the variable has no value of its own.
 Words shown(const std::vector<ExportedVariable>& variables) {
     Words words;
     for (const ExportedVariable& variable : variables) {

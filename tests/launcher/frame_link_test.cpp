@@ -29,8 +29,7 @@ void write_bytes(const base::UniqueFd& fd, const std::string& bytes) {
     REQUIRE(::write(fd.value(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// Returns the bytes of a frame: four numbers of 32 bits, and then the payload. On the machines that Rueda supports,
-/// the lowest byte of a number comes first.
+/// Returns the bytes of a frame: four 32-bit numbers in little-endian order, and the payload.
 std::string frame(std::uint32_t kind, std::uint32_t value, const std::string& payload,
                   std::uint32_t magic = 0x72756502) {
     std::string bytes;

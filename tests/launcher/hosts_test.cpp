@@ -143,7 +143,7 @@ TEST_CASE("a Slurm allocation gives hosts, slots and ranks", "[unit]") {
 
     environment["SLURM_TASKS_PER_NODE"] = "1";
     CHECK(contains(message(hosts_of_slurm(environment)), "for 1 hosts, but SLURM_JOB_NODELIST has 3"));
-    // under `srun -n 1 ruedarun`, this number describes only the step, not the allocation
+    // Under `srun -n 1 ruedarun`, SLURM_NTASKS describes only the step and not the allocation.
     environment["SLURM_STEP_ID"] = "0";
     environment["SLURM_NTASKS"] = "1";
     const HostList in_step = value(hosts_of_slurm(environment)).value();
@@ -202,7 +202,7 @@ TEST_CASE("hosts without slots share the ranks evenly", "[unit]") {
     CHECK(value(place_ranks(list, 8, std::nullopt)).shares == Shares{{"a", 3}, {"b", 3}, {"c", 2}});
     CHECK(value(place_ranks(list, 2, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}});
     CHECK(value(place_ranks(list, std::nullopt, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}, {"c", 1}});
-    // If a number is given for only one of two hosts, the other host has one slot.
+    // If only one of two hosts has a number of slots, the other host has one slot.
     CHECK(value(place_ranks(listed({{"a", 3, 0}, {"b", 0, 0}}), 4, std::nullopt)).shares == Shares{{"a", 3}, {"b", 1}});
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests how the launcher makes one exit status from the ends of all ranks, and which signals it sends to ranks that
-// still run.
+// Tests how the launcher computes one exit status from the ends of all ranks, and which signals it sends to running
+// ranks.
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Makes wait statuses as the kernel does (wait(2)): the exit status is in the second byte, the signal in the first.
+// Makes wait statuses like the kernel (wait(2)): the exit status is in the second byte, and a signal in the first byte.
 RankEnd exited(int rank, int status) { return {rank, 100 + rank, status << 8, "", false}; }
 RankEnd killed(int rank, int signal_number) { return {rank, 100 + rank, signal_number, "", false}; }
 
@@ -27,7 +27,7 @@ TEST_CASE("each end gets a line that names it", "[unit]") {
     CHECK(describe(not_started(2, "./x", ENOEXEC)) ==
           "rank 2 could not be started: './x': Exec format error (errno 8)");
     CHECK(describe(exited(kLauncherRank, 1)) == "mpirun (pid 99) ended with exit status 1 before the job was over");
-    // The job's status is 128 + SIGSEGV; the wait status also has the bit for "core dumped".
+    // The wait status has the signal and the bit for "core dumped". The exit status is 128 + SIGSEGV.
     CHECK(exit_status_of({0, 1, SIGSEGV | 0x80, "", false}) == 139);
     CHECK(exit_status_of(not_started(0, "")) == 127);
 }
@@ -159,7 +159,7 @@ TEST_CASE("a job that a stall ended has a status of its own", "[unit]") {
     outcome.settle();
     CHECK(outcome.exit_status() == 79);
     CHECK(outcome.is_worth_another_try());
-    // A rank that fails by itself is the cause, whatever the others waited for.
+    // A rank that fails by itself is the cause, whatever the other ranks waited for.
     JobOutcome failed;
     failed.add({echo_of(exited(0, 1), reason)});
     failed.add({exited(1, 3)});
@@ -198,7 +198,7 @@ TEST_CASE("the grace after an abort has a length of its own", "[unit]") {
     ending.job_aborted(start + milliseconds(100));  // a second report does not restart the grace period
     CHECK(ending.deadline() == start + milliseconds(200));
     CHECK(ending.advance(start + milliseconds(200)) == SIGTERM);
-    ending.rank_failed(start + milliseconds(201));  // too late, because the ranks have already got SIGTERM
+    ending.rank_failed(start + milliseconds(201));  // too late: the ranks already got SIGTERM
     CHECK(ending.deadline() == start + milliseconds(200) + JobEnding::kTerminateTime);
 }
 

@@ -22,7 +22,7 @@ TEST_CASE("lines come out whole, in whatever pieces their bytes come", "[unit]")
         Pieces pieces;
         for (const std::string& part : {text.substr(0, cut), text.substr(cut)}) {
             for (OutputPiece& piece : splitter.feed(part)) {
-                // If the bytes are split after '\r', the line is first shown as progress.
+                // A cut after '\r' shows the line once more as progress, which the test ignores.
                 if (piece.kind == OutputPiece::Kind::line) {
                     pieces.push_back(piece);
                 }

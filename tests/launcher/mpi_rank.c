@@ -20,7 +20,7 @@ static void fail(const char* how) {
     }
 }
 
-/* This survivor ends like a rank of Rueda: it makes no other MPI call. */
+/* Ends like a surviving rank of Rueda, which makes no other MPI call. */
 static void survive(int tenths) {
     for (int i = 0; i < tenths; ++i) {
         usleep(100000);

@@ -72,7 +72,7 @@ TEST_CASE("all options arrive", "[unit]") {
     CHECK(accepted({"-np", "1", "--mpi-args", "", "p"}).mpi_args.empty());
 }
 
-/// Replaces the reader of files. Reads from a table of file contents.
+/// Returns a file reader for these file contents.
 base::FileReader files(std::map<std::string, std::string> contents) {
     return [contents = std::move(contents)](const std::string& name) -> std::optional<std::string> {
         const auto found = contents.find(name);
@@ -219,8 +219,7 @@ TEST_CASE("a flag of horovodrun becomes an option, a variable, or a note", "[uni
     CHECK(parse_command_line(Words{"-v"}).value().text.value_or("").starts_with("ruedarun "));
 }
 
-/// Returns the example commands of the help. After two blanks, the help has a remark on each command; the remarks are
-/// cut off.
+/// Returns the example commands in the help text, without the remarks after them (separated by two blanks).
 std::vector<Words> examples_of_help() {
     const std::string begin = "\n  ruedarun ";
     const std::string text = parse_command_line(Words{"--help"}).value().text.value_or("");

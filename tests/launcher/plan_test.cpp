@@ -54,14 +54,14 @@ LaunchPlan planned(const Options& options, const Surroundings& around) {
     return std::move(plan).value();
 }
 
-/// Returns the value of the variable in a rank's environment, or "(none)".
+/// Returns a variable's value in the ranks' environment, or "(none)".
 std::string variable(const LaunchPlan& plan, const Surroundings& around, const std::string& name) {
     const auto environment = changed_environment(around.environment, plan.environment);
     const auto found = environment.find(name);
     return found == environment.end() ? "(none)" : found->second;
 }
 
-/// Returns true if the command contains these words one after the other.
+/// Returns whether the command contains these words in this order, without other words between.
 bool has(const Words& command, const Words& words) {
     return std::search(command.begin(), command.end(), words.begin(), words.end()) != command.end();
 }
@@ -125,7 +125,7 @@ TEST_CASE("the variables of torchrun", "[unit]") {
     around.environment["ROLE_ARN"] = "the user's";
     SECTION("those of an outer job are replaced or removed") {
         const LaunchPlan plan = planned(options, around);
-        CHECK(variable(plan, around, "RANK") == "(none)");  // removed here; later each rank gets its own value
+        CHECK(variable(plan, around, "RANK") == "(none)");  // later each rank gets its own value
         for (const char* const name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLE_NAME"}) {
             CHECK(variable(plan, around, name) == "(none)");
             CHECK(says(plan, fmt::format("{} was set in the environment and is removed", name)));
@@ -205,7 +205,7 @@ TEST_CASE("hosts with the same name have different keys", "[unit]") {
     CHECK(own == host_key({}));
     CHECK(own == host_key({{"RUEDA_HOSTNAME", host_name()}}));
     CHECK(own.starts_with(host_name() + " "));
-    // four blanks between the name, the boot, and three namespaces
+    // Blanks separate the name, the boot, and three namespaces.
     CHECK(std::count(own.begin(), own.end(), ' ') == 4);
     CHECK(own != host_key({{"RUEDA_HOSTNAME", "another"}}));
     CHECK(host_key({{"HOROVOD_HOSTNAME", "b"}}) == host_key({{"RUEDA_HOSTNAME", "b"}}));
@@ -267,7 +267,7 @@ TEST_CASE("threads of libraries share the cores", "[unit]") {
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "7");
     CHECK(variable(planned(two_ranks(), around), around, "OPENBLAS_NUM_THREADS") == "4");
     around.environment.erase("MKL_NUM_THREADS");
-    around.environment["OMP_NUM_THREADS"] = "3";  // other libraries also use this variable
+    around.environment["OMP_NUM_THREADS"] = "3";  // other libraries than OpenMP also use this variable
     CHECK(variable(planned(two_ranks(), around), around, "OMP_NUM_THREADS") == "3");
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "(none)");
     around.environment.erase("OMP_NUM_THREADS");
@@ -411,7 +411,7 @@ TEST_CASE("versions of all launchers", "[unit]") {
               ->version == "Intel MPI 2019");
 }
 
-/// A cluster in which the host "here" is this machine.
+/// Returns a cluster in which this machine is the host "here".
 Surroundings cluster() {
     Surroundings around = machine_with_mpi();
     around.host_names = {"here", "localhost", "10.0.0.1"};
@@ -449,7 +449,7 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     CHECK(has(plan.mpirun, {"--map-by", "slot"}));
     CHECK(has(plan.mpirun, {"--bind-to", "none"}));
     CHECK(has(plan.mpirun, {"-x", "RUEDARUN_CONTROL"}));
-    // If a user pastes the command, no ruedarun runs, so this variable has no value.
+    // A pasted command runs without ruedarun, so it must not set this variable.
     CHECK(describe_as_shell(plan).find("RUEDARUN_CONTROL") == std::string::npos);
     CHECK(has(plan.mpirun_to_paste, {"--host", "here:4,b:2"}));
     CHECK(has(plan.mpirun, {"--rank-supervisor", "--", "./train"}));
@@ -534,7 +534,7 @@ TEST_CASE("the variables that other hosts get", "[unit]") {
         CHECK_FALSE(has(plan.mpirun, {"-x", name}));
     }
     CHECK(plan.notes.size() == 2);
-    // only names, no values, because every user of the machine can read a command line
+    // The command line may contain names of variables but not values, because every user of the machine can read it.
     for (const std::string& word : plan.mpirun) {
         CHECK(word.find("DB_PASSWORD=") == std::string::npos);
     }
@@ -677,7 +677,7 @@ TEST_CASE("other hosts get settings of MPI, but no names of hosts and no variabl
     }
     const std::string reason = "RUEDA_HOSTNAME stays on this host: it says what this one is called";
     CHECK(std::count(plan.reasons.begin(), plan.reasons.end(), reason) == 1);
-    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // the user asked for this variable by name
+    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // the user names the variable explicitly
     const LaunchPlan asked = planned(options, around);
     CHECK(travels(asked, "RUEDA_HOSTNAME"));
     CHECK(std::count(asked.reasons.begin(), asked.reasons.end(), reason) == 0);
@@ -709,7 +709,7 @@ TEST_CASE("plans that are refused", "[unit]") {
     CHECK(has_text(refused(on_hosts(""), sagemaker), "started from algo-1"));
 }
 
-/// Returns the environment of task 2 of 4 tasks that srun started on one host.
+/// Returns the environment of one of four tasks that srun started on one host.
 std::map<std::string, std::string> task_of_srun() {
     return {{"SLURM_JOB_ID", "17"},        {"SLURM_STEP_ID", "3"},
             {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"},
@@ -747,7 +747,7 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     environment["OMP_NUM_THREADS"] = "1";
     CHECK(found("OMP_NUM_THREADS") == "(none)");
     environment["PMIX_RANK"] = "2";
-    CHECK(found("RUEDA_RANK") == "(none)");  // MPI gives the ranks their numbers
+    CHECK(found("RUEDA_RANK") == "(none)");  // MPI numbers the ranks, so ruedarun must not
     environment["SLURM_STEP_NUM_NODES"] = "2";
     CHECK(found("RUEDA_CONTROL_PLANE") == "(none)");
     environment.erase("PMIX_RANK");
@@ -759,12 +759,14 @@ TEST_CASE("processes that are not a task of srun, and tasks that are refused", "
     options.program = {"./train"};
     for (const char* missing : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
         auto environment = task_of_srun();
-        environment.erase(missing);  // a batch script, or the shell of an allocation
+        // A process without one of these variables is no task of srun. It is a batch script, or the shell of an
+        // allocation.
+        environment.erase(missing);
         CAPTURE(missing);
         CHECK_FALSE(find_srun_task(options, environment, 8).value().has_value());
     }
     auto alone = task_of_srun();
-    alone["SLURM_STEP_NUM_TASKS"] = "1";  // srun -n 1 ruedarun -np 4
+    alone["SLURM_STEP_NUM_TASKS"] = "1";  // like `srun -n 1 ruedarun -np 4`
     alone["SLURM_PROCID"] = "0";
     CHECK_FALSE(find_srun_task(options, alone, 8).value().has_value());
     options.ranks = 4;
@@ -799,7 +801,7 @@ TEST_CASE("the shell of srun --pty is not treated as a task", "[unit]") {
     CHECK(plan.notes == std::vector<std::string>{
                             "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of '4' ranks: ruedarun "
                             "starts the ranks itself, as anywhere in an allocation"});
-    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // srun --pty bash with one task
+    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // like `srun --pty bash` with one task
     CHECK(planned(options, around).notes.empty());
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the socket between a rank and the process that started the rank, and the notifications that are sent over this
-// socket.
+// Tests the socket between a rank and the process that started it, and the notifications through this socket.
 #include "launcher/watch/rank_line.hpp"
 
 #include <fcntl.h>
@@ -34,7 +33,7 @@ void say(int fd, const std::string& bytes) {
     REQUIRE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// Receives the first notification, and returns the file that was sent with it.
+/// Receives the first notification. Returns the file that came with it.
 base::UniqueFd step_file(int fd) {
     std::array<char, 4096> buffer{};
     alignas(cmsghdr) std::array<char, 256> control{};
@@ -82,7 +81,7 @@ TEST_CASE("the steps that a program counted are known after its end", "[unit]") 
     {
         const base::UniqueFd file = step_file(line.child_fd());
         base::StepPage page;
-        page.begin(1);  // there is no file yet
+        page.begin(1);  // the rank has no file yet
         page.open(file.value());
         REQUIRE(page.is_open());
         for (const std::int64_t step : {40, 41, 42}) {
@@ -126,7 +125,7 @@ TEST_CASE("steps that attempts began again are counted", "[unit]") {
     CHECK(steps.are_known());
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     for (int attempt = 0; attempt < 4; ++attempt) {
-        steps.add({0, kMost - 1});  // the count does not overflow, whatever values a program has written
+        steps.add({0, kMost - 1});  // the count must not overflow, whatever values a program has written
     }
     CHECK(steps.count() == kMost);
     CHECK(steps.reached() == kMost - 1);
@@ -146,7 +145,7 @@ TEST_CASE("the last reason of an abort counts, and other messages do not", "[uni
     say(line.child_fd(), base::encode({Kind::aborted, 1, "rank 2 was killed"}));
     CHECK(line.take_abort_reason() == "rank 2 was killed");
     CHECK(line.take_abort_reason().empty());
-    // The launcher receives the reason even if the program ended without reading its notifications.
+    // The launcher must receive the reason even if the program ended without reading its notifications.
     say(line.child_fd(), base::encode({Kind::aborted, 1, "its last reason"}));
     line.notify("a notification that the program does not read");
     line.close_child_end();

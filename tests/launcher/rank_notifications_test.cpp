@@ -14,7 +14,7 @@ namespace {
 
 using Kind = base::LauncherNotification::Kind;
 
-// Makes wait statuses as the kernel does (wait(2)): the exit status is in the second byte, the signal in the first.
+// Makes wait statuses like the kernel (wait(2)): the exit status is in the second byte, and a signal in the first byte.
 RankEnd exited(int rank, int status) { return {rank, 100 + rank, status << 8, "", false}; }
 RankEnd killed(int rank, int signal_number) { return {rank, 100 + rank, signal_number, "", false}; }
 
@@ -74,7 +74,7 @@ TEST_CASE("the end of a large job does not cause a flood of notifications", "[un
         well += notifications.note({exited(rank, 0)}).size();
     }
     CHECK(well == RankNotifications::kMostOfAKind);
-    // After all those successes, a failure still causes a notification.
+    // Each kind of end has its own limit, so a failure is still reported after a thousand successes.
     CHECK(ranks_of(notifications.note({killed(1000, SIGKILL)})) == std::vector<int>{1000});
     CHECK(notifications.so_far().size() == RankNotifications::kMostOfAKind + 1);
     CHECK(notifications.note({exited(kLauncherRank, 1)}).empty());

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests ruedarun from the user's point of view, with real processes and both ways to start them.
+"""Tests ruedarun with real processes as its users see it, in both ways to start ranks (with and without mpirun).
 
 Usage: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]. MPI_PROGRAM is "none" if there is no MPI.
 """
@@ -28,7 +28,8 @@ RUEDARUN = ""
 MPI_PROGRAM = ""
 TIMEOUT = 60
 DIRECT = ["--no-mpi"]
-# Every process of a test has this variable in its environment. So the test can find processes that are left behind.
+# All processes of a test have this variable in their environment, so that the test can find processes that are left
+# behind.
 MARK = f"RUEDARUN_TEST_MARK={os.getpid()}.{time.monotonic_ns()}"
 RANK = "import os; rank = int(os.environ.get('RUEDA_RANK') or os.environ['OMPI_COMM_WORLD_RANK'])\n"
 
@@ -47,7 +48,7 @@ def environment(**changes):
 
 
 def marked_processes():
-    """Returns the processes of a test that are still running: {pid: command line}."""
+    """Returns the running processes of a test: {pid: command line}."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -61,7 +62,7 @@ def marked_processes():
 
 
 def state_of(pid):
-    """Returns the state of a process as ps shows it, such as R, S or T. Returns X if the process does not exist."""
+    """Returns a process's state letter as ps shows it (such as R, S or T), or X if the process does not exist."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -69,12 +70,12 @@ def state_of(pid):
 
 
 def is_alive(pid):
-    """Returns True if the process is alive. A dead process that its parent has not reaped yet is not alive."""
+    """Returns whether the process runs. A zombie (a dead process for which its parent has not waited) does not."""
     return state_of(pid) not in "ZX"
 
 
 def wait_until(condition, seconds=20):
-    """Waits until the condition is true or the time limit is reached. Returns the last value of the condition."""
+    """Waits until the condition is true or the time is over. Returns the condition's last value."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -89,9 +90,8 @@ def python(code):
 
 @contextlib.contextmanager
 def group_with_little_memory(limit):
-    """Creates a control group and yields the path of its list of processes. Yields None if this machine does not allow
-    new control groups.
-    """
+    """Creates a control group with a memory limit. Yields the path of its list of processes, or None if this machine
+    does not allow new control groups."""
     for parent, name in (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup/unified", "memory.max"),
@@ -121,7 +121,7 @@ def group_with_little_memory(limit):
 class Done:
     def __init__(self, status, out, err, seconds):
         self.status, self.out, self.seconds = status, out, seconds
-        # On a busy machine, Open MPI's mpirun sometimes prints this warning about its own daemons.
+        # Open MPI's mpirun sometimes prints this warning about its own daemons on a busy machine.
         self.err = "".join(line for line in err.splitlines(True) if "plm:rsh: Warning: setpgid" not in line)
 
     def own_lines(self):
@@ -149,7 +149,7 @@ class LauncherTest(unittest.TestCase):
         )
 
     def run_shell(self, script):
-        """Runs a script in the way in which a pasted script runs."""
+        """Runs a script as a shell runs pasted text."""
         subprocess.run(
             ["sh", "-c", script],
             cwd=self.folder,
@@ -174,7 +174,7 @@ class LauncherTest(unittest.TestCase):
         return Done(process.returncode, out, err, time.monotonic() - begin)
 
     def pids_in(self, *names):
-        """Waits until the ranks have written their process ids into these files. Returns the process ids."""
+        """Waits until the ranks have written their process ids to these files. Returns the ids."""
         files = [self.folder / name for name in names]
         self.assertTrue(
             wait_until(lambda: all(f.exists() and f.read_text().endswith("\n") for f in files)),
@@ -183,7 +183,7 @@ class LauncherTest(unittest.TestCase):
         return [int(f.read_text()) for f in files]
 
     def on_a_terminal(self, arguments, typed=b"", seconds=30):
-        """Runs ruedarun in a terminal. Returns the text that the user sees, and the exit status."""
+        """Runs ruedarun in a terminal. Returns the displayed text and the exit status."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.folder)
@@ -228,11 +228,11 @@ class WrongInput(LauncherTest):
         self.assertIn("RUEDA_SLOTS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_SLOTS="many")))
 
     def test_a_file_that_is_no_text_harms_no_terminal(self):
-        # The program and the name of its file contain bytes that are control sequences of an 8-bit terminal.
+        # The name and the content of the file contain bytes that are control sequences of an 8-bit terminal.
         name = "bad\x1b[31m\udcff.txt"
         (self.folder / name).write_bytes(b"\x7fELF\x02\x9b31m\xff\xfe\x00@" + bytes(range(128, 256)) * 20)
         for option in ("--hostfile", "--env-file", "--config"):
-            process = self.start([option, name, "-np", "2", "true"], errors="strict")  # all of it is UTF-8
+            process = self.start([option, name, "-np", "2", "true"], errors="strict")  # the output must be valid UTF-8
             out, err = process.communicate(timeout=TIMEOUT)
             self.assertEqual((process.returncode, out, err.count("\n")), (2, "", 1), err)
             self.assertRegex(err, r"^ruedarun: bad\?\[31m\?\.txt:1: ")
@@ -240,7 +240,7 @@ class WrongInput(LauncherTest):
             self.assertLess(len(err), 400)
 
     def with_ssh(self, script):
-        """Returns an environment in which the command ssh is the given script."""
+        """Returns an environment in which the script replaces the command ssh."""
         tools = self.folder / "bin"
         tools.mkdir(exist_ok=True)
         (tools / "ssh").write_text(f"#!/bin/sh\n{script}\n")
@@ -348,7 +348,7 @@ class Completion(LauncherTest):
 
     def test_knows_every_option_of_the_help(self):
         text = self.run_it("--help").out
-        columns = re.findall(r"(?m)^  (-\S+)", text)  # "-H,--hosts,--host"
+        columns = re.findall(r"(?m)^  (-\S+)", text)  # for example "-H,--hosts,--host"
         options = {option for column in columns for option in column.split(",")}
         self.assertGreater(len(options), 25)
         known = self.complete("_ruedarun", "ruedarun", "-")
@@ -382,7 +382,7 @@ class Completion(LauncherTest):
 
 
 class BothWays:
-    """Tests that must pass for both ways to start ranks."""
+    """Tests that must pass for both ways to start ranks: with and without mpirun."""
 
     way = []
 
@@ -407,7 +407,7 @@ class BothWays:
     TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
     #: The values that each of three ranks finds in its environment.
     torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
-    # Rank 0 listens on a socket, as PyTorch's store does. The other ranks connect and send their values.
+    # Rank 0 listens on a socket like PyTorch's store. The other ranks connect and send their values.
     TORCH_STORE = (
         "import socket, time\n"
         f"mine = ' '.join(os.environ[name] for name in {TORCH})\n"
@@ -616,7 +616,7 @@ class BothWays:
         code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_DFL)\n" + self.WRITE_PID
         process = self.start([*self.way, "-np", 2, *python(code + "while True: print('y' * 100)")])
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # this sleep synchronises nothing; it gives all pipes time to fill up
+        time.sleep(0.5)  # gives all pipes time to fill up; does not synchronise
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         self.assertIn(process.wait(timeout=TIMEOUT), (143, 130))
@@ -693,7 +693,7 @@ class BothWays:
             ]
         )
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # this sleep synchronises nothing; it gives all pipes time to fill up
+        time.sleep(0.5)  # gives all pipes time to fill up; does not synchronise
         process.send_signal(signal.SIGTERM)
         self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in pids)))
         process.send_signal(signal.SIGTERM)
@@ -720,7 +720,7 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            # With one rank, a host does not know the other hosts.
+            # A pasted command for one rank per host does not tell a host about the other hosts.
             expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
@@ -779,7 +779,7 @@ class BothWays:
             done.err.splitlines()[-1], r"ruedarun: the job failed because rank 1( on \S+)? \(pid \d+\) .* status 42$"
         )
 
-    # Tests the notifications between ruedarun and its ranks (docs/design/failure.md).
+    # The program of a rank that reads ruedarun's notifications (docs/design/failure.md).
     LINE = (
         "import socket, struct, sys, time\n"
         "fd, inode, own, ranks = map(int, os.environ['RUEDA_LAUNCHER_FD'].split(':'))\n"
@@ -823,7 +823,8 @@ class BothWays:
         done = self.launch(1, *python(self.LINE + "print(ranks)"), env=environment(RUEDA_LAUNCHER_FD="0:1:0:2"))
         self.assertEqual((done.status, done.out.split()[-1]), (0, "1"), done.err)
 
-    # The first two attempts fail in step 7. Each attempt begins four steps after the beginning of the previous attempt.
+    # The program of a rank whose first two attempts fail in step 7. Each attempt begins four steps later than the one
+    # before.
     STEPS = (
         "import ctypes, sys\n"
         "library = ctypes.CDLL(sys.argv[1])\n"
@@ -870,7 +871,7 @@ class BothWays:
             self.assertEqual("unset" in done.err, expected is not None and ranks == 2, done.err)
 
     def run_into(self, file, *arguments, limit=None):
-        """Runs ruedarun. Its standard output goes to a file that accepts at most `limit` bytes."""
+        """Runs ruedarun with its standard output in a file that accepts at most `limit` bytes."""
         with open(file, "wb") as output:
             process = subprocess.run(
                 [RUEDARUN, *self.way, *arguments],
@@ -910,7 +911,7 @@ class BothWays:
         for number in (signal.SIGXFSZ, signal.SIGPIPE):
             self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
 
-    # abort() sends the same frame as the library when a notification from ruedarun ends the job.
+    # The other ranks call abort(), which sends the same frame as the library after a notification.
     def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
         code = "if rank == 1: os._exit(0)\nabort(receive()[3])"
         done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
@@ -946,9 +947,8 @@ class BothWays:
 
 
 class Srun(LauncherTest):
-    """Tests ruedarun under srun, which runs it once for each rank. Slurm is not installed, so the test sets the
-    variables of srun.
-    """
+    """Tests ruedarun under srun, which starts ruedarun once for each rank. Slurm is not installed, so the test sets
+    srun's variables."""
 
     def task(self, rank, *arguments, **more):
         step = {
@@ -1066,8 +1066,8 @@ class Direct(BothWays, LauncherTest):
         self.assertEqual((len(ports), [job.returncode for job in jobs]), (4, [0] * 4), ports)
 
     def test_nobody_who_asks_for_any_port_gets_that_of_rank_0(self):
-        # This network namespace has four free ports. ruedarun reserves one of them for rank 0 until rank 0 listens
-        # there.
+        # The network namespace of this test has four free ports. ruedarun reserves one of them until rank 0 listens on
+        # it.
         if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
             self.skipTest("no network namespaces here")
         code = (
@@ -1194,7 +1194,7 @@ class Mpirun(BothWays, LauncherTest):
                 stranger.settimeout(TIMEOUT)
                 stranger.connect(b"\0" + name[1:])
                 stranger.sendall(greeting)
-                self.assertEqual(stranger.recv(1), b"")  # ruedarun has closed the connection
+                self.assertEqual(stranger.recv(1), b"")  # ruedarun must close the connection
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual((process.returncode, err), (0, ""))
@@ -1229,7 +1229,7 @@ class Mpirun(BothWays, LauncherTest):
 
 
 class SeveralHosts(BothWays, LauncherTest):
-    """Runs ruedarun on the first of two test hosts. All tests for one host must pass here, too."""
+    """Runs ruedarun on the first of two test hosts. All tests for one host must also pass here."""
 
     way = ["-H", "rueda-h0,rueda-h1"]
 
@@ -1292,7 +1292,7 @@ class SeveralHosts(BothWays, LauncherTest):
         for words in (["-H", "rueda-h0:2,rueda-h1:1"], ["-H", "10.77.0.1:2,10.77.0.2:2", "-np", 3]):
             done = self.run_it(*words, *python(self.WHERE))
             self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
-        # The host on which mpirun runs comes first, whatever its place in the list.
+        # mpirun's own host must come first, whatever its place in the list.
         (self.folder / "hosts.txt").write_text("rueda-h1 slots=1  # a remark\nrueda-h0:2\n")
         done = self.run_it("--hostfile", "hosts.txt", "--verbose", *python(self.WHERE))
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
@@ -1315,9 +1315,7 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertIn("# OMP_NUM_THREADS: each host sets it, its usable cores divided by its ranks\n", done.out)
 
     def host_threads(self, ranks):
-        """Returns the number of threads for each rank of a job with this number of ranks on one host. Each test host
-        has all cores of this machine.
-        """
+        """Returns the number of threads per rank in a job on one host. Each test host has all cores of this machine."""
         plan = self.run_it("--no-mpi", "-np", ranks, "--dry-run", "true").out
         return int(re.search(r"OMP_NUM_THREADS=(\d+)", plan)[1])
 
@@ -1325,7 +1323,7 @@ class SeveralHosts(BothWays, LauncherTest):
         allocation = environment(
             SLURM_JOB_ID="17", SLURM_JOB_NODELIST="rueda-h[0-1]", SLURM_TASKS_PER_NODE="1(x2)", SLURM_NTASKS="2"
         )
-        # Open MPI also reads these variables. Without these options, it would start its daemons by srun.
+        # Open MPI also reads Slurm's variables. Without these options, it would start its daemons by srun.
         done = self.run_it("--mpi-args", "--mca plm rsh --mca ras ^slurm", *python(self.WHERE), env=allocation)
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] rueda-h0", "[1] rueda-h1"]), done.err)
 
@@ -1347,7 +1345,7 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] 2 tcp tcp - -\n"), done.err)
 
     def test_a_program_that_is_not_there(self):
-        # No rank runs on this host, so the program need not exist here.
+        # No rank runs on this host, so the program may be missing on it.
         done = self.run_it("-H", "rueda-h1:1", "./none")
         self.assertEqual(done.status, 127, done.err)
         self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
@@ -1381,7 +1379,7 @@ class SeveralHosts(BothWays, LauncherTest):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # a separate process group, like the foreground group of a terminal
+            start_new_session=True,  # a separate process group, like a terminal's foreground group
         )
         self.pids_in("pid.0", "pid.1")
         os.killpg(process.pid, signal.SIGINT)
@@ -1423,7 +1421,7 @@ class SeveralHosts(BothWays, LauncherTest):
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 137, err)
         self.assertRegex(err, r"rank 1 on rueda-h1 \(pid \d+\) is lost: its host does not answer any more")
-        # The supervisor of the rank that was cut off also notices this, and ends the rank.
+        # The supervisor on the other host must also notice the cut, and end its rank.
         self.assertEqual(hosts.wait_until_empty(30), {})
 
     def test_connections_of_other_programs_do_no_harm(self):
@@ -1435,7 +1433,8 @@ class SeveralHosts(BothWays, LauncherTest):
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
         self.assertNotIn(secret, pathlib.Path(f"/proc/{mpirun[0]}/cmdline").read_bytes())
-        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0))  # rank 0
+        # The greeting of the supervisor of rank 0.
+        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0))
         wrong_secret = hello + len(secret).to_bytes(4, "little") + b"x" * len(secret)
         known_rank = hello + len(secret).to_bytes(4, "little") + secret
         huge = hello + (0xFFFFFFFF).to_bytes(4, "little")
@@ -1451,7 +1450,7 @@ class SeveralHosts(BothWays, LauncherTest):
                 text=True,
                 timeout=20,
             )
-            self.assertEqual(done.stdout, "True\n", done.stderr)  # ruedarun has closed the connection
+            self.assertEqual(done.stdout, "True\n", done.stderr)  # ruedarun must close the connection
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
         done = Done(process.returncode, out, err, 0)
@@ -1548,9 +1547,8 @@ class Document(LauncherTest):
 
 
 class Recipes(LauncherTest):
-    """Checks only the text of the container file and of the Kubernetes job in docs/ruedarun.md, because no test has
-    such a cluster.
-    """
+    """Checks only the texts of the container file and the Kubernetes job in docs/ruedarun.md, because no such cluster
+    exists for tests."""
 
     def block(self, language):
         (found,) = (b["text"] for b in Document.BLOCK.finditer(Document.PAGE.read_text()) if b["language"] == language)
@@ -1608,7 +1606,7 @@ class Recipes(LauncherTest):
 
 
 class Doctor(LauncherTest):
-    """Tests the program `rueda` in the folder of ruedarun."""
+    """Tests the program `rueda` that is in the same folder as ruedarun."""
 
     def rueda(self, *arguments, **options):
         options.setdefault("env", environment())
@@ -1649,7 +1647,7 @@ class Doctor(LauncherTest):
 
 
 class Network(LauncherTest):
-    """Tests failures between hosts, but needs no second host."""
+    """Tests failures between hosts without a second host."""
 
     def test_supervisors_that_do_not_come(self):
         tools = self.folder / "bin"
@@ -1666,9 +1664,7 @@ class Network(LauncherTest):
             self.assertLess(done.seconds, 20)
 
     def with_one_supervisor_of_two(self, **variables):
-        """Starts a job whose mpirun starts only the supervisor of rank 0. No program may start, whatever happens
-        afterwards.
-        """
+        """Starts a job whose mpirun starts only the supervisor of rank 0. No program of the job may start."""
         tools = self.folder / "bin"
         tools.mkdir()
         (tools / "mpirun").write_text(

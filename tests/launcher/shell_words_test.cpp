@@ -13,7 +13,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Returns the words of a command line. The shell of this machine splits them.
+/// Returns the output of a command that this machine's shell runs.
 std::string output_of_shell(const std::string& command) {
     FILE* const pipe = ::popen(command.c_str(), "r");
     REQUIRE(pipe != nullptr);

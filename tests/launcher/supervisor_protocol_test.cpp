@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the texts that ruedarun and its supervisors exchange, and the addresses by which they connect.
+// Tests the texts between ruedarun and its supervisors, and the addresses for their connections.
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
 #include <sys/wait.h>
@@ -77,7 +77,7 @@ TEST_CASE("the address of ruedarun, as a text", "[unit]") {
           std::string("s@10.0.0.1:80,"), std::string("s@10.0.0.1:80,x"), std::string("s@@"),
           "s@@" + std::string(200, 'x')}) {
         CAPTURE(text);
-        // After the comma at the end, there is no other address.
+        // A comma at the end is accepted, although no other address follows.
         CHECK(parse_control_address(text).is_ok() == (text == "s@10.0.0.1:80,"));
     }
     CHECK(is_same_secret("abc", "abc"));

@@ -58,8 +58,8 @@ void store(DType dtype, double value, Bytes& elements, std::size_t i) {
     std::memcpy(elements.data() + i * sizeof(bits), &bits, sizeof(bits));
 }
 
-/// The dot product of elements [begin, end). It is summed in eight lanes, which are added to eight other lanes every
-/// 4096 elements.
+/// Computes the dot product of the elements [begin, end) in eight lanes. Every 4096 elements, the lanes are added to
+/// eight others.
 double dot_of_part(DType dtype, const Bytes& a, const Bytes& b, std::size_t begin, std::size_t end) {
     std::array<double, 8> all{};
     for (std::size_t block = begin; block < end; block += 4096) {
@@ -93,7 +93,7 @@ double dot_of(DType dtype, const Bytes& a, const Bytes& b, std::uint32_t owners,
 
 using Matrix = std::vector<std::vector<double>>;
 
-/// The weights of the sources [begin, end) in the vector into which they are combined.
+/// The weights of the source vectors from number `begin` on, in a combination of these vectors.
 struct Node {
     std::size_t begin;
     std::vector<double> weights;
@@ -133,7 +133,7 @@ Node join(const Matrix& dots, Node a, const Node& b) {
     return a;
 }
 
-/// Combines pairs until the number of vectors is a power of two. Then combines all vectors in pairs until one is left.
+/// Combines pairs until the number of items is a power of two, and then all items in pairs until one is left.
 template <class T, class Join>
 T by_tree(std::vector<T> items, Join&& combine) {
     std::size_t even = 1;
@@ -196,7 +196,7 @@ Bytes random_gradients(DType dtype, std::size_t count, std::mt19937_64& random) 
     Bytes elements(count * size_of(dtype));
     const bool zeros = random() % 8 == 0;
     const auto nan_at = random() % 16 == 0 ? random() % std::max<std::size_t>(count, 1) : count;
-    // The mean is not zero, so the vectors of the ranks have a common part, and their dot products do not vanish.
+    // A mean above zero gives all ranks' vectors a common part, so that their dot products are not almost zero.
     std::normal_distribution<double> normal(0.3, 1.0);
     for (std::size_t i = 0; i < count; ++i) {
         const double value = normal(random);

@@ -11,18 +11,18 @@
 
 namespace rueda::ops::test {
 
-/// Computes the paper's definition: pair by pair, with whole vectors, in long double, and never rounded to the dtype.
-/// The result is indexed by rank, then by element.
+/// Computes Adasum by the paper's definition: pair by pair, with whole vectors, in long double without rounding. The
+/// result is indexed by rank and element.
 std::vector<long double> adasum_of_vectors(std::vector<std::vector<long double>> vectors);
 
-/// Computes what docs/design/0007-adasum.md defines bit for bit. The dot products are computed in parts: each owner
-/// computes `of_each` consecutive parts. The tree is computed with numbers instead of vectors.
+/// Computes the bits that docs/design/0007-adasum.md defines. Each owner (a rank that computes a share) sums `of_each`
+/// consecutive parts of the dot products. The tree combines weights instead of vectors.
 Bytes expected_adasum(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count,
                       std::uint32_t owners, std::uint32_t of_each);
 
 std::vector<long double> values_of(DType dtype, const Bytes& elements);
 
-/// Returns numbers around 1 that differ between ranks, like gradients. Some tensors are zeros, and a few contain a NaN.
+/// Returns numbers around 1, like gradients; some tensors are zeros, and a few contain a NaN.
 Bytes random_gradients(DType dtype, std::size_t count, std::mt19937_64& random);
 
 }  // namespace rueda::ops::test

@@ -32,7 +32,7 @@ Bytes reduced(const Reduction& reduction, const std::vector<const std::byte*>& s
 
 Reduction adasum_of(DType dtype) { return {.dtype = dtype, .op = ReduceOp::adasum}; }
 
-/// Returns the `values`, rounded to the dtype.
+/// Returns the values, rounded to the type.
 Bytes elements(DType dtype, const std::vector<double>& values) {
     Bytes bytes;
     for (const double value : values) {
@@ -96,8 +96,7 @@ TEST_CASE("adasum is what the pairs of vectors give, up to the rounding of its r
             const auto found = values_of(dtype, reduced(adasum_of(dtype), pointers(sources), 3001));
             for (std::size_t i = 0; i < wanted.size(); ++i) {
                 CAPTURE(name_of(dtype), ranks, i);
-                // The tolerance is relative to the result. If the result is small compared to the terms of the sum, the
-                // tolerance is absolute.
+                // The tolerance is relative to the result, or absolute if the terms of the sum cancel out.
                 REQUIRE(static_cast<double>(found[i]) == Approx(static_cast<double>(wanted[i]))
                                                              .epsilon(tolerance_of(dtype))
                                                              .margin(dtype == DType::float64 ? 1e-13 : 1e-6));

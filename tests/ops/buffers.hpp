@@ -30,14 +30,15 @@ inline bool is_integer(DType dtype) {
     return std::find(std::begin(kIntegers), std::end(kIntegers), dtype) != std::end(kIntegers);
 }
 
-/// The operations that the dtype supports.
+/// Returns the reductions that the type supports.
 inline std::vector<ReduceOp> ops_of(DType dtype) {
     return dtype == DType::boolean ? std::vector{ReduceOp::min, ReduceOp::max, ReduceOp::product}
                                    : std::vector(std::begin(kOps), std::end(kOps));
 }
 
-/// Memory that begins `shift` bytes after an address aligned to 64. It ends where its allocation ends, so
-/// AddressSanitizer notices an access one byte beyond it. On request, both sides have a margin of canaries.
+/// Memory that begins `shift` bytes after an address aligned to 64, and ends with its allocation, so that
+/// AddressSanitizer reports an access one byte beyond the end. With a margin, patterns before and after the memory show
+/// writes beyond it.
 class Buffer {
 public:
     Buffer(std::size_t bytes, std::size_t shift, std::size_t margin)
@@ -69,9 +70,9 @@ private:
     std::unique_ptr<std::byte, Delete> memory_;
 };
 
-/// Returns random elements. Half of the elements have arbitrary bits (NaNs, infinities, subnormals, extremes). The
-/// other half are moderate numbers, whose sums and products stay finite and show every rounding. For bool, half of the
-/// elements are false and the others are any byte.
+/// Returns random elements. Half of them have arbitrary bits (NaNs, infinities, subnormals, extreme values). The others
+/// are moderate numbers, whose sums and products stay finite and show every rounding. For bool, half of the elements
+/// are false, and the others are any other byte.
 inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& random) {
     Bytes bytes(count * size_of(dtype));
     for (std::size_t i = 0; i < count; ++i) {
@@ -96,8 +97,8 @@ inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& ra
     return bytes;
 }
 
-/// Runs `body` once for every SIMD target that this machine and this compiler support. reduce() and copy() use that
-/// target during the run.
+/// Runs `body` once for every SIMD instruction set that the machine and the compiler support. reduce() and copy() use
+/// that instruction set meanwhile.
 template <class Body>
 void for_each_target(Body body) {
     for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

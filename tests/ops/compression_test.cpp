@@ -32,7 +32,7 @@ Bytes bytes_of(const std::vector<T>& elements) {
     return {begin, begin + elements.size() * sizeof(T)};
 }
 
-/// `dtype` is float32 or float64.
+/// Returns an element of float32 or float64 as a double.
 double value_at(DType dtype, const Bytes& elements, std::size_t i) {
     if (dtype == DType::float64) {
         double value = 0;
@@ -50,7 +50,7 @@ std::uint16_t half_at(const Bytes& halves, std::size_t i) {
     return bits;
 }
 
-/// Computes the expected result directly from the value, by a search for the nearest number (reference.hpp).
+/// Computes the expected 16-bit numbers by a search for the nearest number (reference.hpp).
 Bytes nearest(const Compressed& way, const Bytes& elements) {
     std::vector<std::uint16_t> halves;
     for (std::size_t i = 0; i < elements.size() / size_of(way.dtype); ++i) {
@@ -61,7 +61,7 @@ Bytes nearest(const Compressed& way, const Bytes& elements) {
     return bytes_of(halves);
 }
 
-/// Computes the expected result from the value with one multiplication.
+/// Computes the expected values of 16-bit numbers, each multiplied once by `factor`.
 Bytes widened(const Compressed& way, const Bytes& halves, double factor = 1.0) {
     std::vector<Bytes> values;
     if (way.dtype == DType::float32) {
@@ -99,7 +99,7 @@ Bytes expanded(const Compressed& way, const Bytes& halves, double factor, std::s
     return {to.data(), to.data() + count * size_of(way.dtype)};
 }
 
-/// Returns the values next to every 16-bit number, and next to every midpoint between two neighbouring 16-bit numbers.
+/// Returns the values next to every 16-bit number and next to every midpoint of two neighbouring 16-bit numbers.
 Bytes hard_values(const Compressed& way) {
     std::vector<float> narrow;
     std::vector<double> wide;
@@ -165,7 +165,7 @@ TEST_CASE(
         CHECK(of(Compression::fp16, 65520) == 0x7C00);
         CHECK(of(Compression::fp16, -1e30) == 0xFC00);
         CHECK(of(Compression::fp16, 0x1p-24) == 0x0001);
-        CHECK(of(Compression::fp16, 0x1p-25) == 0x0000);  // a tie, rounded to even
+        CHECK(of(Compression::fp16, 0x1p-25) == 0x0000);  // halfway between two numbers, rounded to even
         CHECK(of(Compression::fp16, -0x1.8p-25) == 0x8001);
         CHECK(of(Compression::fp16, -1e-30) == 0x8000);
         CHECK(of(Compression::fp16, -0.0) == 0x8000);
@@ -178,8 +178,8 @@ TEST_CASE(
         CHECK(of(Compression::bf16, std::numeric_limits<double>::infinity()) == 0x7F80);
         CHECK(of(Compression::fp16, -std::numeric_limits<double>::quiet_NaN()) == 0x7E00);
         CHECK(of(Compression::bf16, -std::numeric_limits<double>::quiet_NaN()) == 0x7FC0);
-        // These cases exist only in double: values beyond the range of float32, and values that would be a tie without
-        // bits that float32 cannot hold.
+        // These values exist only in double: values beyond float32's range, and values that lie halfway between two
+        // 16-bit numbers after rounding to float32, but not before.
         const auto of_double = [](Compression compression, double value) {
             return half_at(compressed({DType::float64, compression}, bytes_of(std::vector<double>{value})), 0);
         };
@@ -226,7 +226,8 @@ TEST_CASE("partials are combined in the tensor's dtype, and rounded once") {
 }
 
 TEST_CASE("the sum of partials of float64 is not rounded to float32 on the way") {
-    // 2049 is halfway between two float16 numbers, and float32 cannot hold 2049 + 2^-14.
+    // 2049 is halfway between two float16 numbers. A sum that was rounded to float32 would lose the 2^-14 that decides
+    // the rounding.
     const auto half = [](double value) { return bytes_of(std::vector<std::uint16_t>{encode(DType::float16, value)}); };
     const std::vector<Bytes> values{half(2048), half(1), half(0x1p-14)};
     const std::vector<const std::byte*> from{values[0].data(), values[1].data(), values[2].data()};

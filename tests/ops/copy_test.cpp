@@ -21,7 +21,7 @@ TEST_CASE("copy moves exactly the bytes named, cached or streaming, at any align
                     copy(destination.data(), source.data(), bytes, store);
                     CHECK(destination.holds(content));
                     CHECK(destination.canaries_alive());
-                    copy(destination.data(), destination.data(), bytes, store);  // onto itself
+                    copy(destination.data(), destination.data(), bytes, store);  // copies the memory onto itself
                     CHECK(destination.holds(content));
                     CHECK(destination.canaries_alive());
                 }

@@ -13,7 +13,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// Returns the words of all sources. reduce() itself adds them.
+/// Adds the words of all sources with reduce(), as Rueda does between ranks. Returns the sum.
 Bytes sum_of_words(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count) {
     const std::size_t words = count * words_of(reduction.dtype);
     std::vector<Bytes> in_words;
@@ -64,9 +64,9 @@ TEST_CASE("limits of int64 and uint64 in words") {
     Bytes source(limits.size() * sizeof(std::int64_t));
     std::memcpy(source.data(), limits.data(), source.size());
     const std::vector<Bytes> sources(5, source);
-    for (const DType dtype : {DType::int64, DType::uint64}) {  // both dtypes must give the same bytes
+    for (const DType dtype : {DType::int64, DType::uint64}) {  // both types must give the same bytes
         const Reduction reduction{.dtype = dtype, .op = ReduceOp::average, .divisor = 5};
-        CHECK(average(reduction, sources, limits.size()) == source);  // the average of five equal sources
+        CHECK(average(reduction, sources, limits.size()) == source);  // the average of five equal sources is the source
     }
 }
 

@@ -88,8 +88,8 @@ TEST_CASE("levels: an average of float16 that fits does not overflow on the way"
 }
 
 TEST_CASE("levels: the order of the groups shows in the bits", "[levels]") {
-    // In rank order, step by step, the sum is 1, because each 2^-24 is lost. In two groups it is 1 + 2^-23, because
-    // (2^-24 + 2^-24) is added at once.
+    // Step by step in rank order, the sum is 1, because rounding loses each 2^-24. In two groups, the sum is 1 + 2^-23,
+    // because 2^-24 + 2^-24 is added at once.
     std::vector<Bytes> sources;
     for (const float value : {1.0F, 0x1p-24F, 0x1p-24F, 0x1p-24F}) {
         Bytes bytes(4);

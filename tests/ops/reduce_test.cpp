@@ -20,7 +20,7 @@ std::string describe(const Reduction& r, std::size_t sources, std::size_t count)
                        simd_target());
 }
 
-/// Returns an empty text if both are equal. Otherwise it describes the difference for the reader of the test's log.
+/// Returns "" if both results are equal, and otherwise a description of the first difference.
 std::string difference(const Reduction& r, std::size_t sources, const std::byte* got, const Bytes& want) {
     if (std::equal(want.begin(), want.end(), got)) {
         return "";
@@ -39,7 +39,7 @@ std::string difference(const Reduction& r, std::size_t sources, const std::byte*
 struct Placement {
     std::size_t destinations = 1;
     std::size_t misalignment = 0;  ///< in bytes; each further buffer has a larger one
-    bool in_place = false;         ///< the first destination is the last source
+    bool in_place = false;         ///< whether the first destination is the last source
     Store store = Store::cached;
 };
 
@@ -125,7 +125,7 @@ TEST_CASE("scale factors are applied before and after, in the element's arithmet
             for (const auto& [prescale, postscale] : factors) {
                 for (const std::size_t n : {1u, 2u, 5u}) {
                     for (const std::size_t count : {1u, 17u, 1000u}) {
-                        // The average divides as if two more ranks had joined, which contribute nothing.
+                        // The divisor counts two more ranks, which have joined and contribute nothing.
                         const Reduction r{dtype, op, prescale, postscale, static_cast<int>(n) + 2};
                         const std::vector<Bytes> sources = random_sources(dtype, n, count, random);
                         const Bytes want = expected(r, sources, count);
@@ -198,8 +198,8 @@ TEST_CASE("every target of this machine is chosen when asked for") {
     INFO(fmt::format("{}", fmt::join(names, " ")));
     CHECK(std::string(simd_target()) == names.front());
 #if defined(__x86_64__)
-    // At least one vector target and the fallback are needed. With fewer targets, the tests above would compare
-    // nothing.
+    // The tests compare at least one vector instruction set with the scalar code. With a single target they would
+    // compare nothing.
     CHECK(names.size() >= 2);
 #endif
 }

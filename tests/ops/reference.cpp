@@ -31,7 +31,8 @@ void append(Bytes& bytes, T value) {
 
 // Integers ------------------------------------------------------------------------------------------------------------
 
-/// x87's long double represents every value of every integer dtype, so the comparison with the limits is exact.
+/// Converts like the library. The comparison with the limits is exact, because x87's long double represents every
+/// integer.
 template <class T>
 Int128 cut(double value) {
     if (std::isnan(value)) {
@@ -90,8 +91,8 @@ std::uint8_t boolean_result(const Reduction& r, const std::vector<Bytes>& source
 
 // Floating point ------------------------------------------------------------------------------------------------------
 
-/// A type with at least twice as many digits as T, plus two. If an exact sum or product is rounded first to this type
-/// and then to T, the result is the same as with a single rounding to T.
+/// A type with at least twice as many digits as T, plus two. If an exact sum or product is rounded to this type and
+/// then to T, the result equals a single rounding to T.
 template <class T>
 using Wider = std::conditional_t<std::is_same_v<T, float>, double, Float128>;
 
@@ -110,7 +111,8 @@ T step(ReduceOp op, T a, T b) {
     return a_less == (op == ReduceOp::min) ? a : b;
 }
 
-/// `read(s)` returns the element of source s as a T. The function that stores the result makes NaNs canonical.
+/// Computes one element. `read(s)` returns the element of source s. Storing the result replaces NaNs by the canonical
+/// NaN.
 template <class T, class Read>
 T float_result(const Reduction& r, std::size_t sources, Read read) {
     const T before = static_cast<T>(r.prescale);
@@ -128,7 +130,7 @@ T float_result(const Reduction& r, std::size_t sources, Read read) {
 
 struct Format {
     int fraction_bits;
-    int min_exponent;  // of normal numbers
+    int min_exponent;  // the smallest exponent of a normal number
     int max_exponent;
 };
 
@@ -167,7 +169,8 @@ std::uint16_t encode(DType dtype, double value) {
     if (exponent > f.max_exponent) {
         return static_cast<std::uint16_t>(sign + infinity);
     }
-    // Counts in units of the last place, and rounds to even. A carry correctly moves into the exponent, up to infinity.
+    // Counts units in the last place, and rounds to even. A carry moves into the exponent, which is correct up to
+    // infinity.
     const int rounded = static_cast<int>(std::nearbyint(std::ldexp(magnitude, f.fraction_bits - exponent)));
     return static_cast<std::uint16_t>(sign + (exponent - f.min_exponent) * units + rounded);
 }

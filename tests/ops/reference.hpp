@@ -12,19 +12,18 @@ namespace rueda::ops::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// Computes the bits that reduce() must give, one element at a time in wider arithmetic. Integers are computed in 128
-/// bits, float32 in double, and float64 in 128-bit floating point; each step is rounded back once. 16-bit types are
-/// computed as exact values, with a search for the nearest representable number.
+/// Computes the bits that reduce() must give, one element at a time in wider arithmetic: integers in 128 bits, float32
+/// in double, float64 in 128-bit floating point, each step rounded once. The 16-bit types are computed exactly, with a
+/// search for the nearest representable number.
 Bytes expected(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count);
 
-/// Computes the bits that a reduction in two levels (levels_of()) must give, directly from its definition. Partial
-/// results have the dtype, and each factor is applied at the level to which it belongs. For integers the order does not
-/// matter.
+/// Computes the bits of a reduction in two levels (levels_of()) from its definition. Partial results have the tensor's
+/// type, and each factor is applied at its level. For integers the order does not matter.
 using GroupSizes = std::vector<std::uint32_t>;
 Bytes expected_in_groups(const Reduction& reduction, const std::vector<Bytes>& sources, const GroupSizes& sizes,
                          std::size_t count);
 
-/// The value of a 16-bit pattern, and the pattern that is nearest to a value (ties to even).
+/// Return the value of a 16-bit pattern, and the pattern that is nearest to a value (ties to even).
 double decode(DType dtype, std::uint16_t bits);
 std::uint16_t encode(DType dtype, double value);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Tests with values that were computed by hand, in addition to the random values of reduce_test.cpp.
+// Tests values that were computed by hand. reduce_test.cpp tests random values.
 #include <fmt/format.h>
 
 #include <bit>
@@ -16,7 +16,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// Each source has one element. It is repeated so that both vectors and single lanes process it.
+/// Reduces sources of one element each. The element is repeated, so that both vector and scalar code process it.
 template <class T>
 T reduced(const Reduction& r, const std::vector<T>& elements) {
     constexpr std::size_t kCount = 135;
@@ -54,7 +54,7 @@ TEST_CASE("integer sums wrap, integer averages are exact and truncate toward zer
     CHECK(reduced<std::int8_t>(average_signed, {-128, -127}) == -127);
     CHECK(reduced<std::int8_t>(average_signed, {-1, 0}) == 0);
 
-    // 49 times the rounded reciprocal of 49 is less than 1.
+    // An average must divide: 49 times the rounded reciprocal of 49 would be less than 1.
     const Reduction by_49{.dtype = DType::int32, .op = ReduceOp::average, .divisor = 49};
     CHECK(reduced<std::int32_t>(by_49, {48, 1}) == 1);
     CHECK(reduced<std::int32_t>(by_49, {-48, -1}) == -1);
@@ -76,7 +76,8 @@ TEST_CASE("integer scale factors multiply in double and truncate twice") {
     const Reduction after{.dtype = DType::int32, .op = ReduceOp::sum, .postscale = 0.5};
     CHECK(reduced<std::int32_t>(after, {3, 6}) == 4);
     const Reduction average{.dtype = DType::int32, .op = ReduceOp::average, .postscale = 3.0, .divisor = 2};
-    CHECK(reduced<std::int32_t>(average, {3, 0}) == 4);  // 4.5 is truncated once; truncating first would give 3 times 1
+    // 4.5 is truncated once; truncating the average first would give 1 × 3.
+    CHECK(reduced<std::int32_t>(average, {3, 0}) == 4);
     const Reduction large{.dtype = DType::int64, .op = ReduceOp::max, .prescale = 1e300};
     CHECK(reduced<std::int64_t>(large, {1, 2}) == std::numeric_limits<std::int64_t>::max());
     const Reduction nothing{.dtype = DType::uint8, .op = ReduceOp::max, .prescale = NAN};
@@ -108,7 +109,7 @@ TEST_CASE("integers of 16 bits and unsigned ones: sums wrap, averages are exact,
     CHECK(reduced<std::uint64_t>(mean(DType::uint64, 2), {kTop, 0}) == kHalf - 1);
     constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
     CHECK(reduced<std::int64_t>(mean(DType::int64, 3), {kLowest, kLowest, kLowest}) == kLowest);
-    // truncated toward zero
+    // The average is truncated toward zero.
     CHECK(reduced<std::int64_t>(mean(DType::int64, 2), {kLowest, kLowest + 1}) == kLowest + 1);
 
     CHECK(reduced<std::uint64_t>(scaled(DType::uint64, 2.0, 1.0), {kHalf, 0}) == kTop);
@@ -119,7 +120,7 @@ TEST_CASE("integers of 16 bits and unsigned ones: sums wrap, averages are exact,
     CHECK(reduced<std::uint16_t>(scaled(DType::uint16, 0.5, 3.0), {7, 5}) == (3 + 2) * 3);
     CHECK(reduced<std::uint16_t>(scaled(DType::uint16, NAN, 1.0), {7, 5}) == 0);
 
-    // For unsigned numbers the highest bit is not a sign.
+    // The highest bit of an unsigned number is not a sign.
     CHECK(reduced<std::uint16_t>({.dtype = DType::uint16, .op = ReduceOp::max}, {0x8000, 0x7FFF}) == 0x8000);
     CHECK(reduced<std::uint32_t>({.dtype = DType::uint32, .op = ReduceOp::min}, {0x80000000U, 1U}) == 1U);
     CHECK(reduced<std::uint64_t>({.dtype = DType::uint64, .op = ReduceOp::max}, {kHalf, 1}) == kHalf);
@@ -142,7 +143,8 @@ TEST_CASE("bool: every byte but 0 is true, and results are 0 and 1, of one sourc
             }
             REQUIRE(reduced<std::uint8_t>(any, {0, value, 0}) == truth);
             REQUIRE(reduced<std::uint8_t>(all, {128, value, 255}) == truth);
-            REQUIRE(reduced<std::uint8_t>(times, {2, value, 128}) == truth);  // 2 * 128 wraps to 0
+            // Multiplied as numbers, 2 * 128 would wrap around to 0.
+            REQUIRE(reduced<std::uint8_t>(times, {2, value, 128}) == truth);
         }
     });
 }
@@ -182,7 +184,7 @@ TEST_CASE("zeros, infinities and NaNs on every target") {
                 CHECK(bits_of(reduced<float>(r, {negative_nan, nan})) == 0x7FC00000u);
             }
         }
-        // Subnormals are not flushed to zero: here are twice half of the smallest normal number, and the smallest
+        // Subnormals must not be flushed to zero. The inputs are half of the smallest normal number, and the smallest
         // number of all.
         CHECK(bits_of(reduced<float>(sum, {std::bit_cast<float>(0x00400000u), std::bit_cast<float>(0x00400000u)})) ==
               0x00800000u);
@@ -192,7 +194,7 @@ TEST_CASE("zeros, infinities and NaNs on every target") {
 
 TEST_CASE("float32 keeps rank order and multiplies once for an average") {
     const Reduction sum{.op = ReduceOp::sum};
-    const float big = 16777216.0f;  // 2^24; adding 1 to it has no effect
+    const float big = 16777216.0f;  // 2^24; adding 1 does not change it
     CHECK(reduced<float>(sum, {big, 1.0f, 1.0f}) == big);
     CHECK(reduced<float>(sum, {1.0f, 1.0f, big}) == big + 2.0f);
     const Reduction average{.op = ReduceOp::average, .divisor = 3};
@@ -206,17 +208,17 @@ TEST_CASE("16-bit sums are rounded once, at the end") {
     const Reduction sum_b{.dtype = DType::bfloat16, .op = ReduceOp::sum};
     for_each_target([&](std::int64_t /*target*/) {
         INFO(simd_target());
-        // float16 cannot represent 2048 + 1, but it can represent 2048 + 1 + 1. If the sum were rounded after the first
-        // addition, the result would be 2048.
+        // float16 can represent 2048 + 1 + 1, but not 2048 + 1. Rounding after the first addition would give 2048.
         CHECK(reduced<std::uint16_t>(sum16, {0x6800, 0x3C00, 0x3C00}) == 0x6801);
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);  // 65504 + 65504 is infinite
-        // intermediate sums are float32: 65504 + 65504 − 65504 is 65504
+        // Intermediate sums are float32, so 65504 + 65504 − 65504 is 65504.
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF, 0xFBFF}) == 0x7BFF);
-        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4BFF}) == 0x7BFF);  // 65504 + 15.99 stays 65504
-        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4C00}) == 0x7C00);  // 65504 + 16 is a tie, rounded to even
-        CHECK(reduced<std::uint16_t>(sum16, {0x0001, 0x0001}) == 0x0002);  // subnormals
-        CHECK(reduced<std::uint16_t>(sum16, {0x03FF, 0x0001}) == 0x0400);  // the sum becomes a normal number
-        CHECK(reduced<std::uint16_t>(sum16, {0xFE01, 0x0001}) == 0x7E00);  // NaN
+        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4BFF}) == 0x7BFF);  // 65504 + 15.99 is rounded to 65504
+        // 65504 + 16 is halfway, and rounded to even (infinity)
+        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4C00}) == 0x7C00);
+        CHECK(reduced<std::uint16_t>(sum16, {0x0001, 0x0001}) == 0x0002);          // subnormals
+        CHECK(reduced<std::uint16_t>(sum16, {0x03FF, 0x0001}) == 0x0400);          // the sum becomes a normal number
+        CHECK(reduced<std::uint16_t>(sum16, {0xFE01, 0x0001}) == 0x7E00);          // NaN
         CHECK(reduced<std::uint16_t>(sum_b, {0x4380, 0x3F80, 0x3F80}) == 0x4381);  // 256 + 1 + 1
         CHECK(reduced<std::uint16_t>(sum_b, {0x7F7F, 0x7F7F}) == 0x7F80);
         CHECK(reduced<std::uint16_t>(sum_b, {0x7F81, 0x0000}) == 0x7FC0);
@@ -239,8 +241,8 @@ TEST_CASE("every float16 and bfloat16 pattern survives, and every float32 step b
         const std::vector<Bytes> one = {as_bytes(patterns)};
         const std::vector<Bytes> both = {as_bytes(patterns), as_bytes(neighbours)};
         const Reduction identity{.dtype = dtype, .op = ReduceOp::sum};
-        // With the factor 0.5, the results are halfway between neighbours, which are ties. Slightly different factors
-        // decide the rounding in one direction. Factors with 2^-9 reach the subnormals.
+        // With the factor 0.5, results lie halfway between two numbers. Slightly different factors move them to one
+        // side. Factors with 1/512 give subnormals.
         std::vector<Reduction> means;
         for (const double factor : {0.5, 0.5000001, 0.4999999, 0.5 / 512, 0.3 / 512, 0.7}) {
             means.push_back({.dtype = dtype, .op = ReduceOp::sum, .postscale = factor});

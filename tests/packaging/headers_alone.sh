@@ -26,7 +26,7 @@ compile() { # compiler language standard header
 
 eigen=$(pkg-config --cflags eigen3 2>/dev/null) || eigen=
 read -r -a elsewhere <<<"${eigen//-I/-isystem }"
-has() { # header: the library that it is for is there
+has() { # header; succeeds if the library exists that the header supports
     printf '#include <%s>\n' "$1" | "$cxx" -x c++ -std=c++20 -fsyntax-only ${elsewhere[@]+"${elsewhere[@]}"} - 2>/dev/null
 }
 has Eigen/Core || { echo "rueda/eigen.hpp: no Eigen here, skipped" && no_eigen=yes; }

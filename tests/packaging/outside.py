@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""outside.py LIBRARY: uses the C interface from a Python without the package rueda, and computes the sum of rank + 1
-over the ranks."""
+"""Uses the C interface from Python without the package rueda. Computes the sum of rank + 1 over the ranks.
+
+Usage: outside.py LIBRARY
+"""
 
 import ctypes
 import sys
@@ -33,12 +35,12 @@ call("rueda_init")
 rank, size = ctypes.c_int(), ctypes.c_int()
 call("rueda_rank", ctypes.byref(rank))
 call("rueda_size", ctypes.byref(size))
-# The default reduction is the average.
+# The default reduction is the average, so the factor size gives the sum.
 value = (ctypes.c_double * 1)((rank.value + 1) * size.value)
 shape = (ctypes.c_int64 * 1)(1)
 tensor = Tensor(ctypes.addressof(value), shape, 1, FLOAT64)
 call("rueda_allreduce", b"sum", ctypes.byref(tensor), ctypes.byref(tensor), None)
-# A failure inside the library must become a status and a text.
+# An error inside the library must become a status and a text.
 if library.rueda_allreduce(None, None, None, None) == 0 or not library.rueda_last_error():
     raise SystemExit("rueda_allreduce without a tensor did not fail")
 print(f"rank {rank.value} of {size.value}: {value[0]}", flush=True)

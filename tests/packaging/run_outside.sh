@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
 # run_outside PREFIX LIBDIR PROGRAM: runs the program alone, then with two processes under the installed launcher. If
-# the MPI plugin was installed, it also runs the program under mpirun; librueda.so finds the plugin in its own folder.
+# the MPI plugin was installed, the function also runs the program under mpirun, and librueda.so must find the plugin in
+# its own folder.
 # The sum of rank + 1 over the ranks is 1 for one process, and 3 for two.
 run_outside() {
     local alone

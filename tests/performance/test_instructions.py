@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Detects if an operation becomes more expensive. callgrind counts the instructions of an operation from enqueue to
-completion.
+"""Notices when an operation becomes more expensive: callgrind counts its instructions from enqueue to completion.
 
-Compares two runs that differ only in the number of rounds. So the cost of everything that happens once cancels out. The
-limits are the counts of a build with g++ 12 and the checks of the preset "ci", plus one seventh for other compilers and
-processors. If a change makes an operation more expensive, it must raise the limit here and give the reason. The
-environment variables VALGRIND and PROGRAM name the programs.
+The difference of two runs with different numbers of rounds leaves out everything that happens once. The limits are the
+counts of a g++ 12 build with the checks of the preset "ci", plus one seventh for other compilers and processors. A
+change that makes an operation more expensive must raise the limit and give the reason. The environment variables
+VALGRIND and PROGRAM name the programs.
 """
 
 import os
@@ -20,15 +19,13 @@ PROGRAM = os.environ["PROGRAM"]
 VALGRIND = os.environ["VALGRIND"]
 TENSORS = 161
 
-# The limits: instructions for one operation on one float32 of one rank. An asynchronous operation includes about a
-# hundred instructions that check for compression, completion callbacks and messages. On a busy machine it takes about
-# fifty more, because either the background thread or the caller may complete the operation. For stall reports, Rueda
-# notes each step of the negotiation and the last finished operation: this takes about 20 instructions for a blocking
-# operation, and about 120 for an asynchronous one (2,963 were counted). The flight recorder takes 209 for a blocking
-# operation and 197 for an asynchronous one: 19 ns, nearly all of it for reading the processor's counter twice.
+# The limits are instructions for one operation on one float32 of one rank. Some of the costs:
+# - An asynchronous operation checks for compression, completion callbacks and messages (about 100 instructions).
+# - On a busy machine the caller or the background thread completes an asynchronous operation (about 50 more).
+# - Notes for stall reports need about 20 instructions (blocking), or 120 of 2,963 (asynchronous).
+# - The flight recorder needs 193 (blocking) or 197 (asynchronous): 19 ns, mostly to read the processor's counter twice.
 LIMITS = {"slot": 1895, "name": 2065, "asynchronous": 3400}
-# If other tests run at the same time, the count varies by some hundred instructions. The lowest count of a few runs is
-# what the code needs.
+# Other tests at the same time add some hundred instructions, so the lowest count of a few runs is used.
 RUNS = 4
 
 

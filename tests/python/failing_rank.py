@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print how they learned of the
-end.
-"""
+"""One rank of a job of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print which error they
+got."""
 
 import ctypes
 import os
@@ -33,17 +32,18 @@ def fail(way: str) -> None:
 
         threading.Thread(target=interrupt).start()
         try:
-            rueda.allreduce(np.ones(1000), "x")  # rank 2 never calls it
+            rueda.allreduce(np.ones(1000), "x")  # rank 2 never calls this operation
         except KeyboardInterrupt:
             os.write(1, b"<1: KeyboardInterrupt>\n")
             raise
     if way == "exit":
-        ctypes.CDLL(None).exit(5)  # ends like main() of a C++ program; Python's exit handlers are not called
+        ctypes.CDLL(None).exit(5)  # ends like main() of a C++ program, without Python's exit handlers
     raise ValueError("bad\nbatch")
 
 
 def heard(error: rueda.Aborted) -> None:
-    # If this call ends the job, earlier operations may be complete, but the other ranks may not have noticed this yet.
+    # The text before "rank 1 has" differs, because earlier operations may be complete or not when this rank notices the
+    # end.
     os.write(1, f"<{rueda.rank()}: {str(error)[str(error).index('rank 1 has') :]}>\n".encode())
 
 
@@ -53,7 +53,7 @@ try:
     if rueda.rank() == 1:
         fail(sys.argv[1])
     if rueda.rank() == 2:
-        time.sleep(float(sys.argv[2]))  # this rank computes, and does not check for failures
+        time.sleep(float(sys.argv[2]))  # rank 2 computes during this time, and does not look for failures
     rueda.allreduce(np.ones(1000), "x")
 except rueda.Aborted as error:
     heard(error)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts workers of multiprocessing as ranks. Rank 1 fails in the requested way. The test checks what the other ranks
-report, and how each worker ends.
-"""
+"""Starts multiprocessing's workers as ranks. Rank 1 fails in the requested way. The program prints what the other ranks
+report, and how each worker ends."""
 
 import multiprocessing
 import os
@@ -26,7 +25,7 @@ def work(rank: int, way: str, name: str) -> None:
         if way == "orderly":
             sys.exit(0)
         rueda.allreduce(np.ones(2), "alone")
-    except rueda.Aborted as error:  # the first operation may also fail, because it may have completed only on rank 1
+    except rueda.Aborted as error:  # the first operation may have completed only on rank 1, so it may also fail
         tensor, reason = str(error).split(": ", 1)
         assert tensor in ("tensor 'together'", "tensor 'alone'"), tensor
         os.write(1, f"<{rank}: {reason}>\n".encode())
@@ -34,7 +33,7 @@ def work(rank: int, way: str, name: str) -> None:
 
 if __name__ == "__main__":
     start, way = sys.argv[1:]
-    if way == "raise":  # the program that starts the workers was itself a rank of an earlier job
+    if way == "raise":  # in this mode, the starting program itself was a rank of an earlier job
         rueda.init()
         rueda.shutdown()
     context = multiprocessing.get_context(start)

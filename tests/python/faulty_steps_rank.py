@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]: one rank of test_faults.py. It trains in steps of
-many allreduces. After SECONDS, the rank VICTIM is killed in the middle of a step. Every other rank prints one line that
-says how it learned of the death. HOSTS has one letter for each rank: the name of its host.
+"""One rank of a job of test_faults.py. It trains in steps of many allreduces. After SECONDS, the rank VICTIM is killed
+inside a step. Every other rank prints one line with the error that it got.
+
+Usage: faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]. HOSTS has a letter for each rank, which names the
+rank's host.
 """
 
 import os
@@ -14,13 +16,12 @@ import time
 import numpy as np
 import rueda
 
-SIZES = (7, 5_000, 100_000, 400_000)  # sizes of tensors: sent with the announcement, in one chunk, in many chunks
+SIZES = (7, 5_000, 100_000, 400_000)  # the sizes travel in the announcement, or in one chunk, or in many chunks
 
 
 def tensors():
-    """The elements are small whole numbers, because both 16-bit float types can represent every sum of a few of them
-    exactly. Half of the tensors are in memory that the ranks share.
-    """
+    """Yields tensors of small integers, because sums of a few of them are exact in both 16-bit float types. Half of the
+    tensors are resident."""
     for resident in (False, True):
         for size in SIZES:
             tensor = rueda.empty(size, np.float32) if resident else np.empty(size, np.float32)
@@ -36,7 +37,8 @@ def begin(kind, name, tensor, out):
 
 
 def steps_until_failure(kind):
-    """Every result is checked. In the case of Adasum, all ranks have the same vector, and the result is this vector."""
+    """Repeats allreduces and checks their results until one fails. For Adasum, all ranks have the same vector, which is
+    also the result."""
     given = list(tensors())
     outs = list(tensors())
     factor = 1 if kind == "adasum" else rueda.size()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of test_faults.py. Rank 0 leaves in the requested way. Rank 1 calls shutdown() only after rank 0 has caught
-the interruption.
-"""
+"""One rank of a job of test_faults.py. Rank 0 leaves in the requested way. Rank 1 calls shutdown() only after rank 0
+was interrupted."""
 
 import os
 import pathlib
@@ -22,9 +21,8 @@ def say(text: str) -> None:
 
 
 def interrupt_once_in_shutdown() -> None:
-    """Waits until this process's main thread has announced that it leaves; from then on it can start no operation. Then
-    sends SIGINT to this process, as Ctrl-C does.
-    """
+    """Sends SIGINT to this process, as Ctrl-C does, when the main thread is in shutdown(). Another thread notices this
+    by an operation that can no longer start."""
 
     def send() -> None:
         while True:
@@ -75,7 +73,7 @@ if rank == 0:
     if way == "catch":
         catch_the_interruption()
     elif way == "interrupt at exit":
-        interrupt_once_in_shutdown()  # afterwards, the end of the interpreter calls shutdown()
+        interrupt_once_in_shutdown()  # the interpreter calls shutdown() at its end
 elif way == "catch":
     while not (folder / "interrupted").exists():
         time.sleep(0.01)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A user's script for PyTorch that uses an installed wheel. The script does not import Rueda by name:
-outside_pytorch.py horovod | distributed. It prints the sum of rank + 1 over all ranks.
+"""A PyTorch script that uses an installed wheel without importing Rueda by name. Prints the sum of rank + 1 over all
+ranks.
+
+Usage: outside_pytorch.py horovod|distributed
 """
 
 import sys
@@ -10,7 +12,7 @@ import torch
 
 
 def as_horovod() -> tuple[int, int, float]:
-    """RUEDA_AS_HOROVOD is set."""
+    """Uses Rueda in place of Horovod, because RUEDA_AS_HOROVOD is set."""
     import horovod.torch as hvd
 
     hvd.init()
@@ -21,7 +23,7 @@ def as_horovod() -> tuple[int, int, float]:
 
 
 def as_a_backend() -> tuple[int, int, float]:
-    """PyTorch finds the backend by its entry point."""
+    """Uses Rueda as a backend, which PyTorch finds through its entry point."""
     import torch.distributed as dist
 
     assert not any(name.partition(".")[0] == "rueda" for name in sys.modules)

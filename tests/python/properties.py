@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The common part of the property tests. Every rank draws the same examples, because the seed is the same. Every rank
-computes the contributions of all ranks with NumPy. The environment variable PROPERTY_SEED selects other examples, and
-PROPERTY_FACTOR increases their number.
-"""
+"""The common part of the property tests. Every rank draws the same examples from the same seed, and computes the
+contributions of all ranks with NumPy. The variable PROPERTY_SEED selects other examples, and PROPERTY_FACTOR
+increases their number."""
 
 import functools
 import importlib
@@ -26,18 +25,16 @@ else:
 
 seeds = st.integers(0, 2**32 - 1)
 
-# Hypothesis also draws constants that it finds in the loaded modules of this project. Every rank must draw the same
-# constants from the beginning. So modules that would be loaded later are loaded here. Hypothesis does not search
-# packages such as PyTorch for constants.
+# Hypothesis draws constants from this project's loaded modules (but not from packages such as PyTorch). All ranks must
+# draw the same constants from the start, so the modules that would be loaded later are loaded now.
 for module in pkgutil.iter_modules(rueda.__path__):
     if not module.ispkg:
         importlib.import_module(f"rueda.{module.name}")
 
 
 def ending_the_job(inner):
-    """If a test fails, its process ends. Otherwise this rank would continue with other examples, while the other ranks
-    still wait for it.
-    """
+    """Ends the process if the test fails. Otherwise this rank would continue with other examples, while the other ranks
+    still wait for this one."""
 
     @functools.wraps(inner)
     def run(*arguments, **keywords):
@@ -52,7 +49,7 @@ def ending_the_job(inner):
 
 
 def same_everywhere(examples: int):
-    """Makes the decorator for a test with given(): every rank draws the same examples."""
+    """Returns a decorator that lets every rank draw the same examples for a test with given()."""
     drawn = os.environ.get("PROPERTY_SEED")
     chosen = settings(
         max_examples=examples * int(os.environ.get("PROPERTY_FACTOR", "1")),
@@ -75,9 +72,7 @@ def ranks() -> range:
 
 
 def ranks_by_host() -> list[list[int]]:
-    """Returns the ranks of each host. The hosts are in the order of their lowest ranks. The ranks of a host are
-    consecutive.
-    """
+    """Returns the ranks of each host. Hosts are ordered by their lowest rank. The ranks of a host are consecutive."""
     hosts: dict[tuple[int, int], list[int]] = {}
     for rank, host in enumerate(rueda.allgather_object((rueda.rank() - rueda.local_rank(), rueda.local_size()))):
         hosts.setdefault(host, []).append(rank)
@@ -85,9 +80,8 @@ def ranks_by_host() -> list[list[int]]:
 
 
 def sets_of_some() -> list[rueda.ProcessSet]:
-    """Returns the world and, with three or more ranks, some smaller sets: all ranks but the first one, every second
-    rank, and others.
-    """
+    """Returns the world and, with three or more ranks, some smaller sets, such as all ranks but the first, and every
+    second rank."""
     size = rueda.size()
     members = [] if size < 3 else [list(range(1, size)), list(range(0, size, 2)), [0, *range(size // 2, size)]]
     unique = {tuple(ranks): None for ranks in members if 1 < len(ranks) < size}
@@ -95,7 +89,7 @@ def sets_of_some() -> list[rueda.ProcessSet]:
 
 
 class JobTest(unittest.TestCase):
-    """Base class for tests that share one job, from its init to its shutdown."""
+    """The base class of tests that share one job from init() to shutdown()."""
 
     hosts: list[list[int]]
     sets: list[rueda.ProcessSet]
@@ -112,6 +106,6 @@ class JobTest(unittest.TestCase):
 
 
 def same_bits(array: np.ndarray, process_set: rueda.ProcessSet) -> bool:
-    """Called on all members of the set."""
+    """Returns whether the array has the same bits on all members. All members of the set call this function."""
     everyones = rueda.allgather(np.frombuffer(array.tobytes(), np.uint8).reshape(1, -1), process_set=process_set)
     return bool((everyones == everyones[0]).all())

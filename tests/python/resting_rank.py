@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A job whose main thread stays in one place until its standard input has a byte. test_stacks.py looks at its stack.
+"""A job whose main thread stays in one place until a byte arrives on standard input. test_stacks.py reads the thread's
+stack.
 
 Usage: resting_rank.py sleep|read|hold_gil|own_handler|own_faulthandler|stall FILE
 """
@@ -28,7 +29,8 @@ def rest_in_read():
 
 
 def rest_holding_the_gil():
-    """PyDLL does not release the GIL. If a signal interrupted the call, it would return -1."""
+    """Reads a byte while holding the GIL, because PyDLL does not release it. If a signal interrupted the call, it would
+    return -1."""
     byte = ctypes.create_string_buffer(1)
     assert ctypes.PyDLL(None, use_errno=True).read(0, byte, 1) == 1, os.strerror(ctypes.get_errno())
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares Adasum of random vectors with its definition in NumPy, on any number of ranks and any layout of the ranks on
-hosts."""
+"""Compares Adasum of random vectors with its definition in NumPy, on any number of ranks and any layout of hosts."""
 
 import unittest
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from properties import BFLOAT16, JobTest, ranks, same_bits, same_everywhere, seeds
 
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + BFLOAT16
-# For each dtype, the relative rounding error of numbers that are not near the ends of its range.
+# The relative rounding error of each type, for numbers that are not near the ends of its range.
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 5e-324}
 KINDS = ["normal", "alike", "zero", "one hot", "first's", "small", "large"]
@@ -44,12 +43,11 @@ def vector(kind: str, rank: int, dtype: np.dtype, shape: tuple[int, ...], seed: 
 
 @dataclass
 class Tree:
-    """Computes the paper's definition. Before, pairs at the front are combined until the number of vectors is a power
-    of two (docs/design/0007-adasum.md).
-    """
+    """Computes the paper's definition. First, pairs at the front are combined until the number of vectors is a power of
+    two (docs/design/0007-adasum.md)."""
 
-    #: The ratio between the size of a vector's inputs and the size of the vector itself, over the tree. If the inputs
-    #: nearly cancel out, the relative error grows by this ratio.
+    #: The largest ratio, over all combined vectors, of the size of a vector's inputs to the size of the vector. If the
+    #: inputs almost cancel out, the relative error grows by this ratio.
     cancelled: float = 1.0
 
     def pair(self, a, b):
@@ -62,7 +60,7 @@ class Tree:
         return (1 - product / (2 * a_square)) * a + (1 - product / (2 * b_square)) * b, inputs
 
     def of(self, vectors):
-        """Each vector comes with the sum of the squares of its inputs."""
+        """Combines the vectors. Each vector has a partner number: the sum of the squares of its inputs."""
         vectors = [(v, float(v @ v)) for v in (np.ravel(v).astype(np.longdouble) for v in vectors)]
         folded = len(vectors) - (1 << (len(vectors).bit_length() - 1))
         vectors = [self.pair(*vectors[2 * i : 2 * i + 2]) for i in range(folded)] + vectors[2 * folded :]
@@ -73,9 +71,8 @@ class Tree:
 
 @dataclass
 class Expected:
-    """Returns the expected Adasum of a set. The ranks of each host are combined first, and the result is rounded to the
-    tensor's dtype. Then the hosts are combined.
-    """
+    """Computes the expected Adasum of a set: first over the ranks of each host, rounded to the tensor's type, and then
+    over the hosts."""
 
     hosts: list[list[int]]
     inputs: list[np.ndarray]
@@ -91,9 +88,8 @@ class Expected:
         return self.tree.of(partials).reshape(self.inputs[0].shape)
 
     def tolerance(self, right: np.ndarray) -> np.ndarray:
-        """On one host, only the final result is rounded. On several hosts, the partial results are also rounded,
-        perhaps in the other direction.
-        """
+        """Returns the allowed error. On one host only the final result is rounded. On several hosts the partial results
+        are also rounded, and may be rounded in different directions."""
         dtype = self.inputs[0].dtype
         scale = abs(self.factor) * max(float(np.max(np.abs(v.astype(float)), initial=0)) for v in self.inputs)
         exact = 2.0**-46 * self.tree.cancelled * scale * len(self.inputs)
@@ -151,7 +147,7 @@ class AdasumProperties(JobTest):
     @same_everywhere(10)
     @given(tensors)
     def check_a_tensor_alone(self, drawn):
-        """The batch and the kind of memory do not change a single bit of the result."""
+        """Neither the batch nor the kind of memory may change a bit of the result."""
         dtype, shape, kinds, seed = drawn
         mine = vector(kinds[rueda.rank() % len(kinds)], rueda.rank(), dtype, shape, seed)
         alone = rueda.allreduce(mine, "alone", rueda.Adasum)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests `await handle`. The event loop continues to run while a task waits. Runs with two ranks."""
+"""Tests `await handle`: the event loop must run on while a task waits. Runs with two ranks."""
 
 import asyncio
 import threading
@@ -47,7 +47,7 @@ class Awaiting(unittest.TestCase):
             while not waiting.done():
                 await asyncio.sleep(0.01)
                 turns += 1
-            # Neither the event loop nor the waiting thread uses much CPU time.
+            # The event loop and the waiting thread must use little processor time.
             self.assertLess(time.process_time() - used, 0.2)
             return await waiting, turns
 
@@ -67,12 +67,11 @@ class Awaiting(unittest.TestCase):
         result, used = asyncio.run(main())
         np.testing.assert_array_equal(result, np.full(4, 3.0))
         if rueda.rank() == 0:
-            self.assertLess(used, 0.025)  # in seconds; a loop that polled every 4 ms needed 0.045
+            self.assertLess(used, 0.025)  # in seconds; a loop that polls every 4 ms needs 0.045
 
     def test_who_awaits_lets_senders_go_on(self):
-        """No receive has been started for this message yet. Its sender may continue nevertheless, because this rank
-        accepts messages while it waits for something else.
-        """
+        """The sender of this message may continue before the receive is started, because this rank accepts messages
+        while it waits for another operation."""
         message = np.full(3, rueda.rank() + 5.0)
 
         async def main():
@@ -84,7 +83,7 @@ class Awaiting(unittest.TestCase):
             result, sender = asyncio.run(main())
             self.assertEqual(sender, 1)
         else:
-            time.sleep(0.2)  # the other rank has already waited for some time
+            time.sleep(0.2)  # the other rank is waiting by now
             rueda.send(message, 0)
             result = rueda.allreduce(np.ones(4), "after the message", rueda.Sum)
         np.testing.assert_array_equal(result, np.full(4, 2.0))
@@ -101,14 +100,14 @@ class Awaiting(unittest.TestCase):
             for i in range(20):
                 short = await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
                 self.assertEqual(short.tolist(), [2.0])
-                # the other rank starts this operation after this rank has started all its operations
+                # The other rank starts this operation only after this rank has started all its operations.
                 self.assertTrue(i == 19 or not first.done())
             return await first
 
         self.assertEqual(asyncio.run(main()).tolist(), [2.0])
 
     def test_a_time_limit_names_the_ranks_that_have_not_come(self):
-        """The operation goes on, and may be awaited again."""
+        """After the timeout, the operation continues and can be awaited again."""
         tensor = np.full(4, rueda.rank() + 1.0)
 
         async def main():
@@ -133,7 +132,7 @@ class Awaiting(unittest.TestCase):
         async def main():
             handle = rueda.allreduce_async(np.ones(4), "not needed", rueda.Sum)
             task = asyncio.ensure_future(result_of(handle))
-            await asyncio.sleep(0)  # the task begins to wait
+            await asyncio.sleep(0)  # lets the task begin to wait
             task.cancel("the program has changed its mind")
             with self.assertRaises(asyncio.CancelledError) as caught:
                 await task
@@ -150,7 +149,7 @@ class Awaiting(unittest.TestCase):
             self.assertIn("tensor 'not needed': not completed: rank 1 has not announced it", text)
 
     def test_jobs_that_end_while_others_begin_to_await(self):
-        """In the next job, the program may await a handle while the thread of the previous job is still ending."""
+        """The program may await a handle of the next job while the thread of the previous job is still ending."""
         for _ in range(20):
             self.assertEqual(asyncio.run(result_of(rueda.allreduce_async(np.ones(1), "x", rueda.Sum))).tolist(), [2.0])
             stopping = threading.Thread(target=_awaiting.stop)
@@ -163,7 +162,7 @@ class Awaiting(unittest.TestCase):
             if rueda.rank() == 0:
                 first = asyncio.ensure_future(result_of(rueda.barrier_async("first")))
                 await asyncio.sleep(0)
-                # This operation completes while rank 1 has not yet started the other operation.
+                # The second barrier completes although rank 1 has not started the allreduce.
                 await rueda.barrier_async("second")
                 self.assertFalse(first.done())
                 await rueda.barrier_async("third")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests `add_done_callback`. When an operation has completed, every callback is called once, with the handle. Runs with
-two ranks.
-"""
+"""Tests `add_done_callback`: after the end of an operation, every callback must be called once with the handle. Runs
+with two ranks."""
 
 import gc
 import sys
@@ -32,13 +31,13 @@ def outcome_of(call):
 
 class Callbacks(unittest.TestCase):
     def test_results_by_callbacks_alone(self):
-        """The program drops the handles. The registered callbacks keep the handles alive."""
+        """The program drops the handles, so only the callbacks keep them alive."""
         count = 100
         results = {}
         left = threading.Semaphore(0)
 
         def keep(index, handle):
-            results[index] = handle.result()  # the operation has ended, so this call does not wait
+            results[index] = handle.result()  # does not wait, because the operation has ended
             left.release()
 
         for index in range(count):
@@ -57,7 +56,7 @@ class Callbacks(unittest.TestCase):
             for name in "abc":
                 handle.add_done_callback(lambda h, n=name: called.append((n, h is handle)))
             handle.add_done_callback(lambda _: done.set())
-            time.sleep(0.02)  # no operation may complete before the other rank has started it
+            time.sleep(0.02)  # the other rank starts the operations later, so none may complete during this time
             self.assertEqual(called, [])
             rueda.barrier("go")
             self.assertTrue(done.wait(30))
@@ -104,12 +103,12 @@ class Callbacks(unittest.TestCase):
 
         rueda.allreduce_async_(tensor, "first", rueda.Sum).add_done_callback(first)
         self.assertTrue(done.wait(30))
-        if len(told) == 2:  # it was still pending
+        if len(told) == 2:  # if the operation was pending when the callback was added, the callback must not wait
             self.assertRegex(told[0], "a completion callback called something that waits")
         self.assertEqual(told[-1], rueda.size() ** 2)
 
     def test_what_waits_is_refused_before_it_starts(self):
-        """This rank sent nothing to the other rank: it started no operation, sent no message, and did not join."""
+        """Each call must fail before it starts an operation, sends a message, or joins."""
         other = (rueda.rank() + 1) % rueda.size()
         ones = np.ones(3)
         waiting = [
@@ -162,7 +161,8 @@ class Callbacks(unittest.TestCase):
             total = sum(range(1, rueda.size() + 1))
             np.testing.assert_array_equal(rueda.allreduce(mine, "waits", rueda.Sum), np.full(3, total))
             received = np.zeros(3)
-            sent = rueda.send_async(mine, other, 3)  # the first message with this tag
+            # This message must be the first one with its tag. Otherwise a refused call has sent a message.
+            sent = rueda.send_async(mine, other, 3)
             rueda.receive(received, tag=3)
             sent.wait()
             np.testing.assert_array_equal(received, np.full(3, other + 1.0))
@@ -204,7 +204,7 @@ class Callbacks(unittest.TestCase):
         self.assertTrue(done.wait(30))
         handle.wait()
         rueda.barrier()
-        deadline = time.monotonic() + 10  # the list is freed only after the thread has left the callback
+        deadline = time.monotonic() + 10  # the thread frees the list only after it has left the callback
         while gone() is not None and time.monotonic() < deadline:
             gc.collect()
             time.sleep(0.001)

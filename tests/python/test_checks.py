@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests RUEDA_CALL_SITES, RUEDA_VERIFY and RUEDA_CHECK_NAN in jobs of several processes, on one host and on two.
 
-The environment variable RUEDARUN names the launcher. The tests with several hosts run on one machine, and
-RUEDA_HOSTNAME gives the ranks different host names. They need Open MPI's mpirun.
+The environment variable RUEDARUN names the launcher. All hosts are this machine under different names (RUEDA_HOSTNAME),
+which needs Open MPI's mpirun.
 """
 
 import os
@@ -36,9 +36,8 @@ def has_open_mpi() -> bool:
 
 
 class Job:
-    """Runs a program on three ranks. Returns the lines of each rank, in the order in which the rank wrote them, and the
-    standard error.
-    """
+    """A program that ran on three ranks: `said` has the lines of each rank in their order, `errors` the standard
+    error."""
 
     def __init__(self, body: str, hosts: str = "", **settings: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -60,14 +59,14 @@ class Job:
         self.errors = self.job.stderr
         self.said = {
             rank: re.findall(f"<{rank}: ([^>]*)>", self.job.stdout) for rank in range(3)
-        }  # the rest of the line may be anything
+        }  # the rest of the line may be any text
 
     def text(self) -> str:
         return self.job.stdout + self.job.stderr
 
 
 def line_of(body: str, mark: str) -> int:
-    """Returns the file and the line of `mark` in the program."""
+    """Returns the number of the line that contains `mark`."""
     return next(i for i, line in enumerate((HEAD + body).splitlines(), start=1) if mark in line)
 
 
@@ -244,7 +243,7 @@ class Checks(unittest.TestCase):
 
     @unittest.skipUnless(has_open_mpi(), "no Open MPI here")
     def test_call_sites_on_two_hosts(self):
-        """Each rank learns the call sites of the other ranks on its host."""
+        """Each rank knows the call sites of its own host only."""
         job = Job(MISMATCH, hosts="aab", RUEDA_CALL_SITES="1")
         usual, odd = line_of(MISMATCH, "# usual"), line_of(MISMATCH, "# odd")
         here = rf"; called from: rank 0: \S*program.py:{usual}; rank 1: \S*program.py:{odd}$"

@@ -27,9 +27,8 @@ def values(rank: int, dtype: str, count: int = COUNT) -> np.ndarray:
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
-    """Rounds numbers that are not near the ends of the range to the nearest value, ties to even. Uses only arithmetic
-    on the values.
-    """
+    """Rounds to the nearest bfloat16 number, ties to even, with arithmetic only. The numbers must not be near the ends
+    of the range."""
     fraction, exponent = np.frexp(array.astype(np.float64))
     return np.ldexp(np.round(fraction * 256), exponent - 8).astype(array.dtype)
 
@@ -44,7 +43,7 @@ ROUND = {"none": lambda array: array, "fp16": to_float16, "bf16": to_bfloat16}
 class CompressionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # The ranks are ordered by host. The first rank of each host is its leader, with the local rank 0.
+        # Ranks are numbered host by host, so a local rank of 0 begins a new host.
         local_ranks = rueda.allgather(np.array([rueda.local_rank()]), "local ranks").tolist()
         cls.hosts: list[list[int]] = []
         for rank, local_rank in enumerate(local_ranks):
@@ -55,9 +54,8 @@ class CompressionTest(unittest.TestCase):
     def expected(
         self, way: str, dtype: str, op=rueda.Sum, count: int = COUNT, postscale: float = 1.0, members: int = 64
     ):
-        """Returns the expected result over the first `members` ranks. The ranks of each host are combined in order,
-        then the hosts, and the values are rounded as docs/compression.md says.
-        """
+        """Returns the expected result over the first `members` ranks: over the ranks of each host, then over the hosts,
+        rounded as docs/compression.md says."""
         hosts = [[rank for rank in ranks if rank < members] for ranks in self.hosts if ranks[0] < members]
         one = np.dtype(dtype).type
         divided = one(1 / min(rueda.size(), members) if op == rueda.Average else 1)
@@ -130,7 +128,7 @@ class Compression(CompressionTest):
             f"tensor 'differs': the ranks disagree about the compression: rank 0: bf16; {others}: none",
         )
         self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="bf16")[0], 1)
-        # Does the same with a slot whose name is already known.
+        # The name "differs" has a slot now, so the next calls take another path.
         with self.assertRaises(rueda.Mismatch):
             rueda.allreduce(np.ones(10, np.float32), "differs", compression=way)
         self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="fp16")[0], 1)
@@ -180,7 +178,7 @@ class CompressionOfAll(CompressionTest):
     def test_what_cannot_be_compressed_stays_as_it_is(self):
         whole = np.full(32768, rueda.rank(), np.int32)
         self.assertEqual(rueda.allreduce(whole, "whole", rueda.Sum)[0], sum(range(rueda.size())))
-        # Numbers that bfloat16 would round.
+        # bfloat16 would round these numbers.
         half = np.full(100, 1 + 2**-10 if rueda.rank() == 0 else 0, np.float16)
         self.assertEqual(rueda.allreduce(half, "half", rueda.Sum)[0], 1 + 2**-10)
         alike = np.full(100, 1 + 2**-12, np.float32)  # the Adasum of equal tensors is the same tensor

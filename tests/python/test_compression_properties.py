@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests with random tensors that the errors of compression between hosts stay within the bounds of docs/compression.md.
-Some calls ask for compression, others do not. On one host, compression changes nothing. hosts.sh starts the tests with
-several hosts.
-"""
+"""Tests with random tensors that the errors of compression stay within the bounds of docs/compression.md. Some calls
+request compression, others do not. On one host, compression must not change anything. hosts.sh runs the tests on
+several hosts."""
 
 import unittest
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, ranks, same_bits, same_everywhere, seeds
 
-# The values u and η of each format. u is the relative error of a normal number, and η is the absolute error of a
-# subnormal number.
+# For each format: u, the relative error of a normal number, and η, the absolute error of a subnormal number.
 BOUNDS = {"none": (0.0, 0.0), "fp16": (2.0**-11, 2.0**-25), "bf16": (2.0**-8, 2.0**-134)}
 EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53}
 LARGEST = {"none": 1e37, "fp16": 60_000.0, "bf16": 1e37}
@@ -26,7 +24,7 @@ SUMS = (rueda.Sum, rueda.Average)
 class Drawn:
     dtype: str
     shape: tuple[int, ...]
-    way: str  # the compression that the call asks for
+    way: str  # the compression that the call requests
     name: str
     op: rueda.ReduceOp
     exponent: int
@@ -34,9 +32,8 @@ class Drawn:
     seed: int
 
     def values(self, rank: int, way: str) -> np.ndarray:
-        """For a product, the inputs are neither very small nor very large. So each partial result is within the range
-        of the 16-bit type and not subnormal.
-        """
+        """Returns a rank's input. The inputs of products are neither very small nor very large, so that each partial
+        result is a normal number of the 16-bit type."""
         random = np.random.default_rng([self.seed, rank])
         if self.op == rueda.Product:
             values = random.uniform(0.6, 1.6, self.shape) * random.choice([-1, 1], self.shape)
@@ -48,7 +45,7 @@ class Drawn:
 
 def shapes():
     few = st.lists(st.integers(0, 7), max_size=3).map(tuple)
-    # There are two kinds of sizes: about one page, and larger than a cell.
+    # Tensors are small, or have about a page, or are larger than a cell (the buffer of a chunk).
     return st.one_of(few, st.integers(500, 1100).map(lambda n: (n,)), st.sampled_from([(20_000,), (301, 97)]))
 
 
@@ -100,7 +97,7 @@ class CompressionProperties(JobTest):
         process_set = self.sets[set_index % len(self.sets)]
         if not process_set.included():
             return
-        if grouped:  # All tensors of a group have the same reduction, compression format and factors.
+        if grouped:  # all tensors of a group have the same reduction, compression and factors
             first = batch[0]
             batch = [
                 Drawn(
@@ -156,9 +153,8 @@ class CompressionProperties(JobTest):
     @same_everywhere(10)
     @given(st.sampled_from(list(EPSILON)), st.sampled_from(["fp16", "bf16"]), st.integers(1, 5000), seeds)
     def check_that_it_rounds(self, dtype, way, count, seed):
-        """The bounds would also hold without any compression. So this test checks that, with several hosts, most
-        results differ from the results without compression.
-        """
+        """The bounds would also hold without compression. So this test requires that most results on several hosts
+        differ from those without compression."""
         drawn = Drawn(dtype, (count,), way, "rounds", rueda.Sum, 0, (1.0, 1.0), seed)
         mine = drawn.values(rueda.rank(), way)
         compressed = rueda.allreduce(mine, "rounds", rueda.Sum, compression=way)
@@ -168,7 +164,7 @@ class CompressionProperties(JobTest):
         elif way == "fp16":
             np.testing.assert_array_equal(compressed, compressed.astype(np.float16))
         else:
-            # Bits that a bfloat16 number does not have.
+            # These bits are always 0 in a bfloat16 number.
             low = 8 * compressed.itemsize - 16 if dtype == "float32" else 45
             np.testing.assert_array_equal(compressed.view(f"u{compressed.itemsize}") & ((1 << low) - 1), 0)
         if len(self.hosts) > 1 and count >= 100:

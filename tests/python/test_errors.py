@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests that each error is an exception of its own class and names the cause, and that the next operation works. Runs
-with two ranks.
-"""
+with two ranks."""
 
 import copy
 import itertools
@@ -28,7 +27,7 @@ def works() -> bool:
 
 
 class Handles(unittest.TestCase):
-    """A program cannot make a handle without an operation, because there would be nothing to wait for."""
+    """A program must not be able to create a handle without an operation, for which it could wait forever."""
 
     def test_cannot_be_made_or_copied(self):
         handle = rueda.allreduce_async(np.ones(3), "handle", rueda.Sum)
@@ -44,9 +43,8 @@ class Handles(unittest.TestCase):
 
 
 class WholeNumbers(unittest.TestCase):
-    """The C interface has 32 bits for these numbers. A larger number raises an error. It is not truncated, because the
-    truncated number could be valid.
-    """
+    """The C interface has 32 bits for these numbers. A larger number must be an error: a truncated number could be
+    valid."""
 
     def test_more_than_32_bits(self):
         ones = np.ones(2 * rueda.size())
@@ -91,7 +89,7 @@ class WholeNumbers(unittest.TestCase):
 
 
 class WrongKinds(unittest.TestCase):
-    """The error names the argument and the value that was passed."""
+    """The error must name the argument and the value."""
 
     def test_each(self):
         one = np.ones(rueda.size())
@@ -218,7 +216,7 @@ class BetweenRanks(unittest.TestCase):
 
 
 class OnOneRank(unittest.TestCase):
-    """The call fails before any other rank learns of it."""
+    """The call must fail before any other rank knows about it."""
 
     def test_dtypes(self):
         for tensor, word in (
@@ -289,7 +287,7 @@ class OnOneRank(unittest.TestCase):
         self.assertEqual(tensor[0], rueda.size())
 
     def test_parameters_that_one_rank_cannot_take(self):
-        """All ranks get the error. No tensor is written, neither before the error nor afterwards."""
+        """All ranks must get the error. No tensor may be written, neither before the error nor later."""
 
         def raising(pairs):
             yield from pairs
@@ -325,9 +323,8 @@ class OnOneRank(unittest.TestCase):
                 np.testing.assert_array_equal(first, np.full(200_000, float(rueda.rank())))
 
     def test_parameters_that_change_meanwhile(self):
-        """Only the start of the operation can detect this error. When the error is raised, Rueda no longer uses the
-        other tensors.
-        """
+        """Only the start of the operation can find this error. After the error, Rueda must not use the other tensors
+        any more."""
 
         class OnceATensor:
             def __init__(self, array):
@@ -362,7 +359,7 @@ class OnOneRank(unittest.TestCase):
                     rueda.barrier(name)
                 else:
                     rueda.allreduce(byte, name, rueda.Max)
-            if rueda.rank() == 0:  # this operation cannot end before all ranks have started it
+            if rueda.rank() == 0:  # the barrier cannot end before all ranks have started it
                 handle = rueda.barrier_async(name)
                 self.assertEqual(handle.name, name)
                 self.assertFalse(handle.poll())
@@ -407,9 +404,8 @@ class OnOneRank(unittest.TestCase):
         self.assertEqual(tensor[0], rueda.size())
 
     def test_timeouts_name_what_is_awaited(self):
-        """Starts operations without a name, groups, messages and joins. The last test starts more operations without a
-        name than may be pending at the same time.
-        """
+        """Tests operations without a name, groups, messages and joins. The last part starts more unnamed operations
+        than may be pending."""
         tensors = [np.ones(2) for _ in range(70)]
         message = np.ones(1)
         if rueda.rank() == 0:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests jobs in which a rank is killed or fails. Every other rank gets Aborted, in each way of waiting and in the
-middle of any operation. Then the job ends and leaves no processes or files behind.
-"""
+"""Tests jobs in which a rank is killed or fails. Every other rank must get Aborted, however it waits and in any
+operation. The job must then end and leave no processes or files behind."""
 
 import ast
 import os
@@ -16,9 +15,9 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-LIMIT = 5  # seconds from the end of a rank until the last survivor gets its error
-# With these settings, ranks survive the end of another rank, as under ruedarun. Ranks also do not copy directly from
-# each other's memory: if a rank died during such a copy, MPI would end the other rank.
+LIMIT = 5  # from the end of a rank to the last survivor's error, in seconds
+# With these flags, ranks survive another rank's end, as under ruedarun. MPI also copies no messages directly between
+# processes, because it would end a rank whose peer dies during such a copy.
 MPIRUN = (
     *("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
     *("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1"),
@@ -43,9 +42,7 @@ class KilledRank(unittest.TestCase):
 
 
 class KilledBeforeTheOthersHaveLeft(unittest.TestCase):
-    """The other ranks wait in shutdown() until all ranks have left. They make no other call, so shutdown() must report
-    the death.
-    """
+    """The other ranks only wait in shutdown(), so shutdown() must report the death."""
 
     KILLED = "import os, signal, rueda; rueda.init(); rueda.barrier()\nif rueda.rank() == 1: os.kill(os.getpid(), 9)\n"
     LINE = r"rueda.*Aborted: shutdown: the job ended before all ranks had left it: rank 1 "
@@ -69,9 +66,7 @@ class KilledBeforeTheOthersHaveLeft(unittest.TestCase):
 
 
 class FailedWorker(unittest.TestCase):
-    """multiprocessing catches the exceptions of its workers before the exit handling of the interpreter can see
-    them.
-    """
+    """A worker's exception does not reach the interpreter's exit handling, because multiprocessing catches it first."""
 
     def check(self, way, reason, exits):
         for start in ("fork", "spawn"):
@@ -92,7 +87,7 @@ class FailedWorker(unittest.TestCase):
 
 
 class FailedRank(unittest.TestCase):
-    """If a rank leaves with an error, no other rank waits for it, and the job's failure names this error."""
+    """If a rank ends with an error, no other rank may wait for it, and the job's failure must name the error."""
 
     def run_job(self, way, seconds_of_rank_2, *flags):
         program = pathlib.Path(__file__).with_name("failing_rank.py")
@@ -138,7 +133,7 @@ class FailedRank(unittest.TestCase):
 
 
 class LeavingRank(unittest.TestCase):
-    """In shutdown(), this rank waits for a rank that does not come."""
+    """Rank 0 waits in shutdown() for a rank that does not come."""
 
     def run_job(self, way, *before, **settings):
         program = pathlib.Path(__file__).with_name("leaving_rank.py")
@@ -179,7 +174,7 @@ class LeavingRank(unittest.TestCase):
             r"^shutdown\(\) has waited for rank 1 for [0-9.]+ s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS \(1.2\); "
             r"ready: rank 0; the job is ended",
         )
-        self.assertEqual(job.returncode, 79, job.stderr)  # the status of a job that a stall ended
+        self.assertEqual(job.returncode, 79, job.stderr)  # the exit status of a job that ended because of a stall
 
 
 def has_open_mpi() -> bool:
@@ -191,9 +186,8 @@ def has_open_mpi() -> bool:
 
 
 class KilledInTheMiddle(unittest.TestCase):
-    """Runs many allreduces on four ranks. The environment variable FAULT_SEED varies the kills, and FAULT_ROUNDS
-    increases their number.
-    """
+    """Kills one of four ranks during many allreduces. FAULT_SEED chooses the kills, and FAULT_ROUNDS sets their
+    number."""
 
     def job(self, launcher, kind, victim, seconds, *hosts):
         program = [
@@ -229,7 +223,7 @@ class KilledInTheMiddle(unittest.TestCase):
             self.assertLess(float(failed) - float(killed), LIMIT, text)
             first, then = ast.literal_eval(error), ast.literal_eval(after)
             self.assertRegex(first, rf"^tensor 'tensor \d': rank {victim} (on host-. )?\(pid {pid}\)", text)
-            # The error of a later operation has the same text.
+            # The error of a later operation must have the same reason.
             self.assertEqual(then.removeprefix("tensor 'after': "), first.split("': ", 1)[1], text)
             self.assertFalse(pathlib.Path("/proc", its_pid).exists(), text)
         self.assertFalse(pathlib.Path("/proc", pid).exists(), text)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests groups without a name. The ranks' groups are matched correctly, whatever some ranks did before. Runs with two
-or more ranks.
+"""Tests groups without a name. The groups of the ranks must match, whatever some ranks did before. Runs with two or
+more ranks.
 
-If the ranks counted their groups differently, the first rank's group would wait forever.
+If the ranks counted their groups differently, rank 0's group would wait forever.
 """
 
 import unittest
@@ -20,7 +20,7 @@ class UnnamedGroups(unittest.TestCase):
         rueda.shutdown()
 
     def check(self, process_set=rueda.global_process_set):
-        """Starts one group of each kind, without a name."""
+        """Runs one group of each kind without a name, and checks the results."""
         keywords = {"process_set": process_set}
         mine = np.full(4, rueda.rank() + 1.0)
         total = sum(rank + 1.0 for rank in process_set.ranks)
@@ -55,7 +55,7 @@ class UnnamedGroups(unittest.TestCase):
                 with self.assertRaises(TypeError):
                     call()
             with self.assertRaises(rueda.InvalidArgument):
-                rueda.grouped_allreduce_([mine, mine])  # both outputs are the same memory
+                rueda.grouped_allreduce_([mine, mine])  # two outputs in the same memory must be refused
         self.check()
 
     def test_groups_without_a_name_that_a_rank_in_join_has_not_started(self):
@@ -70,14 +70,14 @@ class UnnamedGroups(unittest.TestCase):
         for members in ([shared, shared], [shared[:600], np.ones(3), shared[400:]]):
             with self.assertRaisesRegex(rueda.InvalidArgument, r"'tied_1of\d' and 'tied_\dof\d' overlap in memory"):
                 rueda.grouped_allreduce_(members, "tied", rueda.Sum)
-        np.testing.assert_array_equal(shared, np.ones(1000, np.float32))  # nothing was started
-        # The same tensor may be an input twice.
+        np.testing.assert_array_equal(shared, np.ones(1000, np.float32))  # the refused group must not have started
+        # The same tensor may be an input of two members.
         for result in rueda.grouped_allreduce([shared, shared], "tied", rueda.Sum):
             np.testing.assert_array_equal(result, np.full(1000, rueda.size()))
 
     def test_groups_of_the_next_job_s_sets_are_counted_anew(self):
         if rueda.size() < 3:
-            return  # with this number of ranks, every set with several members is the world
+            return  # with two ranks, every set of several ranks is the world
 
         def first_set(ranks):
             made = rueda.add_process_set(ranks)
@@ -102,10 +102,8 @@ class UnnamedGroups(unittest.TestCase):
         self.check()
 
     def test_more_that_are_pending_than_there_are_names(self):
-        """The last rank comes late. So the other ranks have the maximum of 64 pending groups without a name, and one
-        more group is refused. The refused group is not counted, so the later groups of the ranks are still matched
-        correctly.
-        """
+        """The last rank is late, so the other ranks have 64 unnamed groups pending, which is the maximum. Another group
+        is refused, and must not be counted: the later groups must still match."""
         if rueda.rank() == rueda.size() - 1:
             rueda.barrier()
         handles = [

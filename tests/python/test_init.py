@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests `init(comm=..., process_sets=...)`: jobs of some of the launched ranks, and process sets that exist from the
-start. Runs with four ranks.
-"""
+"""Tests `init(comm=..., process_sets=...)`: jobs of some launched ranks, and process sets that exist from the start.
+Runs with four ranks."""
 
 import os
 import unittest
@@ -18,7 +17,7 @@ class Init(unittest.TestCase):
         rueda.shutdown()
 
     def check_job(self, members):
-        """Checks the job's rank and size. Also compares a sum of the launch ranks with the expected value."""
+        """Checks the rank, the size, and a sum of the launch ranks."""
         self.assertEqual((rueda.rank(), rueda.size()), (members.index(LAUNCHED), len(members)))
         self.assertEqual((rueda.local_rank(), rueda.local_size()), (rueda.rank(), rueda.size()))
         self.assertEqual(rueda.allreduce(np.array([LAUNCHED + 1.0]), "x", rueda.Sum)[0], sum(m + 1.0 for m in members))
@@ -29,7 +28,7 @@ class Init(unittest.TestCase):
             members = sorted(first if LAUNCHED in first else {0, 1, 2, 3} - set(first))
             rueda.init(comm=first if LAUNCHED in first else reversed(members))
             self.check_job(members)
-            rueda.init(comm=np.array(members))  # a second call does nothing
+            rueda.init(comm=np.array(members))  # a second init() has no effect
             rueda.init()
             with self.assertRaisesRegex(rueda.InvalidArgument, "is in a job already, of the ranks"):
                 rueda.init(comm=range(4))
@@ -61,8 +60,8 @@ class Init(unittest.TestCase):
     def test_sets_from_the_start(self):
         even, odd = rueda.ProcessSet([2, 0]), [1, 3]
         with self.assertRaisesRegex(rueda.InvalidArgument, r"ProcessSet\(\[2, 0\]\) is not known to the job"):
-            even.process_set_id  # noqa: B018  (it is the look-up that is refused)
-        for _ in range(2):  # the same objects can be used again in another job
+            even.process_set_id  # noqa: B018  (reading the attribute must fail)
+        for _ in range(2):  # the same objects can be used in another job
             rueda.init(process_sets=[even, odd])
             self.assertEqual(even.ranks, [0, 2])
             self.assertEqual(even.included(), rueda.rank() % 2 == 0)
@@ -93,7 +92,7 @@ class Init(unittest.TestCase):
         if new.included():
             mine = np.full(1, float(rueda.rank()))
             self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=new).tolist(), [3.0])
-        self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])  # the set now belongs to this job
+        self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])  # the set belongs to this job now
         if old.included():
             mine = np.full(1, float(rueda.rank()))
             self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=old).tolist(), [1.0])
@@ -128,7 +127,7 @@ class Init(unittest.TestCase):
     def test_sets_of_a_job_of_some_ranks(self):
         members = [0, 1, 3]
         if LAUNCHED in members:
-            last_two = rueda.ProcessSet([1, 2])  # ranks of the job
+            last_two = rueda.ProcessSet([1, 2])  # these are ranks of the job
             rueda.init(members, [last_two])
             self.assertEqual(last_two.included(), LAUNCHED != 0)
             if last_two.included():

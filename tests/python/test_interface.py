@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the public package: every function has documentation with an example, the constants are equal to those of the C
-interface, and the stub file is complete.
-"""
+"""Tests the public package: every function has documentation with an example, the constants equal those of the C
+interface, and the stub file is complete."""
 
 import ast
 import enum

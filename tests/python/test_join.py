@@ -24,7 +24,7 @@ def tearDownModule():
 
 class Join(unittest.TestCase):
     def train(self, batches_of, average):
-        """Compares the average of each step with the average over the ranks that still have a batch."""
+        """Checks each step's average over the ranks that still have a batch."""
         for step in range(batches_of(rueda.rank())):
             active = [rank for rank in range(rueda.size()) if step < batches_of(rank)]
             divisor = rueda.size() if average == "all" else len(active)
@@ -44,7 +44,7 @@ class Join(unittest.TestCase):
             self.assertEqual(self.train(lambda rank: 2 * (rueda.size() - rank), average), 0)
 
     def test_random_numbers_of_batches_against_numpy(self):
-        same = np.random.default_rng(7)  # on all ranks
+        same = np.random.default_rng(7)  # the same numbers on all ranks
         for round_ in range(6):
             batches = same.integers(0, 6, rueda.size())
             batches[same.integers(rueda.size())] += 1  # at least one rank has a batch
@@ -53,7 +53,7 @@ class Join(unittest.TestCase):
             for step in range(batches[rueda.rank()]):
                 given = inputs[step, batches > step]
                 mine = inputs[step, rueda.rank()]
-                shape = (step % 3 + 1, 5)  # changes while some ranks have joined
+                shape = (step % 3 + 1, 5)  # the shape changes while some ranks have joined
                 results = [
                     rueda.allreduce_async(mine, "sum", rueda.Sum),
                     rueda.allreduce_async(mine[:15].reshape(3, 5)[: shape[0]], "shaped", rueda.Max),
@@ -83,7 +83,8 @@ class Join(unittest.TestCase):
                 mine = rueda.allreduce(np.array([float(rueda.rank())]), "gradient")
                 self.assertAlmostEqual(mine[0], sum(active) / divisor)
             if rueda.rank() > 0:
-                rueda.receive(np.empty(1), 0)  # rank 0 sends this message after it has joined and made its checks
+                # Rank 0 sends this message after its checks in the join, so the others join later.
+                rueda.receive(np.empty(1), 0)
             joined = rueda.join_async(average=average)
             if rueda.rank() == 0 and rueda.size() > 1:
                 with self.assertRaises(rueda.InvalidArgument):
@@ -121,11 +122,10 @@ class Join(unittest.TestCase):
             rueda.remove_process_set(pair)
 
     def interrupted_join(self, others):
-        """A signal interrupts rank 0's join(). The test checks what the other ranks do afterwards, and what their joins
-        return."""
+        """A signal interrupts rank 0's join. Checks what the other ranks then do, and what their joins return."""
         folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None)
         mark = pathlib.Path(folder, "interrupted")
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all ranks have noticed it before they join
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all ranks have seen the file before they join
         if rueda.rank() == 0:
 
             def fail(*_):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Gives the ranks random numbers of batches with random operations. The tests check three things: which operations
-continue without the joined ranks, which operations are refused, and what happens to operations that were pending at the
-join. Runs in process sets, and on any layout of two or more ranks on hosts.
-"""
+"""Gives the ranks random numbers of batches with random operations. Checks which operations continue without the joined
+ranks, which are refused, and how operations end that were pending at the join. Runs in process sets, on any layout
+of two or more ranks."""
 
 import random
 import unittest
@@ -25,7 +24,7 @@ GO_ON = ["reduction", "average", "group", "adasum", "barrier"]
 
 @dataclass(frozen=True)
 class Drawn:
-    """An operation of a step. Every rank that takes part in the step has the same operation."""
+    """An operation of a step, which is the same on every rank that takes part."""
 
     kind: str
     name: str | None
@@ -37,15 +36,15 @@ class Drawn:
     in_place: bool
 
     def tensor(self, rank: int, dtype=None, shape=None) -> np.ndarray:
-        """The values are 1, 2 or 3. So sums and products are exact, and the result differs if a rank is missing."""
+        """Returns a rank's input. The values 1, 2 and 3 make sums and products exact, and a missing rank changes the
+        result."""
         numbers = np.random.default_rng([self.seed, rank]).integers(1, 4, self.shape if shape is None else shape)
         return np.array(numbers, dtype or self.dtype)
 
 
 def step_of(same: random.Random, sets: int) -> list[Drawn]:
-    """Contains at least one operation of all ranks. So the rank with the most batches cannot finish before all other
-    ranks have joined.
-    """
+    """Draws the operations of a step. At least one of them needs all ranks, so that the rank with the most batches
+    waits until all other ranks have joined."""
     drawn = []
     for i in range(same.randrange(1, 5)):
         kind = same.choice([*GO_ON, *GO_ON, same.choice(NEED_ALL)])
@@ -56,9 +55,8 @@ def step_of(same: random.Random, sets: int) -> list[Drawn]:
 
 
 def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
-    """Each rank starts the operations in its own order. Operations without a name keep their order, because they are
-    matched by it.
-    """
+    """Returns the operations in this rank's own order. Unnamed operations keep their order, because they match by
+    it."""
     mixed = own.sample(drawn, len(drawn))
     unnamed = iter([one for one in drawn if one.name is None])
     return [next(unnamed) if one.name is None else one for one in mixed]
@@ -66,14 +64,14 @@ def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
 
 class JoinProperties(JobTest):
     def adasum(self, drawn, members, active):
-        """A joined rank contributes zeros, at its place in the order of the ranks."""
+        """Returns the expected Adasum. A joined rank contributes zeros at its place in the order of the ranks."""
         zeros = np.zeros(drawn.shape).ravel()
         of_rank = {r: drawn.tensor(r, "float64").ravel() if r in active else zeros for r in members}
         hosts = [[of_rank[rank] for rank in host if rank in members] for host in self.hosts]
         return tree([tree(host) for host in hosts if host]).reshape(drawn.shape)
 
     def begin(self, drawn, active, divisor):
-        """Returns the handle and the expected result."""
+        """Starts an operation. Returns its handle and the expected result."""
         process_set = self.sets[drawn.set_index]
         keywords = {"process_set": process_set}
         mine, given = drawn.tensor(rueda.rank()), [drawn.tensor(rank) for rank in active]
@@ -100,7 +98,7 @@ class JoinProperties(JobTest):
     def begin_one_that_needs_all(self, drawn, process_set):
         members, me = process_set.ranks, rueda.rank()
         root, place = members[drawn.seed % len(members)], members.index(rueda.rank())
-        rows = np.array(members) + 1.0  # one for each
+        rows = np.array(members) + 1.0  # each rank has another number of rows
         name, keywords = drawn.name, {"process_set": process_set}
         if drawn.kind == "broadcast":
             return rueda.broadcast_async(rows * me, root, name, **keywords), rows * root
@@ -124,7 +122,8 @@ class JoinProperties(JobTest):
             with self.assertRaisesRegex(rueda.InvalidArgument, f"this {drawn.kind} needs every rank, and rank") as told:
                 handle.result()
             for rank in joined:
-                self.assertRegex(str(told.exception), rf"\b{rank}\b|-")  # or the rank is within a range
+                # The text names the rank, or a range that contains the rank.
+                self.assertRegex(str(told.exception), rf"\b{rank}\b|-")
             return
         result = handle.result()
         if right is None:
@@ -139,9 +138,8 @@ class JoinProperties(JobTest):
     @same_everywhere(25)
     @given(st.integers(1, 5), st.booleans(), seeds)
     def check(self, most, waits, seed):
-        """If `waits` is true, a rank joins only after its last operations have ended. Otherwise a rank may join while
-        operations are pending.
-        """
+        """If `waits` is true, a rank joins only after its last operations have ended. Otherwise it may join before
+        that."""
         same, own = random.Random(seed), random.Random(seed + rueda.rank())
         steps = [step_of(same, len(self.sets)) for _ in range(most)]
         batches = [same.randrange(most + 1) for _ in ranks()]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests process sets that only their members create. Other ranks know nothing of these sets. Several sets may have the
-same ranks; the tests call them twins.
-"""
+"""Tests process sets that only their members create, so that other ranks do not know about them. Several sets may have
+the same ranks; the tests call them twins."""
 
 import sys
 
@@ -11,7 +10,7 @@ import rueda
 
 
 def raised(kind, call, *parts):
-    """Checks that the call fails with exactly this class and this text."""
+    """Checks that the call fails with exactly this class, and that the text has these parts."""
     try:
         call()
     except rueda.RuedaError as error:
@@ -26,8 +25,7 @@ rueda.init()
 rank, size = rueda.rank(), rueda.size()
 everybody = list(range(size))
 
-# Only the members make the call. Two pairs of different ranks make their sets at the same time. The numbers of the sets
-# may have any value.
+# Two pairs of ranks create their sets at the same time. The sets may have any numbers.
 mine = [r for r in everybody if r // 2 == rank // 2]
 pair = rueda.add_process_set_among(reversed(mine))
 assert pair.ranks == mine and pair.included() and pair.rank() == mine.index(rank)
@@ -35,8 +33,8 @@ assert rueda.allreduce(np.array([1.0 + rank]), op=rueda.Sum, process_set=pair)[0
 gathered = rueda.allgather(np.full(rank + 1, rank), process_set=pair)
 assert gathered.tolist() == [r for r in mine for _ in range(r + 1)]
 
-# A rank makes several sets one after the other. In the chain of sets 0-1, 1-2, 2-3, the other members of a rank's sets
-# do not know each other.
+# Each rank creates sets one after another, in the chain 0-1, 1-2, 2-3. The other members of a rank's two sets do not
+# know about each other's set.
 chain = {}
 for first in range(size - 1):
     if rank in (first, first + 1):
@@ -45,8 +43,8 @@ for first, link in chain.items():
     assert rueda.broadcast_object(rank * 10, root_rank=first + 1, process_set=link) == (first + 1) * 10
 assert len({link.process_set_id for link in (pair, *chain.values())}) == 1 + len(chain)
 
-# Makes twins: two sets with the same ranks, here all ranks. Each set has its own order of operations, so each rank may
-# use the sets in any order.
+# Twins are two sets with the same ranks, here all ranks. Each set has its own order of operations, so each rank may use
+# the sets in any order.
 twins = [rueda.add_process_set_among(everybody) for _ in range(2)]
 order = (0, 1) if rank % 2 == 0 else (1, 0)
 started = {}
@@ -56,7 +54,7 @@ for index in order:
 for index in reversed(order):
     assert started[index].result()[0] == 100.0 * index * size + sum(everybody)
 
-# Sets that the whole job creates still work, too. Their number is new on every rank.
+# Sets of the whole job must still work. Their number must be new on every rank.
 if size > 2:
     known = rueda.add_process_set(everybody[:2])
     assert known.process_set_id not in {one.process_set_id for one in (pair, *chain.values(), *twins)}
@@ -64,7 +62,7 @@ if size > 2:
         assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=known)[0] == 2
     rueda.remove_process_set(known)
 
-# Tests errors that a rank detects without the other ranks.
+# Each rank must find these errors alone.
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([]), "add_process_set_among needs at least one rank")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, size]), f"there is no rank {size}")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, rank]), f"names rank {rank} twice")
@@ -75,7 +73,7 @@ raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among(pair), "is kno
 raised(rueda.InvalidArgument, lambda: rueda.remove_process_set(pair), "each leaves it with leave_process_set")
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "process set 0 is none")
 
-# The members give different lists of ranks.
+# The members pass different lists of ranks, which must be an error.
 if size > 2 and rank < 3:
     asked = [0, 1, 2] if rank else [0, 1]
     if rank < 2:
@@ -85,13 +83,13 @@ if size > 2 and rank < 3:
             "rank 0: add_process_set_among([0, 1]); rank 1: add_process_set_among([0, 1, 2])",
         )
 
-# A set with one member.
+# A set may have a single member.
 alone = rueda.add_process_set_among([rank])
 assert rueda.allreduce(np.array([7.0]), process_set=alone)[0] == 7
 rueda.leave_process_set(alone)
 
-# A rank that leaves a set does not wait. The remaining ranks get an error, also for a pending operation. The twin set
-# still works.
+# Leaving a set does not wait for other ranks. The remaining members must get an error, also in a pending operation. The
+# twin set must still work.
 if rank == 0:
     rueda.leave_process_set(twins[0])
     raised(rueda.InvalidArgument, lambda: rueda.allreduce(np.ones(1), process_set=twins[0]), "there is no process set")
@@ -101,7 +99,7 @@ else:
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(twins[0]), "none that add_process_set_among made")
 assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=twins[1])[0] == size
 
-# If a rank sends a message and then leaves the set, the message still arrives. A pending collective of this rank ends.
+# A message of a rank that then leaves the set must still arrive, but a pending collective of this rank must end.
 parting = rueda.add_process_set_among(everybody)
 if rank == 0:
     sent = rueda.send_async(np.full(100_000, 7.0), 1, process_set=parting)
@@ -118,13 +116,13 @@ else:
         assert (got == 7).all()
     rueda.leave_process_set(parting)
 
-# When all members have left a set, its memory is released. Hundreds of sets, one after the other, need no more memory
-# than a few sets.
+# The memory of a set must be released when all members have left it, so hundreds of consecutive sets need no more
+# memory than a few.
 for turn in range(100 if "--many" in sys.argv else 20):
     one = rueda.add_process_set_among(everybody)
     assert rueda.allreduce(np.array([turn]), op=rueda.Sum, process_set=one)[0] == turn * size
     rueda.leave_process_set(one)
 
-# When the job ends, some sets still exist, and pending operations in these sets end.
+# The job ends while some sets exist and have pending operations, which must end, too.
 rueda.barrier()
 rueda.shutdown()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sends random messages between random ranks. The tests vary tags, orders, and sizes around 8 KiB, up to which a
-message is sent whole. They use receives from any rank, blocking and asynchronous calls, many pending messages, process
-sets, and other operations at the same time. They check that each message arrives once, with the right bytes, in the
-order of its channel. Runs on any layout of the ranks on hosts.
-"""
+"""Sends random messages between random ranks: with various tags and orders, sizes around 8 KiB (up to which a message
+is sent whole), receives from any rank, blocking and asynchronous calls, process sets, and other operations at the
+same time. Each message must arrive once, with the right bytes, in the order of its channel. Runs on any layout of
+hosts."""
 
 import random
 import unittest
@@ -17,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, same_everywhere, seeds
 
-WHOLE = 8192  # in bytes; the sender first announces a longer message
+WHOLE = 8192  # in bytes; the sender of a longer message only announces it first
 SIZES = [0, 1, 7, 100, WHOLE - 1, WHOLE, WHOLE + 1, 20_000, 300_000]
 DTYPES = ["uint8", "int16", "float32", "float64"]
 TAGS = [0, 1, -(2**31), 2**31 - 1]
-#: For these tags, the receiver accepts any sender. All messages with such a tag to the same rank have the same size,
-#: because any of them may arrive first.
+#: For these tags, receives accept any sender. All messages with such a tag to one rank have the same size, because any
+#: of them may arrive first.
 TAGS_OF_ANYBODY = [100, 101]
 
 
@@ -42,7 +41,8 @@ class Message:
 
     @property
     def inbox(self):
-        """Returns the receives that may get a message. A receive from any rank may get every message with its tag."""
+        """Returns the key of the receives that may get this message. A receive from any rank may get each message with
+        its tag."""
         return self.channel if self.tag not in TAGS_OF_ANYBODY else (self.set_index, None, self.target, self.tag)
 
     def tensor(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class Message:
 
 class MessageProperties(JobTest):
     def plan(self, seed: int, count: int, small: bool) -> list[Message]:
-        """Returns all messages. The list is the same on every rank."""
+        """Draws all messages. Every rank draws the same list."""
         same = random.Random(seed)
         kinds = {}
         messages = []
@@ -75,7 +75,7 @@ class MessageProperties(JobTest):
 
     @staticmethod
     def shuffled(messages, own):
-        """Each rank starts its messages in its own order, but messages of the same channel keep their order."""
+        """Returns the messages in this rank's own order. The messages of a channel keep their order."""
         queues = defaultdict(list)
         for message in messages:
             queues[message.channel].append(message)
@@ -88,19 +88,19 @@ class MessageProperties(JobTest):
         return send(message.tensor(), message.target, message.tag, process_set=self.sets[message.set_index])
 
     def receive(self, message, blocking):
-        """Receives into new memory. Returns the result of the receive, and the memory."""
+        """Receives into new memory. Returns the inbox, the end of the receive, and the memory."""
         out = np.zeros(message.count, message.dtype)
         peer = None if message.tag in TAGS_OF_ANYBODY else message.source
         receive = rueda.receive if blocking else rueda.receive_async
         return message.inbox, receive(out, peer, message.tag, process_set=self.sets[message.set_index]), out
 
     def compare(self, messages, received):
-        """`received` contains (inbox, sender, received bytes) in the order of the calls."""
+        """Checks the received messages: (inbox, sender, memory) in the order of the calls."""
         expected = defaultdict(list)
         for message in messages:
             expected[message.inbox, message.source].append(message)
         for inbox, sender, tensor in received:
-            message = expected[inbox, sender].pop(0)  # messages of the same sender arrive in the order of the calls
+            message = expected[inbox, sender].pop(0)  # a sender's messages arrive in the order of its calls
             self.assertEqual(tensor.tobytes(), message.tensor().tobytes())
         self.assertEqual(sum(map(len, expected.values())), 0)
 
@@ -114,11 +114,11 @@ class MessageProperties(JobTest):
         me = rueda.rank()
         own = random.Random(seed + me)
         blocking_sends = way.startswith("blocking")
-        # These are as many small messages as one receiver stores: 256 KiB from each sender.
+        # Blocking sends are limited to what a receiver stores: 256 KiB from each sender.
         messages = self.plan(seed, min(count, 30) if blocking_sends else count, small=blocking_sends)
         mine = [message for message in messages if message.target == me]
         sends = self.shuffled([message for message in messages if message.source == me], own)
-        # Receives from any rank are started in this order. All of them have memory of the same size.
+        # All receives from any rank that fit the same messages have the same size, so their order does not matter.
         receives = self.shuffled(mine, own)
         received, handles = [], []
         if way == "all at once":
@@ -130,7 +130,7 @@ class MessageProperties(JobTest):
                     handles.append(self.send(next(sends_left), blocking=False))
                 else:
                     received.append(self.receive(next(receives_left), blocking=False))
-        elif way == "receives first":  # receives are started first, so no send waits forever
+        elif way == "receives first":  # all receives are started first, so no send waits forever
             received = [self.receive(message, blocking=False) for message in receives]
             for message in sends:
                 if own.random() < 0.5:
@@ -148,8 +148,8 @@ class MessageProperties(JobTest):
         for handle in handles:
             handle.wait()
         ended = [(inbox, end if isinstance(end, int) else end.result(), out) for inbox, end, out in received]
-        # Small sends complete before they are received. Without this barrier, a receive from any rank might get a
-        # message of the next example before it gets another rank's message of this example.
+        # A small send completes before its receive. Without this barrier, a receive from any rank could get a message
+        # of the next example.
         rueda.barrier()
         self.compare(mine, ended)
 
@@ -159,14 +159,13 @@ class MessageProperties(JobTest):
     @same_everywhere(15)
     @given(st.integers(0, 5), st.integers(0, 5), st.sampled_from(SIZES), seeds)
     def check_mismatches(self, before, after, size, seed):
-        """One message does not fit its receive. Sender and receiver get the same error text. Messages before and after
-        it arrive.
-        """
+        """One message does not fit its receive: both ranks must get the same error text, and the messages before and
+        after it must arrive."""
         me, last = rueda.rank(), rueda.size() - 1
         fits = [np.random.default_rng([seed, i]).integers(0, 9, size // 8) for i in range(before + 1 + after)]
         outs = [np.zeros(size // 8 + (i == before), int) for i in range(len(fits))]
         receives = [rueda.receive_async(out, 0, 5) for out in outs] if me == last else []
-        # This receive is started before its message arrives, so the sender also learns the result.
+        # The receives start before the messages arrive, so that the senders also get the error.
         rueda.barrier()
         sends = [rueda.send_async(tensor, last, 5) for tensor in fits] if me == 0 else []
         texts = []

@@ -19,7 +19,7 @@ def tearDownModule():
 
 
 def pattern(size, dtype, seed):
-    """Returns the same random values on every rank."""
+    """Returns random values that depend only on the arguments, and are therefore equal on all ranks."""
     return np.random.default_rng(seed).integers(0, 100, size).astype(dtype)
 
 
@@ -74,7 +74,7 @@ class Messages(unittest.TestCase):
                 )
                 for _ in range(60)
             ]
-            # The calls of each channel keep their order. Each rank decides by itself which channel it uses next.
+            # The calls of a channel (peer and tag) keep their order. Each rank chooses the next channel by itself.
             channels = {}
             for number, (source, target, tag, size) in enumerate(messages):
                 if source == rueda.rank():

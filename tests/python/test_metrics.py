@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""rueda.metrics() before, during and after a job, compared with what the program has done."""
+"""Compares rueda.metrics() before, during and after a job with what the program did."""
 
 import unittest
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests mpi4py in the same process. Either mpi4py or Rueda initialises MPI, whichever starts first; the argument of the
-program says which one. Runs under mpirun.
-"""
+"""Tests mpi4py in the same process. mpi4py or Rueda initialises MPI, depending on the program's argument. Runs under
+mpirun."""
 
 import os
 import sys
@@ -37,12 +36,10 @@ class Both(unittest.TestCase):
 
 
 class Parts(unittest.TestCase):
-    """These tests run after the tests of the class Both, so MPI is already initialised."""
+    """Tests jobs of some of the launched ranks. The class Both runs first, and initialises MPI."""
 
     def test_parts_of_the_launch(self):
-        """Makes two jobs at the same time, from communicators and from lists. The expected values are sums that MPI
-        computes.
-        """
+        """Forms two jobs at the same time, from communicators and from lists. MPI computes the expected sums."""
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD
@@ -59,7 +56,7 @@ class Parts(unittest.TestCase):
                 self.assertEqual(rueda.local_size(), hosts.count(hosts[part.rank]))
                 self.assertEqual(rueda.local_rank(), hosts[: part.rank].count(hosts[part.rank]))
                 rueda.shutdown()
-                self.assertEqual(part.allreduce(1), part.size)  # the caller's communicator is unchanged
+                self.assertEqual(part.allreduce(1), part.size)  # the caller's communicator must still work
                 part.Free()
 
     def test_a_communicator_in_another_order(self):
@@ -73,9 +70,8 @@ class Parts(unittest.TestCase):
         rueda.shutdown()
 
     def test_a_second_call_with_the_same_ranks_does_nothing(self):
-        """The same ranks in the same order form the same job, whether they are given as a communicator or as a list.
-        Other ranks, or another order, form another job.
-        """
+        """The same ranks in the same order are the same job, given as a communicator or as a list. Other ranks or
+        another order are another job."""
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD

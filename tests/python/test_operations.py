@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares every operation with NumPy, on every rank. Runs with 1, 2 and 4 ranks; all ranks run the same tests in the
-same order.
-"""
+"""Compares every operation with NumPy on every rank. All ranks run the same tests in the same order. Runs with 1, 2 and
+4 ranks."""
 
 import array
 import unittest
@@ -37,9 +36,8 @@ def ranks() -> range:
 
 
 def values(rank: int, shape, dtype) -> np.ndarray:
-    """Returns the input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool,
-    both values occur.
-    """
+    """Returns a rank's input: small integers, whose sums and products are exact in every type. For bool, both values
+    occur."""
     count = int(np.prod(shape))
     return ((np.arange(count) + rank) % 3 + (dtype != "bool")).reshape(shape).astype(dtype)
 
@@ -145,7 +143,7 @@ class Allreduce(unittest.TestCase):
         self.assertEqual(rueda.allreduce(np.zeros((0, 3)), "nothing").shape, (0, 3))
 
     def test_scalars_of_a_group(self):
-        """Each array is used in place, even if its dtype has no plain buffer format."""
+        """Rueda must use each array in place, even if its type has no buffer format."""
         for dtype in [np.float16, np.float64, np.int8, *([ml_dtypes.bfloat16] if ml_dtypes else [])]:
             numbers = [1.5, 2.5, 3.5] if np.dtype(dtype).kind != "i" else [1, 2, 3]
             results = rueda.grouped_allreduce([dtype(number) for number in numbers], np.dtype(dtype).name, rueda.Sum)
@@ -293,7 +291,7 @@ class WithARoot(unittest.TestCase):
 
 
 class DlpackOnly:
-    """An array that supports DLPack but not the buffer protocol, like PyTorch's tensors."""
+    """An array with DLPack but without the buffer protocol, like PyTorch's tensors."""
 
     def __init__(self, memory: np.ndarray, with_versions: bool):
         self._memory = memory
@@ -309,7 +307,7 @@ class DlpackOnly:
 
 
 def gives_dlpack(dtype: str) -> bool:
-    """Returns True if this version of NumPy supports bool in DLPack. Old versions do not."""
+    """Returns whether this version of NumPy supports the type in DLPack. Old versions do not support bool."""
     try:
         np.zeros(1, dtype).__dlpack__()
     except BufferError:
@@ -372,7 +370,7 @@ class OthersOperations(unittest.TestCase):
         right = np.concatenate([rows(r) for r in ranks()])
         result = rueda.allgather(rows(rueda.rank()), "rows")
         np.testing.assert_array_equal(result, right)
-        result[:] = 0  # the caller owns the result, and may write to it
+        result[:] = 0  # the caller owns the result and may write to it
         out = np.empty_like(right)
         self.assertIs(rueda.allgather(rows(rueda.rank()), "rows", out=out), out)
         np.testing.assert_array_equal(out, right)

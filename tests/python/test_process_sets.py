@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests process sets: compares every operation among some of the ranks with NumPy. Runs with two or more ranks."""
+"""Compares every operation in a set of some ranks with NumPy. Runs with two or more ranks."""
 
 import asyncio
 import unittest
@@ -19,7 +19,7 @@ def tearDownModule():
 
 class Sets(unittest.TestCase):
     def setUp(self):
-        # All ranks except the first one. So their numbers in the set differ from their numbers in the job.
+        # The set has all ranks except the first, so ranks have other numbers in the set than in the job.
         self.ranks = list(range(1, rueda.size()))
         self.set = rueda.add_process_set(reversed(self.ranks))
         self.inputs = [np.arange(12, dtype=np.float64).reshape(6, 2) * (rank + 1) for rank in self.ranks]

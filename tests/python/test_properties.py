@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares random operations, dtypes, shapes, process sets and orders with NumPy. Each rank waits in its own way, for
-example by callbacks. Sometimes the ranks disagree about an operation; then only this operation fails.
-"""
+"""Compares random operations, types, shapes, process sets and orders with NumPy. Each rank waits in its own way, for
+example by callbacks. Sometimes the ranks disagree about an operation; only this operation may fail."""
 
 import asyncio
 import functools
@@ -36,7 +35,7 @@ class Operation:
     seed: int
     resident: bool
     set_index: int
-    disagrees: bool  # if true, the last member passes another dtype
+    disagrees: bool  # whether the last member passes another type
 
     @property
     def reduction(self):
@@ -63,7 +62,7 @@ def drawn(seed: int, rank: int, shape, dtype) -> np.ndarray:
 
 @dataclass
 class Starter:
-    """Starts an operation among the members of its set. Returns the handle and the expected result."""
+    """Starts an operation among the members of a set. Has the handle and the expected result."""
 
     operation: Operation
     name: str
@@ -101,7 +100,7 @@ class Starter:
         return REDUCTIONS[self.operation.reduction](everyones, axis=0).astype(self.operation.dtype)
 
     def part_of(self, rank: int, place: int) -> np.ndarray:
-        """Returns the input of `rank` for the member at `place`."""
+        """Returns the rows that `rank` sends to the member at `place`."""
         return np.split(self.given_by(rank), np.cumsum(self.splits_of(rank))[:-1])[place]
 
     def begin(self):
@@ -147,9 +146,8 @@ class Starter:
 
 
 class Callbacks:
-    """Several callbacks of one operation. Each must be called once, with the handle, after the operation has ended.
-    They must be called in the order of their registration.
-    """
+    """Several callbacks of one operation. Each must be called once, with the handle, after the end of the operation, in
+    the order of registration."""
 
     def __init__(self, count: int):
         self.count = count
@@ -165,7 +163,7 @@ class Callbacks:
         self.all_called.release()
 
     def handle(self):
-        """Waits until the last callback was called. Returns the result that the callbacks got."""
+        """Waits for the last callback. Returns the result that the callbacks got."""
         for _ in range(self.count):
             if not self.all_called.acquire(timeout=60):
                 raise TimeoutError(f"{len(self.calls)} of {self.count} callbacks have been called")
@@ -191,7 +189,8 @@ ENDS = [lambda handle: handle.result(), polled, lambda handle: asyncio.run(await
 
 class Properties(JobTest):
     def compare(self, starter, end, right):
-        """`end` is a function that waits and returns the result."""
+        """Compares a result or an error with the expected one. `end` is a function that waits and returns the
+        result."""
         if starter.fails:
             with self.assertRaisesRegex(rueda.Mismatch, f"'{starter.name}.* the ranks disagree about the dtype: rank"):
                 end()
@@ -216,11 +215,11 @@ class Properties(JobTest):
             if process_set.included():
                 starters.append(Starter(operation, f"operation {index}", process_set))
         begun = []
-        for starter in own.sample(starters, len(starters)):  # the order differs between ranks
+        for starter in own.sample(starters, len(starters)):  # each rank has its own order
             handle, right = starter.begin()
             callbacks = Callbacks(own.choice([0, 0, 1, 3]))
             callbacks.add_to(handle)
-            # Nothing else refers to the handles; the callbacks keep them alive.
+            # Without other references, only the callbacks keep a handle alive.
             kept = handle if callbacks.count == 0 or own.random() < 0.5 else None
             begun.append((starter, kept, callbacks, right))
             del handle
@@ -231,8 +230,8 @@ class Properties(JobTest):
             self.compare(starter, functools.partial(own.choice(ENDS), handle), right)
             late = Callbacks(1)
             late.add_to(handle)
-            if waits_for_callbacks:  # all earlier callbacks were called
-                self.assertEqual(late.calls, [(0, handle, True)])  # at once
+            if waits_for_callbacks:  # all earlier callbacks have been called
+                self.assertEqual(late.calls, [(0, handle, True)])  # a late callback is called at once
             elif callbacks.count > 0:
                 self.assertIs(callbacks.handle(), handle)
             self.assertIs(late.handle(), handle)

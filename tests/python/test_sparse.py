@@ -22,9 +22,7 @@ def ranks() -> range:
 
 
 def sparse(rank: int, dims: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns some places of a tensor of shape (11, 4, 2), some of them twice, and the values of a rank at these
-    places.
-    """
+    """Returns a rank's places in a tensor of shape (11, 4, 2), some of them twice, and the values at these places."""
     random = np.random.default_rng(100 + rank)
     count = 5 * rank  # rank 0 has no places
     places = np.stack([random.integers(0, extent, count) for extent in (11, 4)[:dims]], axis=1)
@@ -60,7 +58,7 @@ class SparseAllreduce(unittest.TestCase):
             indices, total = rueda.sparse_allreduce([2, 2], value, [3], f"sparse {dtype}")
             self.assertEqual((indices.dtype, indices.tolist(), total.dtype), (np.int64, [2], np.dtype(dtype)))
             self.assertEqual(total.tolist(), [-6 if dtype == "int32" else 8])
-        # The sum is rounded once, at the end. If each addition were rounded, 2048 + 1 + 1 … in float16 would stay 2048.
+        # The sum must be rounded once at the end. Rounded in each step, 2048 + 1 + 1 would stay 2048 in float16.
         _, total = rueda.sparse_allreduce(np.zeros(3, int), np.array([2048, 1, 1], np.float16), (1,), op=rueda.Sum)
         self.assertEqual(total[0], np.float16(2050 * rueda.size()))
 
@@ -74,8 +72,7 @@ class SparseAllreduce(unittest.TestCase):
             limits = np.iinfo(dtype)
             edges = [int(limits.max), int(limits.min), int(limits.max) - 1, int(limits.min) + 1, 0, 5]
             random = np.random.default_rng(7)
-            # Returns the rows of all ranks. Each rank computes them in the same way. At the last two places, the sum is
-            # farthest from zero.
+            # Each rank computes the rows of all ranks. At the last two places, the sum is as far from zero as possible.
             of_rank = [
                 [*(edges[choice] for choice in random.integers(0, len(edges), 30)), int(limits.max), int(limits.min)]
                 for _ in ranks()
@@ -107,7 +104,7 @@ class SparseAllreduce(unittest.TestCase):
         op = rueda.Sum if rueda.rank() < last else rueda.Average
         with self.assertRaisesRegex(rueda.Mismatch, rf"{others}: sum of shape \(4,\); rank {last}: average of"):
             rueda.sparse_allreduce([1], np.ones(1), (4,), "operations", op)
-        # The allgathers compare the number of dimensions and the shape of the rows.
+        # The allgathers find a difference in the number of dimensions or in the shape of a row.
         with self.assertRaises(rueda.Mismatch):
             shape = (4, 5) if rueda.rank() < last else (4, 5, 1)
             rueda.sparse_allreduce(places, np.ones((1, *shape[2:])), shape, "dimensions")

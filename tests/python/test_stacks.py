@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Stacks of ranks that run Python: in stall reports, and when a person sends the stack signal."""
+"""Tests stacks of ranks that run Python: in stall reports, and after the stack signal."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ CAPTURES = 20
 
 
 class Job:
-    """A running job, whose standard error is read line by line."""
+    """A running job whose standard error the test reads line by line."""
 
     def __init__(self, mode, folder, ranks=1, **settings):
         self.file = pathlib.Path(folder, mode)
@@ -31,7 +31,7 @@ class Job:
         self.text = ""
 
     def read_until(self, pattern):
-        """Reads on until the text since the last match has a match. Returns the text up to it."""
+        """Reads until the pattern matches the text after the previous match. Returns this text."""
         new = ""
         while not re.search(pattern, new):
             line = self.process.stderr.readline()
@@ -45,7 +45,7 @@ class Job:
         os.kill(self.process.pid, signal.SIGUSR2)
 
     def end(self):
-        """Lets the job go on, and returns its exit status."""
+        """Lets the job end. Returns its exit status."""
         self.file.touch()
         self.process.stdin.write("x")
         self.process.stdin.close()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The timeline of whole jobs: what the file says is compared with what the ranks themselves say that they did."""
+"""Compares the timeline of whole jobs with what the ranks report about their operations."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def program(*arguments):
 
 
 def run(command, **settings):
-    """Runs a job. Returns what its ranks said, by rank, and its standard error."""
+    """Runs a job. Returns the report of each rank and the standard error."""
     ran = subprocess.run(
         command, env=os.environ | settings, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100
     )
@@ -34,7 +34,7 @@ def run(command, **settings):
 
 
 def load(path):
-    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))  # strict
+    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))  # requires valid JSON
 
 
 def end(event):
@@ -49,7 +49,7 @@ class Timeline(unittest.TestCase):
         self.path = self.folder / "timeline.json"
 
     def check(self, events, said, late):
-        """Compares a timeline with what the ranks said."""
+        """Compares a timeline with the ranks' reports. In step 1 the rank `late` was late."""
         self.assertEqual({event["pid"] for event in events if event["name"] == "process_name"}, set(range(len(said))))
         for rank, one in enumerate(said):
             mine = [event for event in events if event["pid"] == rank]
@@ -62,7 +62,7 @@ class Timeline(unittest.TestCase):
             self.check_late(mine, negotiations, rank, late)
             steps = [event for event in mine if event.get("cat") == "step"]
             self.assertEqual([event["name"] for event in steps], ["step 0", "step 1", "step 2"])
-            if rank == late:  # another rank may begin its step while the late one sleeps already
+            if rank == late:  # only the late rank knows how long step 1 took; other ranks may begin the step later
                 self.assertGreaterEqual(steps[1]["dur"], timeline_rank.LATE_SECONDS * 1e6)
             busy = [event for event in mine if event["name"] == "being late"]
             self.assertEqual(len(busy), 1 if rank == late else 0)
@@ -71,7 +71,7 @@ class Timeline(unittest.TestCase):
             self.assertEqual(len([event for event in mine if event["name"] == "the last scope"]), 1)
 
     def check_times(self, mine, negotiations):
-        """The parts of an operation follow each other and add up to what the record says."""
+        """Checks that the parts of an operation follow each other and fill the operation's recorded time."""
         for negotiation in negotiations:
             announced, _, ended = negotiation["args"]["ns"]
             row = [event for event in mine if event.get("tid") == negotiation["tid"]]
@@ -90,7 +90,7 @@ class Timeline(unittest.TestCase):
             self.assertAlmostEqual(sum(event["dur"] for event in inside), whole[0]["dur"], delta=0.01)
 
     def check_late(self, mine, negotiations, rank, late):
-        """In step 1 the others waited for the late rank, in the first operation of that step at least."""
+        """Checks that in step 1 the other ranks waited for the late rank, at least in the step's first operation."""
         first = negotiations[7]
         self.assertEqual(first["args"]["name"], "gradient 0")
         self.assertEqual(first["args"]["last_rank"], late)
@@ -143,7 +143,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         events = load(merged)
         self.check(events, said, 2)
-        # Both hosts are this machine, so the clocks differ by nothing but the moment at which the job began.
+        # Both hosts are this machine, so their clocks differ only by the start of the job.
         hosts = [event["args"] for event in events if event["name"] == "rueda_timeline_host"]
         self.assertEqual([one["host"] for one in hosts], ["a", "b"])
         self.assertEqual(hosts[0]["clock_uncertainty_ns"], 0)
@@ -166,7 +166,7 @@ class Timeline(unittest.TestCase):
         self.assertIn("No such file or directory", errors)
 
     def test_of_the_flight_recorder(self):
-        """The files of a job that was aborted become a timeline."""
+        """The flight recorder's files of an aborted job become a timeline."""
         folder = self.folder / "diagnostics"
         code = """
 import numpy, rueda

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of the jobs of test_timeline.py. Prints, as one line of JSON, what it did: the names of its operations in their
-order, and what it knows about their times from its own clock.
-"""
+"""A rank of the jobs of test_timeline.py. Prints a line of JSON with the names of its operations in order, and what its
+own clock says about their times."""
 
 import json
 import os
@@ -13,7 +12,7 @@ import numpy
 import rueda
 
 STEPS = 3
-LATE = 2  # in step 1
+LATE = 2  # the rank that is late in step 1
 LATE_SECONDS = 0.2
 
 
@@ -26,7 +25,7 @@ def main() -> None:
         rueda.begin_step(step)
         if step == 1 and rueda.rank() == min(LATE, rueda.size() - 1):
             with rueda.busy("being late"):
-                time.sleep(LATE_SECONDS)  # what the test measures; nothing is synchronised by it
+                time.sleep(LATE_SECONDS)  # this time is what the test measures; it does not synchronise
         waits = [rueda.allreduce_async(numpy.ones(1000, numpy.float32), f"gradient {i}") for i in range(5)]
         for wait in waits:
             wait.wait()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The types of the operations, as type checkers see them. No test calls these functions; mypy checks them (the test
-python.types).
+"""The types of the operations as type checkers see them. mypy checks this file (test python.types); no test runs it.
 
-The blocking forms are generated from the asynchronous forms. This file checks that mypy finds the same parameters and
-the right results for both.
+The blocking functions are generated from the asynchronous ones. mypy must find the same parameters and the right
+results for both.
 """
 
 from __future__ import annotations

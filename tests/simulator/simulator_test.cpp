@@ -43,8 +43,7 @@ TEST_CASE("a round costs at most three messages for each host but the root, and 
     const std::vector<std::uint32_t> all_hosts = {73, 200, 512};
     Nanoseconds root = 0;
     for (const std::uint32_t hosts : all_hosts) {
-        // There is one message up and one down. If the parent had nothing to send yet, there is also its
-        // acknowledgement.
+        // There is one message up and one down the tree, and an acknowledgement if the parent had nothing else to send.
         const StepResult alone = simulate_tree(job_of(hosts, 1), Costs(), 2).back();
         CHECK(alone.rounds == 1);
         CHECK(alone.messages >= 2 * (hosts - 1));
@@ -73,11 +72,11 @@ TEST_CASE("with two hosts and one tensor the delay is the sum of its parts") {
     Costs costs;
     costs.bytes_per_nanosecond = 1;
     const StepResult step = simulate_tree(job, costs, 2).back();
-    // Both hosts announce at the same time. The root waits for the message of host 1, which has 33 bytes plus 12 bytes
-    // for the announcement.
+    // Both hosts announce at the same time. The root waits for host 1's message: 33 bytes, and 12 bytes for the
+    // announcement.
     const Nanoseconds up = costs.item + (costs.send + costs.item) + (33 + 12) + costs.latency;
     const Nanoseconds at_root = (costs.receive + costs.item) + costs.item + (costs.send + costs.item);
-    // A call by id takes 19 bytes, in addition to 33 bytes for the message itself.
+    // A call by id has 19 bytes, in a message of 33 bytes.
     const Nanoseconds down = (33 + 19) + costs.latency + (costs.receive + costs.item) + costs.item;
     REQUIRE(step.delays.size() == 1);
     CHECK(step.delays[0] == up + at_root + down);
@@ -89,13 +88,13 @@ TEST_CASE("Horovod's cycles: all ranks in every cycle, and rank 0 has all lists 
     job.skew = job.noise = 0;
     job.stragglers = 0;
     const auto steps = simulate_cycles(job, Costs(), 2);
-    // An exchange between 64 ranks takes 6 rounds of doubling. The tensors become ready over 10 ms, with one cycle in
-    // each ms and one at the beginning.
+    // An exchange between 64 ranks has 6 rounds of doubling. The tensors become ready over 10 ms, in which 11 cycles of
+    // 1 ms begin.
     CHECK(steps[1].rounds == 11);
     CHECK(steps[1].messages == 11 * 64 * 6);
     CHECK(steps[0].messages == 11 * 64 * 6 + 10 * 2 * 63);
     CHECK(steps[0].coordinator > 10 * 63 * Costs().receive);
-    // There are more tensors than fit into the cache, so they are new in every step.
+    // More tensors than the cache can hold are new in every step.
     job.cache_capacity = 9;
     CHECK(simulate_cycles(job, Costs(), 2)[1].messages == steps[0].messages);
 }

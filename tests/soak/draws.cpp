@@ -8,7 +8,7 @@
 namespace rueda::tests {
 namespace {
 
-/// Usually returns few rows, sometimes enough rows for many chunks.
+/// Usually returns a few rows, and sometimes enough rows for many chunks.
 std::int64_t draw_rows(std::mt19937& random) {
     switch (random() % 16) {
         case 0:

@@ -21,7 +21,7 @@ std::uint64_t entries(const char* folder) {
 }  // namespace
 
 Footprint Footprint::now() {
-    ::malloc_trim(0);  // memory that free() keeps for later use is no leak
+    ::malloc_trim(0);  // memory that free() keeps for later is not a leak
     std::map<std::string, std::uint64_t> kilobytes;
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {

@@ -7,7 +7,7 @@
 
 namespace rueda::tests {
 
-/// The resources that this process has now.
+/// The resources that this process uses.
 struct Footprint {
     std::uint64_t private_bytes = 0;  ///< resident memory that is not shared with other processes
     std::uint64_t shared_bytes = 0;   ///< resident pages of the arena and other shared memory

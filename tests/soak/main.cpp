@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// soak_rank [seconds [threads [seed]]]: runs random operations on all ranks of the job in which it is started.
+/// Runs random operations on all ranks of a job. Usage: soak_rank [seconds [threads [seed]]]
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -24,14 +24,14 @@
 namespace rueda::tests {
 namespace {
 
-constexpr int kOperations = 60;     ///< operations of each thread in each round
-constexpr std::size_t kWindow = 8;  ///< operations of a thread that are in progress at a time
-constexpr std::size_t kSets = 3;    ///< in addition to the world
-/// A job can add 7999 sets in its life. With four ranks, this number is reached after half an hour. From then on, the
-/// last sets stay until the end.
+constexpr int kOperations = 60;     ///< number of operations of each thread in each round
+constexpr std::size_t kWindow = 8;  ///< number of operations of a thread in progress at the same time
+constexpr std::size_t kSets = 3;    ///< number of sets besides the world
+/// A job can add 7999 sets. Four ranks reach this number after half an hour. After kMostSets, the last sets stay until
+/// the end.
 constexpr std::size_t kMostSets = 7500;
-constexpr std::uint32_t kJoinsEach = 4;  ///< one in this many rounds has joins
-constexpr int kNames = 40;               ///< names of each thread; each is used again and again, with changing metadata
+constexpr std::uint32_t kJoinsEach = 4;  ///< one round out of this many has joins
+constexpr int kNames = 40;  ///< number of names of each thread; all are used repeatedly, with changing metadata
 
 struct Plan {
     double seconds = 3;
@@ -39,7 +39,7 @@ struct Plan {
     std::uint32_t seed = 1;
 };
 
-/// Ends the process at once, because operations in progress still use their tensors.
+/// Ends the process without destructors, because operations in progress still use their tensors.
 [[noreturn]] void fail(const char* what) {
     fmt::print(stderr, "soak_rank: rank {}: {}\n", rank(), what);
     std::fflush(stderr);
@@ -55,8 +55,7 @@ Members members_of(ProcessSet set) {
     return members;
 }
 
-/// Runs one thread of a rank in one round. All ranks draw the same operations, but each rank pauses for different
-/// times.
+/// One thread of a rank in one round. All ranks draw the same operations, but pause for different times.
 class Worker {
 public:
     Worker(std::uint32_t seed, int thread, const std::vector<Members>& sets)
@@ -82,7 +81,7 @@ private:
         const int which = (number + (draw.salt % 2 == 0 ? 0 : 17)) % kNames;
         const std::string name = fmt::format("t{}.{}", thread_, which);
         const Members& members = sets_[draw.set];
-        finish_down_to(draw.salt % 4 == 0 || number % kNames == 0 ? 0 : kWindow);  // the same on all ranks
+        finish_down_to(draw.salt % 4 == 0 || number % kNames == 0 ? 0 : kWindow);  // all ranks make the same decision
         if (members.position < 0) {
             return;
         }
@@ -92,7 +91,7 @@ private:
             {name, draw.set,
              std::make_unique<RunningOperation>(draw, members, name, thread_ * kNames + which, own_() % 2 == 0)});
     }
-    /// A name may be pending only once in each set.
+    /// Waits until no operation in the set has this name, because a name may be pending only once.
     void finish_named(const std::string& name, std::size_t set) {
         while (std::any_of(under_way_.begin(), under_way_.end(),
                            [&](const UnderWay& one) { return one.name == name && one.set == set; })) {
@@ -126,7 +125,7 @@ private:
     std::deque<UnderWay> under_way_;
 };
 
-/// Returns the world and some new sets.
+/// Returns the world and some new process sets.
 std::vector<Members> add_sets(std::uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<Members> sets = {members_of(world())};
@@ -141,17 +140,17 @@ void remove_sets(const std::vector<Members>& sets) {
     }
 }
 
-/// Every thread works in every set.
+/// Runs the threads of one round. Every thread works in every set.
 void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
-    std::vector<std::jthread> running;  // joins the threads even if one of them cannot be started
+    std::vector<std::jthread> running;  // a jthread joins the others even if one of them cannot be started
     for (int thread = 0; thread < threads; ++thread) {
         workers.push_back(std::make_unique<Worker>(seed, thread, sets));
         running.emplace_back([worker = workers.back().get()] { worker->run(); });
     }
 }
 
-/// The ranks have different numbers of allreduces. A rank that has no allreduce left joins, and contributes nothing.
+/// The ranks make different numbers of allreduces and then join.
 void run_joins(std::uint32_t seed) {
     std::mt19937 common(seed);
     std::vector<int> counts;
@@ -180,7 +179,7 @@ void run_joins(std::uint32_t seed) {
     }
 }
 
-/// Rank 0's clock decides for all ranks.
+/// Decides when sets change and when the run ends. Rank 0's clock decides for all ranks.
 class Schedule {
 public:
     explicit Schedule(double seconds)
@@ -203,8 +202,8 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    /// At first, each round has its own sets. Later each set stays for a second, because the number of sets that a job
-    /// can add is limited.
+    /// At first, every round has new sets. After kEachRound rounds, each set stays for a second, because a job can add
+    /// only a limited number of sets.
     static constexpr std::uint32_t kEachRound = 500;
 
     Clock::time_point end_;
@@ -214,9 +213,9 @@ private:
     bool new_sets_ = true;
 };
 
-/// Checks that nothing grows between the second third of the rounds and the last third. It compares the lowest of
-/// several measurements, because threads allocate memory at any time. It measures between two draws of sets, when only
-/// the world exists: the number of sets to which a rank belongs is random, and each set has its own memory.
+/// Checks that nothing grows from the second to the last third of the rounds. It compares the lowest of several
+/// measurements, because threads allocate at any time. It measures while only the world exists: a rank is in a random
+/// number of sets, and each set has its own memory.
 class Growth {
 public:
     void add(std::uint32_t round, const Footprint& footprint) { all_.push_back({round, footprint}); }
@@ -235,20 +234,19 @@ public:
     }
 
 private:
-    /// With fewer rounds, the memory that is used for the first time (new names, larger tensors, parts of the arena)
-    /// would be more than a leak.
+    /// With fewer rounds, memory that is used for the first time (new names, larger tensors, parts of the arena) would
+    /// look like a leak.
     static constexpr std::uint32_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
-    /// Even without a leak, more pages of the arena are touched for the first time during many rounds. With four ranks,
-    /// 13, 16 and 18 MiB were resident after 1,000, 2,000 and 14,000 rounds. A leak of one cache line for each
-    /// operation would be more than that.
+    /// Without a leak, rounds still touch more pages of the arena for the first time: four ranks had 13, 16 and 18 MiB
+    /// after 1,000, 2,000 and 14,000 rounds. A leak of a cache line per operation would be larger than this slack.
     static constexpr std::uint64_t kSharedSlack = 4 << 20;
 
     struct Measured {
         std::uint32_t round = 0;
         Footprint footprint;
     };
-    /// Returns the lowest footprint in the rounds [begin, end). One round in three is measured.
+    /// Returns the lowest footprint in the rounds [begin, end), of which every third is measured.
     [[nodiscard]] Footprint least(std::uint32_t begin, std::uint32_t end) const {
         Footprint least = all_.back().footprint;
         for (const Measured& one : all_) {
@@ -317,8 +315,8 @@ Plan plan_from(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        // Threads share the arenas of malloc at random, and each arena keeps free fragments (mallopt(3)). These
-        // fragments are no leak, but they grow for a long time. So the program uses only one arena.
+        // malloc's threads share arenas at random, and each arena keeps free fragments (mallopt(3)), which grow for a
+        // long time without being a leak. A single arena avoids this.
         ::mallopt(M_ARENA_MAX, 1);
         const rueda::tests::Plan plan = rueda::tests::plan_from(argc, argv);
         rueda::init();

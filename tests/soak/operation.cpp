@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kGroup = 3;
 
-/// The IEEE 754 binary16 bits of a small whole number.
+/// Returns the binary16 (float16) bits of a small integer.
 std::uint16_t half_of(int value) {
     if (value == 0) {
         return 0;
@@ -27,14 +27,13 @@ std::uint16_t half_of(int value) {
 int value_of_half(std::uint16_t bits) {
     return bits == 0 ? 0 : static_cast<int>(std::ldexp((bits & 0x3FF) | 0x400, (bits >> 10) - 25));
 }
-/// Returns the upper half of a float32.
+/// A bfloat16 is the upper half of a float32.
 std::uint16_t bfloat16_of(int value) {
     return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16U);
 }
 int value_of_bfloat16(std::uint16_t bits) { return static_cast<int>(std::bit_cast<float>(std::uint32_t{bits} << 16U)); }
 
-/// Returns element `index`, which has to be a small whole number that is not negative. These inputs cannot give any
-/// other result.
+/// Returns element `index`, which must be a small non-negative integer, because the inputs cannot give another result.
 template <class T>
 int get(const void* data, std::size_t index) {
     return static_cast<int>(static_cast<const T*>(data)[index]);
@@ -70,7 +69,7 @@ int element(DType dtype, const void* data, std::size_t index) {
     throw std::logic_error("a draw of unknown dtype");
 }
 
-/// The bytes of a small whole number that is not negative.
+/// Returns the bytes of a small non-negative integer.
 std::uint64_t bits_of(DType dtype, int value) {
     switch (dtype) {
         case DType::float16:
@@ -118,8 +117,9 @@ RunningOperation::Tensor RunningOperation::input(std::int64_t rows, bool residen
     return tensor;
 }
 
-/// Returns values for Adasum. In some draws all members have the same values, so the result is their average. In the
-/// other draws, each element is nonzero on one member only, so the vectors are orthogonal and the result is their sum.
+/// Returns a member's value. In an Adasum, either all members have the same values, so that the result is their
+/// average. Or each element is nonzero on one member only, so that the vectors are orthogonal and the result is their
+/// sum.
 int RunningOperation::value(int member, std::int64_t index) const {
     if (draw_.kind == Kind::adasum) {
         const bool is_own = draw_.salt % 2 == 0 || index % members() == member;
@@ -206,15 +206,14 @@ void RunningOperation::start_group(bool resident) {
                                       {.op = draw_.op, .process_set = members_.set, .compression = draw_.compression});
 }
 
-/// The last member has one row more than each of the others.
+/// Makes a mismatch: the last member has one more row than the others.
 void RunningOperation::start_mismatch() {
     const bool differs = members_.position == members() - 1;
     tensors_.push_back(input(draw_.rows + (differs ? 1 : 0), false));
     handle_ = allreduce_async(name_, view(tensors_[0]), {.op = draw_.op, .process_set = members_.set});
 }
 
-/// The number of rows that one member sends to another depends on both members, so each member can compute what all
-/// others send.
+/// Returns the numbers of rows that a member sends in an alltoall. Every member can compute them for all members.
 std::vector<std::int64_t> RunningOperation::splits_of(int member) const {
     std::vector<std::int64_t> splits;
     for (int to = 0; to < members(); ++to) {
@@ -233,7 +232,7 @@ void RunningOperation::start_alltoall() {
     handle_ = alltoall_async(name_, view(tensors_[0]), splits, {.process_set = members_.set});
 }
 
-/// For each member, the root has the rows that it would send to this member in an alltoall.
+/// The root sends each member the rows that it would send in an alltoall.
 void RunningOperation::start_scatter() {
     const bool is_root = root() == members_.ranks[static_cast<std::size_t>(members_.position)];
     const std::vector<std::int64_t> splits = splits_of(members_.position);
@@ -245,7 +244,8 @@ void RunningOperation::start_message(bool resident) {
     const Options options{.process_set = members_.set};
     tensors_.push_back(input(draw_.rows, resident));
     tensors_.push_back(make({draw_.rows, draw_.columns}, !resident));
-    const int from = draw_.salt % 3 == 0 ? any_peer : neighbour(-1);  // no other message uses this tag
+    // No other message uses this tag, so any sender is the right one.
+    const int from = draw_.salt % 3 == 0 ? any_peer : neighbour(-1);
     handle_ = receive_async(view(tensors_[1]), from, tag_, options);
     sent_ = send_async(view(tensors_[0]), neighbour(1), tag_, options);
 }
@@ -353,7 +353,7 @@ std::vector<int> RunningOperation::expected_message() const {
     return right;
 }
 
-/// If the rows cannot be divided evenly, the first members get one row more.
+/// Returns the expected rows of a reducescatter. If the rows cannot be divided evenly, the first members get one more.
 std::vector<int> RunningOperation::expected_share() const {
     const std::int64_t each = draw_.rows / members();
     const std::int64_t more = draw_.rows % members();

@@ -12,22 +12,22 @@
 
 namespace rueda::tests {
 
-/// The members that run an operation, and the position of this rank among them.
+/// The members of a process set, and this rank's position among them.
 struct Members {
     ProcessSet set;
-    std::vector<std::int32_t> ranks;  ///< ranks of the job, ascending
-    int position = -1;                ///< the position of this rank, or -1 if it is no member
+    std::vector<std::int32_t> ranks;  ///< ranks of the job in ascending order
+    int position = -1;                ///< -1 if this rank is not a member
 };
 
 /// An operation in progress, with its memory and its expected result.
 class RunningOperation {
 public:
-    /// Starts the operation. If the draw says that the operation is blocking, it is done when this function returns.
-    /// `tag` is the tag of a message; no other message in progress in the set uses it.
+    /// Starts the operation, and waits for a blocking one. `tag` is for messages; no other message in progress in the
+    /// set uses it.
     RunningOperation(const Draw& draw, const Members& members, const std::string& name, std::int32_t tag,
                      bool resident);
 
-    /// Waits for the operation. If the result is wrong, throws std::runtime_error with the operation's name.
+    /// Waits for the operation. Throws std::runtime_error with the operation's name if the result is wrong.
     void finish();
 
 private:
@@ -78,8 +78,8 @@ private:
     std::int32_t tag_;
     std::vector<Tensor> tensors_;
     Handle handle_;
-    Handle sent_;                ///< the handle of the send, if this is a message; handle_ is that of its receive
-    bool has_finished_ = false;  ///< the operation was a blocking call, and handle_ is empty
+    Handle sent_;                ///< the send of a message; its receive is handle_
+    bool has_finished_ = false;  ///< true after a blocking call, which leaves handle_ empty
 };
 
 }  // namespace rueda::tests

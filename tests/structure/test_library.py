@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks the file librueda.so: which symbols it exports, and which libraries it needs."""
+"""Checks which symbols librueda.so exports, and which libraries it needs."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import unittest
 
 LIBRARY = os.environ["RUEDA_LIBRARY"]
 OURS = re.compile(r"^(rueda_\w+|(typeinfo( name)? for |vtable for )?rueda::.*|RUEDA_\d+)$")
-# Symbols that sanitizers add to every file that they build.
+# Sanitizers add these symbols to every file.
 INSTRUMENTATION = re.compile(r"^__(asan|ubsan|tsan|sanitizer|odr_asan|start___|stop___|sancov)")
 C_FUNCTION = re.compile(r"RUEDA_API\s+[\w\s*]+?\b(rueda_\w+)\s*\(")
 

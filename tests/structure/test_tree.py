@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks that the tree follows its rules, and that the rules detect violations."""
+"""Checks that the source tree follows its rules, and that the rules find violations."""
 
 import os
 import pathlib

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The rules of the source tree. Each rule is a function that takes a text and returns complaints."""
+"""The rules of the source tree. Each rule is a function that returns complaints about a text."""
 
 import os
 import pathlib
 import re
 
-# The rooms that each room may include. Files of a room may also include files of the same room, and the public headers.
+# The rooms that each room may include, besides its own files and the public headers.
 ROOMS = {
     "base": set(),
     "ops": {"base"},
@@ -19,8 +19,7 @@ ROOMS = {
     "examples": set(),
 }
 
-# The folders of each room, from the bottom to the top. A folder may include the folders that are listed before it. ""
-# stands for the files in the room's own folder.
+# The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {
     "base": ["", "settings", "shared_memory", "system", "recorder", "stacks", "timeline"],
     "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
@@ -80,7 +79,7 @@ SPDX = ("SPDX-License-Identifier: Apache-2.0", "SPDX-FileCopyrightText: ")
 
 
 def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
-    """Returns the files of the tree, with paths relative to the tree. Leaves out hidden folders and build folders."""
+    """Returns all files with paths relative to `root`, without hidden folders and build folders."""
     found = []
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not re.match(r"^(\..*|build(-.*)?|__pycache__|digits-run)$", name)]
@@ -89,7 +88,7 @@ def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
 
 
 def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[str]:
-    """Returns the errors in the includes of one file. `exists` tells whether a path of the tree exists."""
+    """Returns complaints about a file's includes. `exists` tells whether the tree has a path."""
     room = path.parts[0]
     if room not in ROOMS:
         return []
@@ -113,7 +112,7 @@ def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[s
 
 
 def is_below(lower: pathlib.PurePosixPath, upper: pathlib.PurePosixPath) -> bool:
-    """Returns whether files of folder `upper` may include files of folder `lower` in the same room."""
+    """Returns whether files in the folder `upper` may include files in the folder `lower` of the same room."""
     room = upper.parts[0]
     if lower == upper or room not in LAYERS:
         return True
@@ -132,8 +131,8 @@ def allowed(room: str) -> str:
 
 
 def has_spdx(text: str) -> bool:
-    """Returns whether both lines are at the top of the file. A #! line or the beginning of a comment may come before
-    them."""
+    """Returns whether both SPDX lines are at the top of the file, after an optional #! line or the beginning of a
+    comment."""
     return all(any(line in head for head in text.splitlines()[:6]) for line in SPDX)
 
 

@@ -10,7 +10,7 @@
 
 namespace rueda::tests {
 
-/// A child process that waits to be killed. It does not outlive the test, however the test ends.
+/// A child process that waits to be killed. It ends together with the test, however the test ends.
 class Child {
 public:
     Child() : pid_(fork()) {
@@ -39,7 +39,7 @@ public:
         REQUIRE(WIFSTOPPED(status));
     }
     void resume() const { REQUIRE(kill(pid_, SIGCONT) == 0); }
-    /// Leaves a zombie: the child is dead, and its parent has not waited for it yet.
+    /// Makes the child a zombie: a dead process for which its parent has not waited.
     void kill_without_reaping() const {
         REQUIRE(kill(pid_, SIGKILL) == 0);
         siginfo_t info{};

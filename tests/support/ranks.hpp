@@ -26,8 +26,8 @@ struct Ways;
 
 enum class RanksAs : std::uint8_t { threads, processes };
 
-/// The functions that the body of a rank can use. Threads: the rank's own thread; any thread of the rank may call
-/// phase() and report(), but only one at a time.
+/// What the body of a rank can use. Threads: the rank's own thread. phase() and report() may also be called by other
+/// threads of the rank, one at a time.
 class RankContext {
 public:
     RankContext(int rank, detail::Board& board, detail::Ways& ways) : rank_(rank), board_(board), ways_(ways) {}
@@ -38,26 +38,24 @@ public:
     [[nodiscard]] int size() const;
     [[nodiscard]] RanksAs as() const;
 
-    /// Sets the text that says what the rank does from now on, with at most 95 characters. If the rank hangs, the
-    /// watchdog prints this text.
+    /// Says what the rank does from now on (at most 95 characters). The watchdog prints this text if the rank hangs.
     void phase(std::string_view text);
-    /// Adds a value to the outcome of this rank. If the key was given before, the value is replaced.
+    /// Adds a value to this rank's outcome, or replaces the value of the same key.
     void report(const std::string& key, const std::string& value);
     template <class T>
     void report(const std::string& key, const T& value) {
         report(key, fmt::format("{}", value));
     }
 
-    /// Opens a new control plane of all ranks, for threads or for processes. Collective: the n-th calls of all ranks
-    /// belong together.
+    /// Opens a new control plane of all ranks. The call is collective: the n-th calls of all ranks open the same plane.
     [[nodiscard]] Result<std::unique_ptr<collectives::ControlPlane>> open_control_plane();
 
-    /// Waits until the given rank has entered the phase; it may already have left the phase again. Throws an exception
-    /// at the deadline, or if the rank has ended without entering the phase.
+    /// Waits until the rank has entered the phase, even if it has left the phase again. Throws at the deadline, or if
+    /// the rank ended without entering the phase.
     void wait_for_phase(int rank, std::string_view text) const;
-    /// For processes only. Does nothing if the rank has ended.
+    /// Sends a signal to a rank that is a process. Does nothing if the rank has ended.
     void kill_rank(int rank, int signal) const;
-    /// Stops another rank. Returns when all its threads have stopped.
+    /// Stops another rank, and waits until all threads of that rank have stopped.
     void stop_rank(int rank) const;
     void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
 
@@ -75,9 +73,9 @@ public:
 
     [[nodiscard]] std::string phase_of(int rank) const;
     void wait_for_phase(int rank, std::string_view text) const;
-    /// For processes only. Does nothing if the rank has ended.
+    /// Sends a signal to a rank that is a process. Does nothing if the rank has ended.
     void kill_rank(int rank, int signal) const;
-    /// Stops the rank. Returns when all threads of the rank have stopped.
+    /// Stops the rank, and waits until all its threads have stopped.
     void stop_rank(int rank) const;
     void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
 
@@ -88,17 +86,17 @@ private:
 
 struct RanksOptions {
     RanksAs as = RanksAs::threads;
-    /// The time limit for all ranks. When it has passed, the watchdog prints the phase of each rank. Then it kills the
-    /// processes or, with threads, the whole test.
+    /// The time limit of the run. At the deadline the watchdog prints each rank's phase, and kills the ranks'
+    /// processes. If the ranks are threads, it ends the whole test.
     std::chrono::milliseconds deadline = std::chrono::seconds(60);
-    /// Runs on the caller's thread while the ranks run. It may use Catch's assertions.
+    /// Runs on the caller's thread while the ranks run. This function may use Catch's assertions.
     std::function<void(RunningRanks&)> meanwhile = nullptr;
 };
 
 enum class RankEnd : std::uint8_t {
     returned,
-    threw,   ///< the body threw an exception; `text` describes it
-    exited,  ///< the body did not return: it ended the process itself, with exit_status
+    threw,   ///< the body threw an exception, which `text` describes
+    exited,  ///< the body ended the process itself, with exit_status
     killed,  ///< the signal `signal` killed the process
     hung,    ///< the watchdog killed the process at the deadline
 };
@@ -111,14 +109,14 @@ struct RankOutcome {
     std::string last_phase;
     std::map<std::string, std::string> values;
 
-    /// Throws an exception if the rank did not report the key.
+    /// Returns the reported value. Throws if the rank did not report the key.
     [[nodiscard]] const std::string& value(const std::string& key) const;
 };
 
 struct RanksResult {
     std::vector<RankOutcome> ranks;
-    /// Describes what was left behind. It has one line for each process, each descriptor, and each file in /dev/shm or
-    /// in the temporary folder.
+    /// What the ranks left behind: one line for each process, each descriptor, and each file in /dev/shm or in the
+    /// temporary folder.
     std::vector<std::string> leaks;
 
     /// Returns true if all ranks returned and nothing was left behind.
@@ -127,17 +125,16 @@ struct RanksResult {
     [[nodiscard]] std::string text() const;
 };
 
-/// Runs `body` once for each of `size` ranks (at most 64), as threads or as forked processes, and returns when all
-/// ranks have ended. All ranks begin at the same moment. In their environment, TMPDIR names a new folder. It must be
-/// empty at the end.
+/// Runs `body` on each of `size` ranks (at most 64), as threads or as forked processes. All ranks begin at the same
+/// moment. Returns when all have ended. The variable TMPDIR names a new folder, which must be empty at the end.
 ///
-/// A body fails if it throws an exception, for example by RUEDA_RANK_CHECK. It cannot use Catch's assertions:
-/// assertions in a child process are lost, and Catch does not support assertions in several threads. If ranks are
-/// processes, the parent must have no other threads.
+/// A body fails by an exception, for example of RUEDA_RANK_CHECK. It must not use Catch's assertions, which are lost in
+/// a child process and do not work in several threads. If the ranks are processes, the caller's process must have no
+/// other threads.
 [[nodiscard]] RanksResult run_ranks(int size, const std::function<void(RankContext&)>& body,
                                     const RanksOptions& options = {});
 
-/// The exception for a failed expectation in a body.
+/// Thrown if an expectation of a body fails.
 struct RankCheckFailed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -152,7 +149,7 @@ struct RankCheckFailed : std::runtime_error {
         }                                                                                  \
     } while (false)
 
-/// The message contains both values.
+/// Compares two values. The message of a failure contains both.
 #define RUEDA_RANK_EQUAL(found, expected)                                                                            \
     do {                                                                                                             \
         const auto& rueda_found = (found);                                                                           \

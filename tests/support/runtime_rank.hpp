@@ -15,7 +15,7 @@
 
 namespace rueda::tests {
 
-/// Settings for ranks of which a test inspects what they record.
+/// The settings of ranks whose recordings a test inspects.
 inline base::Config runtime_rank_settings() {
     base::Config config;
     config.resident_limit_bytes = 2 * base::kMiB;
@@ -23,8 +23,8 @@ inline base::Config runtime_rank_settings() {
     return config;
 }
 
-/// A rank with a Runtime and a tensor of eight floats, for tests of what the runtime records. The constructor is
-/// collective.
+/// A rank with a Runtime and a tensor of eight floats, for tests of what the runtime records. The constructor is a
+/// collective call.
 class RuntimeRank {
 public:
     explicit RuntimeRank(RankContext& context, const base::Config& config = runtime_rank_settings())
@@ -44,7 +44,7 @@ public:
         runtime_->start_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
             .throw_if_failed();
     }
-    /// Waits until all ranks have come to this phase.
+    /// Waits until all ranks have entered this phase.
     void meet(const std::string& phase) {
         context_.phase(phase);
         for (int rank = 0; rank < context_.size(); ++rank) {

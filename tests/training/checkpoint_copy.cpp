@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// checkpoint_copy FROM TO: reads a checkpoint and writes it to another file. test_interchange.py uses it.
+// Reads a checkpoint and writes it to another file, for test_interchange.py. Usage: checkpoint_copy FROM TO
 #include <cstdio>
 
 #include "rueda/training/checkpoint.hpp"

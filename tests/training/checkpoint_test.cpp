@@ -68,7 +68,7 @@ TEST_CASE("a checkpoint is the bytes that the format prescribes", "[training]") 
     const Folder folder;
     std::vector<std::uint8_t> values = {7, 8};
     write_checkpoint(folder.file("m"), std::vector<NamedTensor>{{"a", TensorView(values)}}, {{"k", "v"}});
-    // The checksums were computed with libxxhash from Python (ctypes), as described in training/safetensors.hpp.
+    // The expected checksums come from libxxhash, called from Python as described in training/safetensors.hpp.
     const std::string header =
         R"({"__metadata__":{"k":"v","rueda.checksums":"rueda:xxh3-64 491bd9b31fd64574 837b2932ca9cdc1b"},)"
         R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
@@ -77,7 +77,7 @@ TEST_CASE("a checkpoint is the bytes that the format prescribes", "[training]") 
     CHECK(bytes_of(folder.file("m")) == length + header + padding + "\x07\x08");
 }
 
-/// Reads the file as the model's checkpoint. Returns the text of the error, or "" if there is none.
+/// Reads the file as a checkpoint of the model. Returns the error's text, or "".
 std::string failure_of_reading(const std::filesystem::path& path, Model& model) {
     try {
         Checkpoint(path).read(model.tensors());
@@ -113,7 +113,7 @@ TEST_CASE("every flipped bit of a checkpoint is an error", "[training]") {
 
 TEST_CASE("large tensors have their checksums, and the error names the tensor and both sums", "[training]") {
     const Folder folder;
-    std::vector<float> large(300000);  // fills several pieces, and part of a further piece
+    std::vector<float> large(300000);  // several whole pieces and part of another
     std::iota(large.begin(), large.end(), 0.0F);
     std::vector<double> none;
     const std::vector<NamedTensor> tensors = {{"large", TensorView(large)}, {"none", TensorView(none)}};
@@ -232,7 +232,7 @@ TEST_CASE("a path that cannot be written is named with reason and advice", "[tra
     CHECK_FALSE(std::filesystem::exists(folder.file("folder.partial")));
 }
 
-/// Runs `body` in a child. Returns the exit status of the child, or the negative number of the signal that ended it.
+/// Runs `body` in a forked child. Returns the exit status, or the negative number of the signal that ended the child.
 template <class Body>
 int in_child(Body&& body) {
     const pid_t child = ::fork();
@@ -249,8 +249,7 @@ TEST_CASE("running out of room leaves the last checkpoint intact", "[training]")
     Model model;
     write_checkpoint(folder.file("m"), model.tensors());
     const std::string before = bytes_of(folder.file("m"));
-    // A limit on the size of files has the same effect as a full disk: the same call fails at the same place. It works
-    // for any user.
+    // A limit on file sizes acts like a full disk: the same call fails at the same place. Any user can set the limit.
     const int status = in_child([&] {
         std::signal(SIGXFSZ, SIG_IGN);
         const rlimit small{100, 100};
@@ -278,7 +277,7 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         REQUIRE(::pipe(ready) == 0);
         const pid_t child = ::fork();
         if (child == 0) {
-            // The signal ends this loop. The bound only prevents an endless run if the test is broken.
+            // SIGKILL ends the loop. The bound only stops a broken test.
             for (std::int32_t version = 1; version < 100000; ++version) {
                 std::fill(values.begin(), values.end(), version);
                 write_checkpoint(folder.file("m"), tensors, {{"version", std::to_string(version)}});
@@ -290,7 +289,7 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         }
         char byte = 0;
         REQUIRE(::read(ready[0], &byte, 1) == 1);
-        ::usleep(round * 53);  // not for synchronisation: it interrupts the save at another place each time
+        ::usleep(round * 53);  // not for synchronisation: each round interrupts the save at another moment
         ::kill(child, SIGKILL);
         REQUIRE(::waitpid(child, nullptr, 0) == child);
         ::close(ready[0]);
@@ -302,7 +301,7 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         const std::int32_t version = std::stoi(checkpoint.metadata().at("version"));
         REQUIRE(std::count(values.begin(), values.end(), version) == 100000);
     }
-    CHECK(partial_files > 0);  // otherwise no save was interrupted in the middle
+    CHECK(partial_files > 0);  // some saves must have been interrupted
     write_checkpoint(folder.file("m"), tensors);
     CHECK_FALSE(std::filesystem::exists(folder.file("m.partial")));
 }

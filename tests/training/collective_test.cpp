@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the collective functions in their smallest form, a job of one process. tests/digits tests them with several
-// processes.
+// Tests the collective functions in a job of one process. tests/digits tests them with several processes.
 #include <catch2/catch.hpp>
 #include <stdexcept>
 

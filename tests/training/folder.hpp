@@ -9,7 +9,7 @@
 
 namespace rueda::training::test {
 
-/// An empty folder that is removed with all its content at the end of the test.
+/// An empty folder that is removed with its content at the end of the test.
 class Folder {
 public:
     Folder() {

@@ -8,8 +8,7 @@
 
 namespace rueda::training::test {
 
-/// If `body` throws exactly an Expected, returns the text of the exception. Otherwise returns a text that says what
-/// `body` did instead.
+/// Returns the text of the exception if `body` throws exactly Expected. Otherwise returns what `body` did instead.
 template <class Expected, class Body>
 std::string message_of(Body&& body) {
     try {

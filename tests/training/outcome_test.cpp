@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests how the end of a body is encoded, and that bytes which no working rank sends are rejected.
+// Tests how the end of a body is encoded, and that a rank rejects bytes that no correct rank sends.
 #include "training/outcome.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A reader and a writer of safetensors files. They share no code with the library; they follow the description of the
-format."""
+"""Reads and writes safetensors files. The code follows the description of the format and shares nothing with the
+library."""
 
 import json
 import struct
@@ -25,7 +25,7 @@ def read(path):
 
 
 def write(path, tensors, metadata):
-    """Writes `tensors`, in the form that read() returns, in the given order."""
+    """Writes `tensors` (as returned by read()) in the given order."""
     header = {"__metadata__": metadata} if metadata else {}
     place = 0
     for name, (dtype, shape, data) in tensors.items():

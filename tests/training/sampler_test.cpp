@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 using test::message_of;
 using Indices = std::vector<std::int64_t>;
 
-/// Returns a global batch, which is the batches of all `size` ranks in rank order.
+/// Returns a global batch: the batches of all ranks in rank order.
 Indices gathered(SamplerOptions options, int size, std::int64_t epoch, std::int64_t batch) {
     Indices all;
     options.size = size;
@@ -30,8 +30,8 @@ Indices gathered(SamplerOptions options, int size, std::int64_t epoch, std::int6
     return all;
 }
 
-// The values come from an implementation of the published algorithms in Python. This implementation was checked against
-// the published outputs of splitmix64 (seed 1234567) and xoshiro256** (state 1, 2, 3, 4).
+// The values come from a Python implementation of the published algorithms. It was checked against the published
+// outputs of splitmix64 (seed 1234567) and xoshiro256** (state 1, 2, 3, 4).
 TEST_CASE("random numbers are those of xoshiro256** on every platform", "[training]") {
     Random random(1);
     CHECK(random.next() == 0xee127fe613436e33);
@@ -53,9 +53,9 @@ TEST_CASE("bounded random numbers are spread evenly, and fractions stay below on
         sum += fraction;
     }
     for (const int count : counts) {
-        CHECK(std::abs(count - 10000) < 500);  // five times the standard deviation, which is about 93
+        CHECK(std::abs(count - 10000) < 500);  // 500 is five times the standard deviation (about 93)
     }
-    CHECK(sum / 70000 == Approx(0.5).margin(0.006));  // five of 0.0011
+    CHECK(sum / 70000 == Approx(0.5).margin(0.006));  // 0.006 is about five times the standard deviation (0.0011)
     CHECK(random.below(1) == 0);
 }
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests that checkpoints keep every bit on the way from Python to Rueda and back. The environment variable
-CHECKPOINT_COPY names the program."""
+"""Tests that checkpoints keep every bit from Python to Rueda and back.
+
+The environment variable CHECKPOINT_COPY names the program.
+"""
 
 import os
 import random
@@ -46,7 +48,7 @@ class Interchange(unittest.TestCase):
         self.copy()
         found, found_metadata = safetensors_reader.read(self.target)
         self.assertEqual(found, tensors)
-        checksums = found_metadata.pop("rueda.checksums")  # the form in which other programs read them
+        checksums = found_metadata.pop("rueda.checksums")  # the form in which other programs read the checksums
         self.assertRegex(checksums, f"^rueda:xxh3-64( [0-9a-f]{{16}}){{{len(tensors) + 1}}}$")
         self.assertEqual(found_metadata, metadata)
 
@@ -59,7 +61,7 @@ class Interchange(unittest.TestCase):
             safetensors_reader.write(self.source, {name: tensors[name] for name in order}, metadata)
             self.copy()
             self.assertEqual(safetensors_reader.read(self.target), (tensors, metadata))
-        # The data are changed but the checksums stay the same, so the change must be detected.
+        # The data are changed and the checksums are not, so the library must refuse the file.
         changed = tensors | {"a": ("U8", [3], b"abd")}
         safetensors_reader.write(self.source, changed, metadata)
         refused = subprocess.run(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Measures a lower bound for every allreduce in shared memory (the crossing bound), without any library. After every
-// rank has written its buffer, rank p scales its share of all buffers in place. So each rank reads S bytes and writes S
-// bytes, and another core wrote most of them last. Every allreduce in shared memory has to do at least this.
+// Measures the crossing bound, a lower bound for every allreduce in shared memory, without any library. When all ranks
+// have written their buffers, rank p scales its share of all buffers in place. Each rank thus reads and writes S bytes,
+// most of which another core wrote last. Every allreduce in shared memory has to do at least this.
 #include <algorithm>
 #include <stdexcept>
 
@@ -26,7 +26,7 @@ public:
         return {buffers_[static_cast<std::size_t>(place_.rank)]};
     }
     void run() override {
-        constexpr std::uint64_t kUnit = 16;  // the number of float32 values in a cache line
+        constexpr std::uint64_t kUnit = 16;  // number of float32 values in a cache line
         const std::uint64_t units = (count_ + kUnit - 1) / kUnit;
         const auto rank = static_cast<std::uint64_t>(place_.rank);
         const auto size = static_cast<std::uint64_t>(place_.size);

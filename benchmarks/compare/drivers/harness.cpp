@@ -33,12 +33,11 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kMostRanks = 64;
-/// No operation of a plan takes as long as this. So a rank that has not arrived after this time has died.
+/// No operation of a plan takes this long, so a rank that has not arrived after this time has died.
 constexpr Seconds kGivesUpAfter{120};
 
-/// One rank's place on the board, on cache lines of its own. Only the rank itself writes `arrived` (release), and all
-/// ranks read it (acquire). Therefore a rank that returns from line_up() sees everything that the other ranks wrote
-/// before they called line_up().
+/// One rank's place on the board, on its own cache lines. Only this rank writes `arrived` (release), and all ranks read
+/// it (acquire). So after line_up(), a rank sees everything that the other ranks wrote before their line_up().
 struct Seat {
     std::atomic<std::uint64_t> arrived;
     double value;
@@ -47,8 +46,8 @@ struct Seat {
 };
 static_assert(sizeof(Seat) == 128 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Memory that the conductor creates for one run, filled with zeros. Only rank 0 writes `goes_on`, between two barriers
-/// (line_up()).
+/// Shared memory that the conductor (the script that starts the ranks) creates for one run, filled with zeros. Only
+/// rank 0 writes `goes_on`, between two calls of line_up().
 struct Board {
     std::array<Seat, kMostRanks> seats;
     std::uint32_t goes_on;
@@ -57,7 +56,7 @@ constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers for the crossin
 static_assert(sizeof(Board) <= kBoardBytes);
 
 const char* required(const char* variable) {
-    const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nothing here sets a variable
+    const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): no thread sets variables
     if (value == nullptr) {
         throw std::runtime_error(std::string(variable) + " is not set: this program is started by benchmarks/compare");
     }
@@ -86,7 +85,7 @@ std::span<std::byte> map_board() {
     return {static_cast<std::byte*>(memory), bytes};
 }
 
-/// The memory stays mapped until the process ends.
+/// Returns the board's memory, which stays mapped until the process ends.
 std::span<std::byte> board_memory() {
     static const std::span<std::byte> memory = map_board();
     return memory;
@@ -102,15 +101,14 @@ void pause_briefly() {
 #endif
 }
 
-// The inputs are small whole numbers, so float32 adds them exactly in any order. Element i of rank r in iteration t is
-// (i + r + t) mod 7. So inputs and results repeat every seven elements.
+// The inputs are small integers, which float32 adds exactly in any order. Element i of rank r in iteration t is (i + r
+// + t) mod 7, so inputs and results repeat every seven elements.
 constexpr std::uint64_t kPeriod = 7;
 
-/// Seven values, repeated to fill a block. The block can be copied and compared quickly and uses little of the L1
-/// cache.
+/// A block of the seven repeating values. It can be copied and compared quickly, and uses little of the L1 cache.
 class Pattern {
 public:
-    /// Returns the sum of the inputs of `ranks` ranks, beginning with `first_rank`.
+    /// Computes the sum of the inputs of `ranks` ranks from `first_rank` on.
     Pattern(int first_rank, int ranks, std::uint64_t iteration) {
         for (std::uint64_t i = 0; i < values_.size(); ++i) {
             std::uint64_t sum = 0;
@@ -125,8 +123,7 @@ public:
             std::memcpy(to + i, values_.data(), std::min(kBlock, count - i) * sizeof(float));
         }
     }
-    /// Returns how many elements of `values` differ from the expected values. `values` begins with element `first` of
-    /// the tensor.
+    /// Returns the number of wrong elements in `values`, which begin with element `first` of the tensor.
     [[nodiscard]] std::uint64_t count_wrong(const float* values, std::uint64_t first, std::uint64_t count) const {
         const float* expected = values_.data() + first % kPeriod;
         std::uint64_t wrong = 0;
@@ -146,7 +143,8 @@ private:
     std::array<float, kBlock + kPeriod> values_;
 };
 
-/// Compares the output with the result that the operation's definition gives. Each rank's input had `count` elements.
+/// Returns the number of output elements that differ from the operation's definition. Each rank's input has `count`
+/// elements.
 std::uint64_t count_wrong(const std::string& operation, const float* output, std::uint64_t count, const Place& place,
                           std::uint64_t iteration) {
     const std::uint64_t part = count / static_cast<std::uint64_t>(place.size);
@@ -175,7 +173,7 @@ std::uint64_t count_wrong(const std::string& operation, const float* output, std
     return wrong;
 }
 
-/// One line of the plan. `has_result` is false for the crossing bound, whose output is not the result of an operation.
+/// One line of the plan. `has_result` is false for the crossing bound, which computes no result.
 struct Task {
     Case c;
     Seconds seconds{0};
@@ -193,9 +191,9 @@ void read_tensor(const std::string& word, Case& c) {
     }
 }
 
-/// Each line has the form `label operation seconds fewest most has_result tensor tensor …`. `standing` in place of an
-/// operation measures the memory and the CPU use of an idle rank and then of a waiting rank, each for the given number
-/// of seconds.
+/// Reads the lines of the plan: `label operation seconds fewest most has_result tensor tensor …`. In place of an
+/// operation, `standing` measures an idle rank and then a waiting rank (memory and CPU use), each for the given
+/// seconds.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;
@@ -228,7 +226,7 @@ public:
     Timing(Peer& peer, const Task& task, const Place& place) : peer_(peer), task_(task), place_(place) {}
 
     void run() {
-        // the first runs create names and connections and fill caches
+        // The first runs create names and connections and fill the caches, so they are not measured.
         const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);
         inputs_ = peer_.begin(task_.c);
         for (std::uint64_t i = 0; i < warm_up; ++i) {
@@ -270,7 +268,7 @@ private:
         line_up(place_);
         collect(times_);
     }
-    /// Times the backward pass without communication, in turns with the backward pass that communicates.
+    /// Times the backward pass without communication, alternating with the backward pass that communicates.
     void compute_alone() {
         line_up(place_);
         const auto begin = Clock::now();
@@ -288,7 +286,8 @@ private:
             seat.wrong += count_wrong(task_.c.operation, outputs[i], task_.c.counts[i], place_, iteration);
         }
     }
-    /// No rank writes its seat again before the next line_up(), and this waits for rank 0.
+    /// Reads the values of all ranks from their seats (the ranks' entries in shared memory). The values cannot change
+    /// before the next line_up(), because line_up() waits for rank 0.
     void collect(std::vector<double>& times) {
         if (place_.rank != 0) {
             return;
@@ -300,7 +299,7 @@ private:
         }
         times.push_back(slowest);
     }
-    /// `times` must be sorted.
+    /// Returns the quantile q of `times`, which must be sorted.
     [[nodiscard]] static double quantile(const std::vector<double>& times, double q) {
         return times[static_cast<std::size_t>(std::lround(q * static_cast<double>(times.size() - 1)))];
     }
@@ -326,12 +325,12 @@ private:
     const Task& task_;
     const Place& place_;
     std::vector<float*> inputs_;
-    std::vector<double> times_;  // rank 0 only
+    std::vector<double> times_;  // only on rank 0
     std::vector<double> alone_;  // only on rank 0: times of the computation without communication
     std::uint64_t wrong_ = 0;
 };
 
-/// Returns the CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process.
 Seconds cpu_time() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -341,7 +340,7 @@ Seconds cpu_time() {
     return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
-/// Returns, on rank 0, the largest value of the ranks. The first `left_out` ranks do not count.
+/// Returns the largest value of the ranks, without the first `left_out` ranks. All ranks must call this function.
 double largest(double mine, const Place& place, int left_out) {
     seat_of(place.rank).value = mine;
     line_up(place);
@@ -364,7 +363,7 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     const double memory = largest(static_cast<double>(now - std::min(now, bytes_before)) / (1 << 20), place, 0);
     const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}, {}});
     *inputs.front() = 0;
-    peer.run();  // the first operation creates connections, names and threads, so it is not measured
+    peer.run();  // creates connections, names and threads, so it is not measured
     line_up(place);
     const double idle =
         largest(percent_while(task.seconds, [&] { std::this_thread::sleep_for(task.seconds); }), place, 0);
@@ -385,8 +384,8 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     }
 }
 
-/// Makes passes over a buffer in the L1 cache. The values stay near 1, so all passes take the same time. The function
-/// is not inlined, so calibration and measurement run the same code.
+/// Makes passes over a buffer in the L1 cache. The values stay near 1, so that all passes take the same time. The
+/// function is not inlined, so that calibration and measurement run the same code.
 [[gnu::noinline]] void compute_passes(std::uint64_t passes) {
     constexpr std::size_t kElements = 1024;
     alignas(64) static std::array<float, kElements> buffer{};
@@ -394,14 +393,14 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
         for (float& element : buffer) {
             element = element * 0.75F + 0.25F;
         }
-        asm volatile("" : : "r"(buffer.data()) : "memory");  // prevents the compiler from removing a pass
+        asm volatile("" : : "r"(buffer.data()) : "memory");  // keeps the compiler from removing a pass
     }
 }
 
-/// It is set before the first case, and does not change afterwards.
+/// Set before the first case, and constant afterwards.
 double passes_per_microsecond = 0;
 
-/// Measures many short slices on a warm core and takes their median, because a preemption of this thread affects only a
+/// Measures many short slices of computation on a warm core. Returns the median, because a preemption affects only a
 /// few slices.
 double calibrate() {
     constexpr std::uint64_t kPasses = 1024;  // 50 to 200 µs
@@ -419,8 +418,8 @@ double calibrate() {
     return rates[kSlices / 2];
 }
 
-/// All ranks calibrate, so that all cores are busy. Then all ranks use the value of rank 0, so that they do the same
-/// amount of work.
+/// Calibrates on all ranks, so that all cores are busy. Then all ranks use rank 0's value, to do the same amount of
+/// work.
 void agree_on_passes(const Place& place) {
     line_up(place);
     seat_of(place.rank).value = calibrate();
@@ -473,14 +472,14 @@ void bind_to_own_core(const Place& place) {
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < place.size) {
         return;
     }
-    std::size_t core = 0;  // this rank uses the allowed core with the index `rank`
+    std::size_t core = 0;  // the rank uses the allowed core with the index `rank`
     for (int before = place.rank; !CPU_ISSET(core, &allowed) || before-- > 0;) {
         ++core;
     }
     cpu_set_t own;
     CPU_ZERO(&own);
     CPU_SET(core, &own);
-    // if this fails, the rank is not bound to a core and is only slower
+    // If this call fails, the rank is not bound to a core, which only makes it slower.
     static_cast<void>(sched_setaffinity(0, sizeof(own), &own));
 }
 
@@ -500,8 +499,7 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Spins for longer than a line_up() takes while all ranks are running, and for less time than a preempted rank is
-    // off its core.
+    // Spins for longer than a line_up() of running ranks takes, but for a shorter time than a preempted rank is away.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;
@@ -534,12 +532,12 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 
 }  // namespace compare
 
-// Python calls this through ctypes. If a callback fails, its process ends.
+// Python calls these functions through ctypes. An exception in a callback ends the process.
 extern "C" {
 
 struct compare_callbacks {
-    /// `compute_us` has an argument of compare_compute() for each tensor; the peer calls compare_compute() before it
-    /// submits the tensor. It is null if there is no computation.
+    /// `compute_us` has the argument of compare_compute() for each tensor, or is null without computation. The peer
+    /// calls compare_compute() before it submits the tensor.
     void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
                   float** inputs);
     void (*run)();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Measures any MPI; this file is compiled with the mpicxx of each MPI. The argument says how a set of tensors is
-// reduced: each tensor by itself (`each`), all tensors at the same time by MPI_Iallreduce (`nonblocking`), or copied
-// into one buffer and back (`packed`). In a backward pass, `each` reduces every tensor, blocking, when it is ready.
-// `nonblocking` starts the operation of a tensor when it is ready, and waits for all at the end. `packed` copies a
-// tensor when it is ready, and reduces the buffer at the end.
+// Measures an MPI; the file is compiled with each MPI's mpicxx. The argument chooses how a set of tensors is reduced:
+// - each: one MPI_Allreduce after another; in a backward pass, as soon as a tensor is ready.
+// - nonblocking: MPI_Iallreduce for all tensors; in a backward pass, started when a tensor is ready. Waits at the end.
+// - packed: copies the tensors into one buffer (when they are ready), reduces the buffer at the end, and copies back.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Measures Rueda with tensors in private memory (`staged`) or in the arena (`resident`). A single tensor is reduced
-// with the blocking call, by its slot. For a set, the peer enqueues all tensors by name, as a trainer does, and then
-// waits for them.
+// Measures Rueda with tensors in private memory (`staged`) or in the arena (`resident`). A single tensor is reduced by
+// the blocking call with its slot. The tensors of a set are enqueued by name, as a trainer does, and then awaited.
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -115,7 +114,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // for operations whose result is not in the memory of the input
+    Buffer output_;  // for operations whose result is not in the input's memory
     std::optional<rueda::TensorView> output_view_;
 };
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures Gloo (through torch.distributed) and Horovod in the measuring loop of the harness: torch_peer.py PEER
-HARNESS.
+"""Measures Gloo (through torch.distributed) or Horovod in the harness's measuring loop.
+
+Usage: torch_peer.py PEER HARNESS
 """
 
 import ctypes
@@ -25,9 +26,8 @@ class _Callbacks(ctypes.Structure):
 
 
 class Peer:
-    """Runs collectives on float32 tensors. The tensors of a set are submitted by name as they become ready. Then the
-    peer waits for all of them.
-    """
+    """Runs collectives on float32 tensors. Submits the tensors of a set by name when they are ready, and then waits for
+    all of them."""
 
     rank: int
     size: int
@@ -36,13 +36,12 @@ class Peer:
         self.operation = ""
         self.inputs: list[torch.Tensor] = []
         self.results: list[torch.Tensor] = []
-        self.compute: Callable[[float], None]  # the harness's own function
+        self.compute: Callable[[float], None]  # the harness's function compare_compute()
         self.compute_us: list[float] = []
 
     def arriving(self) -> Iterator[torch.Tensor]:
-        """Yields each input when the backward pass has computed it. The computation does not hold the GIL, because
-        PyTorch's own backward pass does not hold it between the hooks of two gradients.
-        """
+        """Yields each input when the backward pass has computed it. The computation does not hold the GIL; PyTorch's
+        backward pass does not hold it either between two gradients."""
         for index, tensor in enumerate(self.inputs):
             if self.compute_us:
                 self.compute(self.compute_us[index])
@@ -128,9 +127,8 @@ class Horovod(Peer):
 
 
 def _or_end(body: Callable[..., None]) -> Callable[..., None]:
-    """ctypes would lose an exception of a callback. This prints the exception and ends the process, which the conductor
-    notices.
-    """
+    """Prints an exception of a callback and ends the process, which the conductor notices. ctypes would ignore the
+    exception."""
 
     def guarded(*arguments: Any) -> None:
         try:

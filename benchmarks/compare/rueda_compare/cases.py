@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Defines the cases that are measured, and the targets for Rueda's times."""
+"""The measured cases, and the targets for Rueda's times."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ KIBI, MEBI = 1024, 1024**2
 
 
 class UsageError(Exception):
-    """Reports a wrong argument: prints one line and exits with status 2."""
+    """A wrong argument. The command prints one line and exits with status 2."""
 
 
 def parse_size(text: str) -> int:
@@ -32,14 +32,13 @@ def size_text(size: int) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A case that is measured: one operation on one tensor, or, with `set_name`, the allreduce of all gradients of a
-    model. The gradients are reduced all at once, or, with BACKWARD, each one when the backward pass has computed it.
-    """
+    """A measured case: an operation on one tensor or, with `set_name`, the allreduce of all gradients of a model. The
+    gradients are reduced all at once or, with BACKWARD, each one when the backward pass has computed it."""
 
     operation: str
-    counts: tuple[int, ...]  # the number of elements of one rank's input, for each tensor
+    counts: tuple[int, ...]  # for each tensor: number of elements of one rank's input
     set_name: str = ""
-    compute_us: tuple[float, ...] = ()  # the computing time before each tensor; only with BACKWARD
+    compute_us: tuple[float, ...] = ()  # computing time before each tensor; only with BACKWARD
 
     @property
     def collective(self) -> str:
@@ -55,13 +54,12 @@ class Case:
         return f"{self.operation}/{self.set_name or self.bytes}"
 
     def possible(self, ranks: int) -> bool:
-        """Returns whether the operation can divide the tensor. If the operation scatters it, every rank's part must be
-        a whole number of elements, and at least one.
-        """
+        """Returns whether the operation can divide the tensor: reducescatter and alltoall need equal parts for all
+        ranks."""
         return self.operation not in ("reducescatter", "alltoall") or all(n % ranks == 0 for n in self.counts)
 
     def bus_factor(self, ranks: int) -> float:
-        """Returns how many bytes each rank exchanges with other ranks for each byte of its input."""
+        """Returns the number of bytes that each rank exchanges with other ranks per byte of its input."""
         factors = {
             "allreduce": 2 * (ranks - 1) / ranks,
             "broadcast": 1.0,
@@ -74,17 +72,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """A target: Rueda in `memory` should be `ratio` times as fast as the fastest peer of the families in `against`. If
-    `against` is empty, all families count.
-    """
+    """A goal: Rueda in `memory` should be `ratio` times as fast as the fastest peer of the families in `against` (all
+    families if empty)."""
 
     ratio: float
     against: tuple[str, ...] = ()
 
 
 _MPI = ("openmpi", "mpich", "impi")
-# The targets for an allreduce of up to this many bytes, if there are as many cores as ranks. For a size between two
-# entries, the larger entry counts.
+# The targets for an allreduce of up to this many bytes, with a core for each rank. A size between two entries has the
+# target of the larger entry.
 _ALLREDUCE = {
     "staged": ((4, 1 / 0.7), (4 * KIBI - 1, None), (64 * KIBI, 2), (MEBI, 1.1), (4 * MEBI, 1.5), (1 << 62, 1.8)),
     "resident": ((4, 1 / 0.7), (16 * KIBI - 1, None), (64 * KIBI - 1, 3), (256 * KIBI - 1, 3.5), (4 * MEBI - 1, 1.8), (1 << 62, 3.5)),
@@ -97,7 +94,7 @@ _SETS = {
 
 
 def targets(case: Case, ranks: int, cores: int, memory: str) -> tuple[Target, ...]:
-    """Returns the targets that the report checks in this case. The list is empty if there are none."""
+    """Returns the targets that the report checks for this case."""
     if case.operation == BACKWARD:
         return ()
     if ranks > cores:

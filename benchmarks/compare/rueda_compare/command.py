@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Parses the arguments of the command, runs the measurements, and writes the report."""
+"""The command: parses the arguments, runs the measurements, and writes the report."""
 
 import argparse
 import datetime
@@ -105,7 +105,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _backward(text: str) -> Case:
-    """Parses NAME or NAME=MILLISECONDS."""
+    """Parses NAME or NAME=MILLISECONDS: the set of a backward pass and its duration."""
     name, given, number = text.partition("=")
     if name not in gradients.NAMES:
         raise UsageError(f"set '{name}' is not known; expected one of {', '.join(gradients.NAMES)}, or none")
@@ -131,7 +131,7 @@ def _swept(options: argparse.Namespace) -> SweptRueda:
 
 
 def _cases(options: argparse.Namespace) -> list[list[Case]]:
-    """Returns groups of cases. A peer is started once for all cases of a group."""
+    """Returns groups of cases. Each peer is started once for a group."""
     sizes = [
         parse_size(word) for word in (options.sizes or ("4,64K,1M" if options.quick else ",".join(SIZES))).split(",")
     ]
@@ -147,9 +147,8 @@ def _cases(options: argparse.Namespace) -> list[list[Case]]:
 
 
 def _places(ranks: list[int], groups: list[list[Case]]) -> list[tuple[int, list[Case]]]:
-    """Returns the cases to be measured for each number of ranks. Cases with a backward pass run only with the first
-    number of ranks, because backward passes that share a core compute half as fast.
-    """
+    """Returns pairs of a number of ranks and its cases. Backward passes run only with the first number of ranks,
+    because backward passes that share a core compute half as fast."""
     return [(n, cases) for n in ranks for cases in groups if n == ranks[0] or cases[0].operation != BACKWARD]
 
 
@@ -174,17 +173,15 @@ def _say(text: str) -> None:
 
 
 def _progress(text: str) -> None:
-    """Shows a line that overwrites the previous one. Does nothing if the output is not a terminal."""
+    """Shows a line in place of the previous one, if the output is a terminal."""
     if sys.stderr.isatty():
-        # the width is 0 if the terminal does not report it
+        # Some terminals report a width of 0.
         width = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1
         print(f"\r{text[:width]:<{width}}\r", end="", file=sys.stderr, flush=True)
 
 
 def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Record]]:
-    """Returns the families that were found on this machine and, for the report, all families that the user asked
-    for.
-    """
+    """Returns the families that this machine has and, for the report, all requested families."""
     present, report = [], {}
     for found in families:
         name = found.name
@@ -199,7 +196,7 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
 
 
 def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session: Session) -> list[summary.Record]:
-    """Measures each library once, because all `ways` of a library wait in the same manner."""
+    """Measures each library once, because all its `ways` wait in the same manner."""
     report = []
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"
@@ -298,7 +295,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def main() -> int:
     options = _parser().parse_args()
-    # so that all processes of the run are ended
+    # SIGTERM becomes an exception, so that all processes of the run are ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         if options.install:

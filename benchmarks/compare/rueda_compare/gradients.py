@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Defines sets of gradients: the number of elements of each gradient of a model, in the order in which training
-computes the gradients.
+"""Sets of gradients: the number of elements of each gradient of a model, in the order in which a backward pass computes
+them, from the last layer to the first.
 
-The sizes follow from the models' architectures, so nothing is downloaded. The backward pass goes from the loss to the
-input, so the tensors are listed from the last layer to the first.
+The sizes follow from the models' architectures, so nothing is downloaded.
 """
 
 from collections.abc import Iterator
@@ -12,9 +11,8 @@ from math import prod
 
 
 def _resnet50() -> Iterator[tuple[int, ...]]:
-    """Returns the sizes of ResNet-50 (He et al., arXiv:1512.03385, table 1, 50 layers, 1,000 classes): convolutions
-    without bias, each followed by a batch normalisation (scale and shift).
-    """
+    """Yields the shapes of ResNet-50 (He et al., arXiv:1512.03385, table 1, 50 layers, 1,000 classes): convolutions
+    without bias, each followed by a batch normalisation (scale and shift)."""
 
     def convolution(inputs: int, outputs: int, kernel: int) -> Iterator[tuple[int, ...]]:
         yield (outputs, inputs, kernel, kernel)
@@ -36,9 +34,8 @@ def _resnet50() -> Iterator[tuple[int, ...]]:
 
 
 def _bert_large() -> Iterator[tuple[int, ...]]:
-    """Returns the sizes of BERT-large (Devlin et al., arXiv:1810.04805): 24 layers of width 1,024, a vocabulary of
-    30,522, and the pooler.
-    """
+    """Yields the shapes of BERT-large (Devlin et al., arXiv:1810.04805): 24 layers of width 1,024, a vocabulary of
+    30,522, and the pooler."""
     width, inner = 1024, 4096
 
     def linear(inputs: int, outputs: int) -> Iterator[tuple[int, ...]]:
@@ -49,7 +46,7 @@ def _bert_large() -> Iterator[tuple[int, ...]]:
         yield (width,)
         yield (width,)
 
-    for rows in (30522, 512, 2):  # words, positions, sentence A or B
+    for rows in (30522, 512, 2):  # words, positions, and the sentence (A or B)
         yield (rows, width)
     yield from normalisation()
     for _ in range(24):
@@ -63,9 +60,8 @@ def _bert_large() -> Iterator[tuple[int, ...]]:
 
 
 def _recommender() -> Iterator[tuple[int, ...]]:
-    """A model with many tiny tensors: 300 features, each with a small embedding table, a gate and a scale, between two
-    small perceptrons as in DLRM (Naumov et al., arXiv:1906.00091).
-    """
+    """Yields the shapes of a model with many tiny tensors. 300 features have an embedding table, a gate and a scale
+    each; before and after them is a perceptron, as in DLRM (Naumov et al., arXiv:1906.00091)."""
 
     def perceptron(*widths: int) -> Iterator[tuple[int, ...]]:
         for inputs, outputs in zip(widths, widths[1:]):
@@ -83,22 +79,20 @@ def _recommender() -> Iterator[tuple[int, ...]]:
 _SHAPES = {"resnet50": _resnet50, "bert-large": _bert_large, "recommender": _recommender}
 NAMES = tuple(_SHAPES)
 
-# The default duration of a backward pass. ResNet-50 needs 4.1e9 multiplications per image in the forward pass and twice
-# as many in the backward pass. So 32 images in 40 ms are 13 TFLOP/s. At the same rate, BERT-large takes 380 ms for 32
+# The default durations of a backward pass. ResNet-50 needs 4.1e9 multiplications per image in the forward pass, and
+# twice as many in the backward pass, so 32 images in 40 ms are 13 TFLOP/s. At this rate, BERT-large takes 380 ms for 32
 # sequences of 128 words. The recommender computes very little; its cost is the time per tensor.
 BACKWARD_MS = {"resnet50": 40.0, "bert-large": 380.0, "recommender": 4.0}
 
 
 def counts(name: str) -> list[int]:
-    """Returns the number of elements of each tensor, last layer first."""
+    """Returns the number of elements of each tensor, the last layer first."""
     return [prod(shape) for shape in _SHAPES[name]()][::-1]
 
 
 def shares(name: str) -> list[float]:
-    """Returns each tensor's share of the time of the backward pass. The layers of such models take about the same time
-    (He et al., section 3.3), so each weight tensor has an equal share. Tensors with one dimension (biases,
-    normalisations) have no share.
-    """
+    """Returns each tensor's share of the backward pass. The layers of such models take about the same time (He et al.,
+    section 3.3), so all weights have equal shares. Tensors of one dimension (biases, normalisations) have none."""
     shapes = list(_SHAPES[name]())[::-1]
     weights = sum(len(shape) > 1 for shape in shapes)
     return [1 / weights if len(shape) > 1 else 0.0 for shape in shapes]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Defines the libraries that are compared. For each library, this module says how it is found, compiled, configured (as
-an expert would do it) and started.
-"""
+"""The compared libraries (peers): how each is found, compiled, configured (as an expert would do it) and started."""
 
 import os
 import shutil
@@ -17,12 +15,12 @@ from .cases import BACKWARD, OPERATIONS, Case, UsageError, size_text
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
-WORK = ROOT / "build" / "compare"  # contains the peers that --install installs, and the programs compiled for the peers
+WORK = ROOT / "build" / "compare"  # has installed peers (--install) and compiled programs
 _HEADER = DRIVERS / "harness.hpp"
 
 
 class Missing(Exception):
-    """Raised if a peer cannot be measured on this machine. The text says why."""
+    """The peer cannot be measured on this machine. The text is the reason."""
 
 
 def cores() -> int:
@@ -37,9 +35,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to configure a peer. For each case, all settings are tried first, and the fastest setting is then
-    measured.
-    """
+    """One configuration of a peer. All settings are tried first for each case, and the fastest one is measured."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -50,9 +46,8 @@ _DEFAULT = (Setting("default"),)
 
 
 class Family:
-    """A library. Each of its `ways` to reduce a set of tensors is measured. Single tensors are measured only with the
-    first way.
-    """
+    """A library. `ways` are its ways to reduce a set of tensors, which are all measured. Single tensors are measured
+    only with the first one."""
 
     name: str
     ways: tuple[str, ...] = ("",)
@@ -61,7 +56,7 @@ class Family:
     all_ways_do_all = False
 
     def version(self) -> str:
-        """Returns the version; raises Missing if the peer is not on this machine."""
+        """Returns the library's version. Raises Missing if this machine does not have the library."""
         raise NotImplementedError
 
     def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
@@ -73,12 +68,12 @@ class Family:
         )
 
     def standing_setting(self) -> Setting:
-        """Returns the setting with which memory and CPU use are measured."""
+        """Returns the setting for the measurement of memory and CPU use."""
         return self.settings[0]
 
 
 def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
-    """Runs a short command and returns its standard output. Raises Missing if the command fails."""
+    """Runs a short command and returns its standard output. Raises Missing on failure."""
     try:
         return subprocess.run(
             argv, check=True, capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})}
@@ -91,7 +86,7 @@ def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
 def _compiled(
     result: Path, compiler: Sequence[str | Path], *sources: Path, env: Mapping[str, str] | None = None
 ) -> Path:
-    """Compiles `result` if it is older than its sources, and returns it."""
+    """Compiles `result` if a source is newer. Returns `result`."""
     if not result.exists() or any(source.stat().st_mtime > result.stat().st_mtime for source in (*sources, _HEADER)):
         result.parent.mkdir(parents=True, exist_ok=True)
         _output(*compiler, "-std=c++20", "-O3", "-fPIC", *sources, "-o", result, env=env)
@@ -99,13 +94,13 @@ def _compiled(
 
 
 def _harness() -> Path:
-    """The harness needs no MPI, so one object file is enough for all peers."""
+    """Compiles the harness. It needs no MPI, so all peers share one object file."""
     return _compiled(WORK / "bin" / "harness.o", ("c++", "-c"), DRIVERS / "harness.cpp")
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Settings that say how Rueda forms batches. None stands for Rueda's default."""
+    """How Rueda forms batches. None stands for Rueda's default."""
 
     memory: str
     hold_us: int | None = None
@@ -120,7 +115,7 @@ class Tuning:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
-    # The last two hold a batch open for a cycle's time, to imitate schemes that look for ready tensors once per cycle.
+    # The last two ways hold each batch open for 1 or 5 ms. Some libraries look for ready tensors once in such a cycle.
     tunings: Mapping[str, Tuning] = {
         "staged, 1 ms cycle": Tuning("staged", 1000),
         "staged, 5 ms cycle": Tuning("staged", 5000),
@@ -154,7 +149,7 @@ class Rueda(Family):
         return super().can(way, case) and (way not in self.tunings or case.operation == BACKWARD)
 
     def standing_setting(self) -> Setting:
-        return Setting("without MPI")  # the memory is not Rueda's
+        return Setting("without MPI")  # with MPI, MPI's memory would be measured, too
 
 
 class SweptRueda(Rueda):
@@ -196,13 +191,13 @@ def open_mpi_flags(ranks: int, *, bind: bool = True) -> tuple[str, ...]:
 
 
 def open_mpi_environment() -> dict[str, str]:
-    # mpirun runs as root (in a container) only if these two variables are set.
+    # Open MPI's mpirun runs as root (in a container) only with these two variables.
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
 
 
 class _Mpi(Family):
     ways = ("each", "nonblocking", "packed")
-    prefix: Path | None = None  # the installation folder of the MPI; None stands for the MPI in PATH
+    prefix: Path | None = None  # the MPI's installation folder; None means the MPI in PATH
     compiler_env: Mapping[str, str] = {}
     get_it = ""
 
@@ -226,7 +221,7 @@ class OpenMpi(_Mpi):
     get_it = "install Open MPI (Debian: openmpi-bin, libopenmpi-dev)"
     settings = (
         Setting("default"),
-        # In a container, single-copy transfers (process_vm_readv) may be forbidden or slow.
+        # In a container, direct copies between processes (process_vm_readv) may be forbidden or slow.
         Setting("no single copy", ("--mca", "btl_vader_single_copy_mechanism", "none")),
         Setting(
             "large eager", ("--mca", "btl_vader_eager_limit", "65536", "--mca", "btl_vader_max_send_size", "131072")
@@ -304,7 +299,7 @@ class IntelMpi(_Mpi):
 
 
 class _Python(Family):
-    """A peer that is used through PyTorch: drivers/torch_peer.py runs in a Python that has the peer installed."""
+    """A peer that is used through PyTorch: drivers/torch_peer.py runs in a Python that has the peer."""
 
     probe = ""
 
@@ -314,7 +309,7 @@ class _Python(Family):
 
     @cached_property
     def found(self) -> tuple[str, str]:
-        """Returns the first Python that has the peer, and the output of the probe in this Python."""
+        """Returns the first Python that has the peer, and the probe's output in this Python."""
         reasons = []
         for python in dict.fromkeys([str(WORK / "horovod" / "bin" / "python"), sys.executable, "/usr/bin/python3"]):
             try:
@@ -355,8 +350,8 @@ class Horovod(_Python):
         mpirun = shutil.which("mpirun")
         if not mpirun:
             raise Missing("no mpirun, with which it was built")
-        # Runs Horovod without binding to cores, as Horovod's documentation recommends, because the background thread
-        # needs a core of its own.
+        # Horovod's documentation recommends not to bind ranks to cores, because the background thread needs its own
+        # core.
         yields = ("--mca", "mpi_yield_when_idle", "1") if ranks >= cores() else ()
         argv = (mpirun, *open_mpi_flags(ranks, bind=False), *yields, *setting.args, *self.command())
         return [Process(argv, {**open_mpi_environment(), "OMP_NUM_THREADS": "1", **setting.env})]
@@ -392,8 +387,8 @@ _HOROVOD_BUILD = {
 
 def install(name: str) -> None:
     """Creates a virtual environment build/compare/NAME with the peer. Horovod is built from source with the system's
-    PyTorch (Debian: python3-torch, libtorch-dev, pybind11-dev); it does not build with PyTorch newer than 2.0.
-    """
+    PyTorch (Debian: python3-torch, libtorch-dev, pybind11-dev), because it does not build with PyTorch newer than
+    2.0."""
     if name not in _WHEELS:
         raise UsageError(f"'{name}' cannot be installed from here; expected one of {', '.join(_WHEELS)}")
     folder = WORK / name

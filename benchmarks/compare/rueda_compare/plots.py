@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Draws the report as pictures, each as PNG and SVG. Needs matplotlib."""
+"""Draws the report as pictures, in PNG and SVG. Needs matplotlib."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +9,7 @@ from typing import Any
 from .cases import size_text
 from .summary import Record
 
-# Rueda has one colour, and the bound is grey. The peers have colours that colour-blind readers can distinguish (Okabe
-# and Ito).
+# Rueda has one colour, and the bound is grey. Colour-blind readers can distinguish the other colours (Okabe and Ito).
 _STYLES: dict[str, dict[str, Any]] = {
     "rueda staged": {"color": "#D55E00", "marker": "o", "linestyle": "--", "linewidth": 2},
     "rueda resident": {"color": "#D55E00", "marker": "o", "linewidth": 2},
@@ -101,7 +100,7 @@ def _bars(plt: Any, rows: Sequence[Record], title: str) -> Any:
 
 
 def _sweep(plt: Any, rows: Sequence[Record], title: str) -> Any:
-    """Draws one panel for each kind of memory. Each line is a fusion threshold; the axis has the hold times."""
+    """Draws a panel for each kind of memory: the time over the hold time, with a line for each fusion threshold."""
     memories = list(dict.fromkeys(entry["load"]["tuning"]["memory"] for entry in rows))
     figure, axes = plt.subplots(1, len(memories), figsize=(6 * len(memories), 4.8), layout="constrained", squeeze=False)
     for axis, memory in zip(axes[0], memories):
@@ -121,7 +120,7 @@ def _sweep(plt: Any, rows: Sequence[Record], title: str) -> Any:
 
 
 def draw(report: Record, folder: Path) -> list[Path]:
-    """Writes the pictures. Raises ImportError if matplotlib is missing."""
+    """Writes the pictures and returns their paths. Raises ImportError without matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")

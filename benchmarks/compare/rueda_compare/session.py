@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs a single peer, and the rounds of all peers."""
+"""Runs single peers, and rounds of all peers."""
 
 import contextlib
 import fcntl
@@ -16,18 +16,18 @@ from pathlib import Path
 from .cases import MEBI, Case
 from .peers import Family, Missing, Process, Setting
 
-_BOARD_BYTES = 64 * 1024  # must have the same value as in drivers/harness.cpp
+_BOARD_BYTES = 64 * 1024  # must be equal to kBoardBytes in drivers/harness.cpp
 _RESULT = '{"case"'
-_STARTING_SECONDS = 180  # long enough to start Python, PyTorch and a launcher on a busy machine
+_STARTING_SECONDS = 180  # enough to start Python, PyTorch and a launcher on a busy machine
 
 
 class PeerFailed(Exception):
-    """A run of a peer failed. The text says how."""
+    """A run of a peer failed. The text is the reason."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The time spent on one case in one round."""
+    """How long a case is measured in one round."""
 
     seconds: float
     fewest: int
@@ -36,7 +36,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Runner:
-    """A peer in one of its ways. Each runner is a row of the report."""
+    """A peer with one of its ways. It is a row of the report."""
 
     family: Family
     way: str
@@ -48,7 +48,7 @@ class Runner:
 
 @dataclass
 class Measured:
-    """The results of all rounds of one runner for one case."""
+    """The results of a runner for one case, in all rounds."""
 
     ranks: int
     case: Case
@@ -77,16 +77,15 @@ def _end(children: list[subprocess.Popen[str]]) -> None:
 
 
 def _reason(errors: str, status: int) -> str:
-    """Returns the driver's error line if there is one, otherwise the last line of the output."""
+    """Returns the driver's error line, or else the last line of the output."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     named = [line for line in lines if "peer" in line.partition(":")[0] or line.startswith("compare:")]
     return f"{(named or lines or ['nothing was said'])[-1][:200]} (status {status})"
 
 
 def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> None:
-    """Waits until all processes have ended successfully. If one process fails, or if the time limit passes, ends the
-    other processes.
-    """
+    """Waits until all processes have succeeded. If one of them fails or the time is over, ends the others and raises an
+    error."""
     deadline = time.monotonic() + limit
     try:
         while True:
@@ -104,7 +103,7 @@ def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> 
 
 
 def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit: float) -> dict[str, dict[str, float]]:
-    """Starts the processes with a board and a plan; returns the results by the label of the case."""
+    """Starts the processes with a board and a plan. Returns the results by the cases' labels."""
     board = os.memfd_create("compare")
     try:
         os.ftruncate(board, _BOARD_BYTES + shared_bytes)
@@ -128,7 +127,7 @@ def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit:
                 raise PeerFailed(str(error)) from None
             _wait(children, folder, limit)
             outputs = [(folder / f"out{index}").read_text(errors="replace") for index in range(len(children))]
-            # ruedarun puts the rank in front of each line.
+            # ruedarun writes the rank before each line.
             lines = [line[line.index(_RESULT) :] for line in "".join(outputs).splitlines() if _RESULT in line]
             results = [json.loads(line) for line in lines]
             return {str(result.pop("case")): result for result in results}
@@ -139,12 +138,12 @@ def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit:
 def run(
     runner: Runner, setting: Setting, ranks: int, cases: Iterable[Case], effort: Effort
 ) -> dict[str, dict[str, float]]:
-    """Starts the peer once and runs all of `cases`. Raises PeerFailed."""
+    """Starts the peer once and runs all cases. Returns the results by label. Raises PeerFailed."""
     cases = list(cases)
     is_bound = runner.family.name == "bound"
     plan = "\n".join(plan_line(case, effort, not is_bound) for case in cases)
     shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
-    # In each iteration, writing and checking take a few nanoseconds per byte, even with the slowest peers.
+    # Each iteration also writes and checks the tensors, which takes up to 40 ns per byte with the slowest peers.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
     least += sum(sum(case.compute_us) for case in cases) * 4e-6 * (effort.fewest + 5)
     limit = _STARTING_SECONDS + 4 * len(cases) * effort.seconds + least
@@ -160,7 +159,7 @@ def run(
 
 
 def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]:
-    """Measures the memory after init, and the CPU use of an idle rank and of a waiting rank."""
+    """Measures the memory after init, and the CPU use of an idle and of a waiting rank."""
     plan = f"standing standing {seconds} 1 1 1"
     processes = runner.family.processes(runner.way, ranks, runner.family.standing_setting())
     results = run_processes(processes, plan, 0, _STARTING_SECONDS + 3 * seconds)
@@ -170,9 +169,8 @@ def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]
 
 
 class QuietMachine:
-    """A lock (flock(2)) on a file that other users of the machine lock too. If the file is None, there is no lock. The
-    lock is held over several starts of peers, but only for a limited time.
-    """
+    """A lock (flock(2)) on a file that other users of the machine also lock, or no lock if `lock` is None. It is kept
+    over several starts of peers, but only for a limited time."""
 
     _KEEPS_SECONDS = 30
 
@@ -191,11 +189,11 @@ class QuietMachine:
             if self._file and self._since is not None and time.monotonic() - self._since > self._KEEPS_SECONDS:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
                 self._since = None
-                time.sleep(1)  # gives waiting processes a chance to take the lock
+                time.sleep(1)  # lets waiting processes take the lock
 
 
 class Session:
-    """Runs all runners in turn. If a runner fails, it is reported, and it does not run these cases in later rounds."""
+    """Runs all runners in turn. A runner that fails is reported, and skips these cases in later rounds."""
 
     def __init__(
         self,
@@ -213,7 +211,7 @@ class Session:
         self.failures: list[dict[str, str | int]] = []
 
     def _effort(self, cases: list[Case]) -> Effort:
-        """A set of 100 MiB or more takes so long that only a few iterations are made."""
+        """Sets of 100 MiB or more take so long that only a few iterations are made."""
         large = max(case.bytes for case in cases) >= 100 * MEBI
         return Effort(
             self.effort.seconds * (4 if large else 1),
@@ -234,9 +232,8 @@ class Session:
             return {}
 
     def _best_settings(self, runner: Runner, ranks: int, cases: list[Case]) -> dict[Case, Setting]:
-        """Returns the fastest setting for each case, found with one short run of each setting. Leaves out cases for
-        which no setting works.
-        """
+        """Returns the fastest setting for each case, found by a short run of each setting. Leaves out cases that fail
+        with every setting."""
         settings = runner.family.settings
         if len(settings) == 1 or self.rounds == 1:
             return {case: settings[0] for case in cases}
@@ -251,7 +248,7 @@ class Session:
         return {case: settings[min(tried, key=tried.__getitem__)] for case, tried in medians.items() if tried}
 
     def measure(self, runners: list[Runner], ranks: int, cases: list[Case]) -> list[Measured]:
-        """The runners take turns: in each round, each runner runs all its cases."""
+        """Measures the cases in rounds. In each round, every runner runs all its cases."""
         effort = self._effort(cases)
         chosen: dict[Runner, dict[Case, Setting]] = {}
         for runner in runners:

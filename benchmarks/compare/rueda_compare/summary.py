@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Computes the figures from the rounds: medians, ratios to the fastest peer, and the tables."""
+"""Computes the figures of the report: medians, ratios to the fastest peer, and tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -14,9 +14,8 @@ Record = dict[str, Any]
 
 
 def row(measured: Measured) -> Record:
-    """The figures of one runner in one case. Times are in microseconds. `median` is the median of the rounds' medians.
-    `low` and `high` are the medians of the fastest and of the slowest round.
-    """
+    """Returns the figures of one runner in one case, in microseconds. `median` is the median of the rounds' medians.
+    `low` and `high` are the medians of the fastest and of the slowest round."""
     case, rounds = measured.case, measured.rounds
     medians = [entry["median"] for entry in rounds]
     middle = median(medians)
@@ -48,9 +47,8 @@ def row(measured: Measured) -> Record:
 
 
 def _load(measured: Measured) -> Record:
-    """For a backward pass: how much longer it takes with communication than without, in µs. Both times come from the
-    same round.
-    """
+    """Returns a backward pass's exposed time: how much longer it takes with communication than without, in µs. Both
+    times come from the same round."""
     exposed = [entry["median"] - entry["alone"] for entry in measured.rounds]
     family, way = measured.runner.family, measured.runner.way
     tuning = family.tunings.get(way) if isinstance(family, Rueda) else None
@@ -65,9 +63,7 @@ def _load(measured: Measured) -> Record:
 
 
 def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | None:
-    """Returns the fastest of all peers, or of the peers in the named families. Rueda itself and the bound do not count
-    as peers.
-    """
+    """Returns the fastest of all peers, or of the peers in the named families. Rueda and the bound are not peers."""
     peers = [
         entry
         for entry in rows
@@ -78,8 +74,7 @@ def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | No
 
 def ratio(mine: Record, peer: Record) -> dict[str, float]:
     """Returns how many times as fast as the peer Rueda is: the ratio of the medians, and the smallest and largest ratio
-    within a round.
-    """
+    of a round."""
     pairs = [theirs / ours for theirs, ours in zip(peer["round_medians"], mine["round_medians"])]
     middle = peer["microseconds"]["median"] / mine["microseconds"]["median"]
     return {"ratio": middle, "low": min(*pairs, middle), "high": max(*pairs, middle)}
@@ -103,9 +98,8 @@ def _comparison(mine: Record, peer: Record, target: Target | None) -> Record:
 
 
 def compare(rows: Sequence[Record], cases: Mapping[tuple[str, str, int], Case], cores: int) -> list[Record]:
-    """Compares Rueda's rows with the fastest peer and with the peers of each target. A separate table compares the
-    exposed times of backward passes.
-    """
+    """Compares Rueda's rows with the fastest peer and with the peers of each target. Backward passes are compared in
+    another table."""
     comparisons = []
     for mine in (entry for entry in rows if entry["family"] == "rueda" and entry["operation"] != BACKWARD):
         same = [e for e in rows if _key(e) == _key(mine)]
@@ -134,7 +128,7 @@ def _what(entry: Record) -> str:
 
 
 def _times_table(rows: Sequence[Record]) -> list[str]:
-    """Returns a table in µs, with a line for each case and a column for each runner."""
+    """Returns a table of times in µs, with a line for each case and a column for each runner."""
     runners = list(dict.fromkeys(entry["runner"] for entry in rows))
     by_case: dict[tuple[Any, ...], dict[str, Record]] = {}
     for entry in rows:
@@ -151,7 +145,7 @@ def _milliseconds(microseconds: float) -> str:
 
 
 def _load_table(rows: Sequence[Record]) -> list[str]:
-    """Returns a table in ms, with a line for each runner, beginning with the smallest exposed time."""
+    """Returns a table of backward passes in ms, with a line for each runner, by exposed time."""
     lines = []
     for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
         load = entry["load"]
@@ -162,9 +156,8 @@ def _load_table(rows: Sequence[Record]) -> list[str]:
 
 
 def _sweep_tables(rows: Sequence[Record]) -> list[str]:
-    """Returns a table for each set and memory. It has the exposed time in ms (in brackets the smallest of the rounds)
-    by fusion threshold and hold time.
-    """
+    """Returns a table for each set and kind of memory: the exposed time in ms by fusion threshold and hold time, with
+    the smallest value of a round in brackets."""
     lines: list[str] = []
     for set_name, memory in dict.fromkeys((entry["set"], entry["load"]["tuning"]["memory"]) for entry in rows):
         grid = {
@@ -229,7 +222,7 @@ def _standing_table(standing: Sequence[Record]) -> list[str]:
 
 
 def markdown(report: Record) -> str:
-    """Returns the whole report as a Markdown page."""
+    """Returns the whole report as Markdown."""
     machine = report["machine"]
     lines = [
         "# Rueda beside its peers",

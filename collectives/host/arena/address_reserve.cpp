@@ -15,8 +15,8 @@ bool is_limited() {
     return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-/// Replaces the mapping by reserved addresses in one step, so that no other thread can get the addresses in between. If
-/// the function returns false, the old mapping is unchanged.
+/// Replaces a mapping by reserved addresses in one step, so that no other thread can get the addresses in between. If
+/// this function returns false, the old mapping is unchanged.
 bool reserve(std::byte* address, std::uint64_t bytes) {
     return mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
            MAP_FAILED;

@@ -8,12 +8,12 @@
 
 namespace rueda::collectives {
 
-/// Keeps the addresses of an unmapped arena for the next arena, so that successive jobs in one process use the same
-/// addresses. Otherwise, if the program maps memory between two jobs and keeps it, this memory could get addresses of
-/// the old arena. Then the next arena, which has the same size, would not fit there any more, and the process would use
-/// up its address space in time. Reserved addresses use neither memory nor page tables.
+/// Keeps the addresses of an unmapped arena (the shared memory of a job) for the next arena in the same process.
+/// Without this, the program could map memory of its own at these addresses between two jobs. The next arena would then
+/// need other addresses, and a process with many jobs would use up its address space. Reserved addresses use neither
+/// memory nor page tables.
 ///
-/// Threads: any (one mutex).
+/// Threads: any thread may call these functions; one mutex protects the state.
 class AddressReserve {
 public:
     AddressReserve() = default;
@@ -21,12 +21,12 @@ public:
     AddressReserve(const AddressReserve&) = delete;
     AddressReserve& operator=(const AddressReserve&) = delete;
 
-    /// Takes `bytes` of the kept addresses. They then belong to the caller, which maps memory over them. Returns null
-    /// if no addresses are kept, or too few.
+    /// Takes `bytes` bytes of the kept addresses. The caller then owns them and maps memory over them. Returns null if
+    /// the object keeps no addresses, or too few.
     [[nodiscard]] std::byte* take(std::uint64_t bytes);
-    /// Unmaps [address, address + bytes), which belongs to the caller, and keeps the addresses. If other addresses are
-    /// kept already, only the larger of the two ranges is kept. If the process has a limit on its address space,
-    /// nothing is kept, because reserved addresses count towards the limit.
+    /// Unmaps [address, address + bytes), which the caller owned, and keeps the addresses. If the object already keeps
+    /// addresses, it keeps only the larger of the two ranges. If the process has a limit on its address space, it keeps
+    /// nothing, because reserved addresses count towards this limit.
     void give(std::byte* address, std::uint64_t bytes);
 
 private:

@@ -20,7 +20,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// Resident regions begin at a multiple of 2 MiB, so that the kernel can use huge pages.
+/// A rank's region for tensors begins at a multiple of 2 MiB, so that the kernel can use huge pages.
 constexpr std::uint64_t kRegion = kHugePage;
 
 #if defined(__SANITIZE_THREAD__)
@@ -32,14 +32,14 @@ constexpr std::uint64_t kRegion = kHugePage;
 #endif
 
 #if defined(RUEDA_ONE_MAPPING)
-/// ThreadSanitizer works with virtual addresses. If ranks that are threads had different mappings of the same memory,
-/// it would miss every race and every synchronisation between them. So in builds with ThreadSanitizer, and only there,
-/// the ranks of one process share a mapping.
+/// In builds with ThreadSanitizer, and only there, the ranks of one process (threads in a test) share one mapping of
+/// the memory. ThreadSanitizer works with virtual addresses. With a mapping for each rank, it would not see races and
+/// synchronisation between the ranks.
 struct SharedMapping {
     std::byte* address = nullptr;
     int users = 0;
 };
-using MappedPart = std::pair<ino_t, std::uint64_t>;  // key: the inode, and the number of mapped bytes
+using MappedPart = std::pair<ino_t, std::uint64_t>;  // key: the file's inode, and the number of mapped bytes
 std::mutex shared_mappings_mutex;
 std::map<MappedPart, SharedMapping> shared_mappings;
 
@@ -50,7 +50,7 @@ ino_t inode_of(int fd) {
 }
 #endif
 
-/// Maps the first `bytes` of the file. `addresses` may be null.
+/// Maps the first `bytes` bytes of the file. `addresses` may be null: then the kernel chooses the address.
 std::byte* map_memory(int fd, std::uint64_t bytes, AddressReserve* addresses) {
 #if defined(RUEDA_ONE_MAPPING)
     addresses = nullptr;
@@ -69,7 +69,8 @@ std::byte* map_memory(int fd, std::uint64_t bytes, AddressReserve* addresses) {
         }
         return nullptr;
     }
-    // After a fork, the child would share this memory instead of copying it. So the child does not get the mapping.
+    // A forked child would share this memory with its parent instead of copying it. MADV_DONTFORK leaves the mapping
+    // out of the child.
     madvise(address, bytes, MADV_DONTFORK);
     madvise(address, bytes, MADV_DONTDUMP);
 #if defined(RUEDA_ONE_MAPPING)
@@ -96,13 +97,14 @@ void unmap_memory(std::byte* address, std::uint64_t bytes, AddressReserve* addre
     }
 }
 
-/// The size, in whole pages, of the part of the control block that the members use.
+/// Returns the size of the used part of the control block, in bytes, rounded up to whole pages.
 std::uint64_t head_bytes(const ArenaPlan& plan) {
     const std::uint64_t members = std::min<std::uint64_t>(plan.members, base::kMaxLocalRanks);
     return round_up(offsetof(base::ControlBlock, stacks) + members * sizeof(base::StackBlock), kPage);
 }
 
-/// Per rank.
+/// Returns the size in bytes of one rank's flight recorder (its record of what it did last); 0 if there are no flight
+/// recorders.
 std::uint64_t recorder_bytes(const ArenaPlan& plan) { return plan.has_recorder ? sizeof(base::RankRecorder) : 0; }
 
 }  // namespace
@@ -128,8 +130,8 @@ Result<base::UniqueFd> Arena::create_memory(const ArenaPlan& plan) {
         return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving an arena of {}: ftruncate",
                                                                          base::format_bytes(offsets(plan).end)));
     }
-    // Every process of this user can open the file through /proc. If a process truncated the file, the next access of
-    // each rank would cause a SIGBUS. The seals therefore make the size unchangeable. F_SEAL_WRITE cannot be used,
+    // Every process of this user can open the file through /proc. If one of them truncated the file, the next access of
+    // each rank would cause a SIGBUS. The seals prevent this: nobody can change the size. F_SEAL_WRITE cannot be used,
     // because it would forbid the mappings of the ranks. If the kernel cannot seal this file, the job runs without
     // seals.
     static_cast<void>(fcntl(memory.value(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
@@ -181,8 +183,8 @@ void Arena::release(std::span<const Pages> kept) {
         unmap_memory(base_, offsets_.end, addresses_);
         return;
     }
-    // If the process already has the maximum number of mappings, the kernel may refuse to unmap a part of a mapping.
-    // The addresses of this part then stay in use.
+    // The kernel may refuse to unmap a part of a mapping if the process already has the maximum number of mappings. The
+    // addresses of this part then stay in use.
     std::byte* from = base_;
     for (const Pages& pages : kept) {
         std::byte* const begin = resident(rank_) + pages.offset;
@@ -205,16 +207,16 @@ void Arena::release_kept(Pages pages) {
     }
 }
 
-/// Replaces the control block by private memory, because the arena's memory stays allocated as long as any of its pages
-/// is mapped. The replacement happens in one step, so a thread that reads the block meanwhile sees either the old or
-/// the new block.
+/// Replaces the control block by private memory. Otherwise the kernel would keep all memory of the arena, because one
+/// of its pages would still be mapped. The replacement happens in one step: a thread that reads the block at this time
+/// sees either the old block or the new block.
 void Arena::detach_head() {
     const std::uint64_t bytes = head_bytes(plan_);
     void* const own = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (own == MAP_FAILED) {
         return;
     }
-    // A block of zeros is a valid initial state: zero means that no rank sleeps and that no abort was raised.
+    // All zeros is a valid initial state: no rank sleeps, and no abort was raised.
     auto& block = *static_cast<base::ControlBlock*>(own);
     for (std::uint32_t member = 0; member < plan_.members; ++member) {
         const base::RankBlock& from = control().ranks[member];
@@ -222,7 +224,7 @@ void Arena::detach_head() {
         to.pid.store(from.pid.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.global_rank.store(from.global_rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.process_start.store(from.process_start.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        // The other ranks also get the state `left`, because it does not matter to this process any more when they end.
+        // All ranks get the state `left`, the other ranks too: it no longer matters to this process when they end.
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
     if (mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, head_) == MAP_FAILED) {

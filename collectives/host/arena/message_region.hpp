@@ -13,23 +13,24 @@ namespace rueda::collectives {
 
 using RingState = MessageRingState<base::StdAtomics>;
 
-/// What the other ranks of the host need to know about a rank in order to exchange messages with it. Fresh memory is
-/// zero, which means that no rank has called knock() and this rank has not left.
+/// What other ranks of the host must know about a rank to exchange messages with it. Memory full of zeros is the
+/// initial state: no rank has written a message, and this rank has not left.
 struct alignas(base::kCacheLine) MessageDoor {
     Doorstep<base::StdAtomics> step;
-    /// 1 if the rank has shut down; its last frames to other ranks are then in their rings. Written once.
+    /// 1 if this rank has shut down. Its last frames for other ranks are then already in their rings. This rank writes
+    /// the word once.
     alignas(base::kCacheLine) std::atomic<std::uint32_t> gone;
 };
 
-/// The part of an arena for messages between two ranks: one cache line about all ranks, a MessageDoor for each rank,
-/// and a ring for each pair of sender and receiver. Parts to which no rank writes use no memory. Threads: this is a
-/// view; its parts have their own rules.
+/// The part of an arena (the shared memory of one host) for messages between two ranks. It has one cache line for all
+/// ranks, a MessageDoor for each rank, and a ring for each pair of sender and receiver. Parts to which no rank has
+/// written use no memory. Threads: this class only computes addresses; its parts have their own rules.
 class MessageRegion {
 public:
     MessageRegion(std::byte* memory, std::uint32_t members, std::uint64_t ring_bytes)
         : memory_(memory), members_(members), ring_bytes_(ring_bytes) {}
 
-    /// How many ranks have set `gone`.
+    /// The number of ranks that have set `MessageDoor::gone`.
     [[nodiscard]] std::atomic<std::uint32_t>& departures() const {
         return *reinterpret_cast<std::atomic<std::uint32_t>*>(memory_);
     }
@@ -43,7 +44,7 @@ public:
         return memory_ + ring_offset(from, to) + kPage;
     }
     [[nodiscard]] std::uint64_t ring_bytes() const { return ring_bytes_; }
-    /// The memory of a ring that is in use.
+    /// How many bytes of memory a ring takes when it is used.
     [[nodiscard]] std::uint64_t footprint() const { return kPage + ring_bytes_; }
 
     [[nodiscard]] static constexpr std::uint64_t bytes_for(std::uint32_t members, std::uint64_t ring_bytes) {

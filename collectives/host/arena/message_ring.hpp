@@ -12,26 +12,26 @@
 #include "base/shared_memory/atomics.hpp"
 #include "base/status.hpp"
 
-/// A ring in shared memory with one writer and one reader. It carries records of bytes from one rank to another rank of
-/// the same host, in the order in which they were written (docs/design/0010-send-receive.md). Memory full of zeros is
-/// an empty ring.
+/// A ring buffer in shared memory with one writer and one reader. It carries records of bytes from one rank to another
+/// rank of the same host, in the order of writing (docs/design/0010-send-receive.md). Memory full of zeros is an empty
+/// ring.
 namespace rueda::collectives {
 
-/// The state that writer and reader share, apart from the bytes.
+/// The state that the writer and the reader of a ring share, without the bytes of the records.
 template <class Atomics>
 struct MessageRingState {
-    /// The numbers of bytes that were written and read since the beginning. The numbers only grow. Each is on its own
-    /// cache line.
+    /// How many bytes were written and read since the ring was created. Both numbers only grow. Each has its own cache
+    /// line.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> written{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> read{0};
-    /// 1 if the writer waits for space. This word is on the reader's cache line, because the reader checks it after
-    /// each read and the writer rarely writes it.
+    /// 1 if the writer waits for space. This word shares a cache line with `read`, because the reader checks it after
+    /// each read, and the writer rarely writes it.
     typename Atomics::template Atomic<std::uint32_t> starved{0};
 };
 
-/// The layout of a record in the ring. First come its length and a mark, then its bytes, which are contiguous and
-/// padded to whole cache lines. A record that does not fit before the end of the ring is written at the beginning of
-/// the ring. A filler, which is a record without content, then covers the rest.
+/// The layout of a record in the ring: its length, a mark, and its bytes. The bytes are contiguous, and padded to whole
+/// cache lines. If a record does not fit before the end of the ring, it is written at the beginning of the ring. A
+/// record without content, the filler, then covers the rest.
 struct MessageRingRecord {
     static constexpr std::uint64_t kHeaderBytes = 8;
     static constexpr std::uint32_t kMessage = 1;
@@ -40,14 +40,14 @@ struct MessageRingRecord {
     [[nodiscard]] static constexpr std::uint64_t lines_of(std::uint64_t bytes) {
         return (kHeaderBytes + bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
-    /// The longest record: a quarter of the ring. Three records of this length fit into the ring even if fillers are
+    /// The longest record is a quarter of the ring. Three such records then fit into the ring even if fillers are
     /// needed.
     [[nodiscard]] static constexpr std::uint64_t largest(std::uint64_t ring_bytes) {
         return ring_bytes / 4 - kHeaderBytes;
     }
 };
 
-/// Threads: one, the writer.
+/// Threads: only the one thread that writes to this ring.
 template <class Atomics>
 class MessageRingWriter {
 public:
@@ -56,10 +56,10 @@ public:
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
     [[nodiscard]] std::uint64_t largest() const { return MessageRingRecord::largest(bytes_); }
-    /// Reserves space for a record of at most largest() bytes. publish() then shows the record to the reader. Returns
-    /// null if there is not enough space. In this case the reader tells the writer when space is free again
-    /// (MessageRingReader::pop). Fails with Internal if the reader has written a value that a correct reader never
-    /// writes.
+    /// Reserves space for a record of at most largest() bytes. The reader sees the record after publish(). Returns null
+    /// if there is not enough space. In this case MessageRingReader::pop() later returns true, and the reader's rank
+    /// wakes the writer's rank. Fails with Internal if the reader wrote a value to shared memory that a correct reader
+    /// never writes.
     [[nodiscard]] Result<std::byte*> reserve(std::uint64_t bytes) {
         const std::uint64_t needed = MessageRingRecord::lines_of(bytes);
         const std::uint64_t rest = bytes_ - position_ % bytes_;
@@ -67,14 +67,16 @@ public:
         if (bytes_ - (position_ - read_) < filler + needed) {
             RUEDA_RETURN_IF_FAILED(look());
             if (bytes_ - (position_ - read_) < filler + needed) {
-                // This is Dekker's pattern, with seq_cst accesses only. The writer announces that it waits, then checks
-                // for space. The reader frees space, then checks whether the writer waits.
+                // Dekker's pattern (both sides write, then read): all its accesses are seq_cst. The writer first sets
+                // `starved`, then checks for space. The reader first frees space, then checks `starved`. At least one
+                // of them therefore sees the other's write.
                 state_->starved.store(1, std::memory_order_seq_cst);
                 RUEDA_RETURN_IF_FAILED(look());
                 if (bytes_ - (position_ - read_) < filler + needed) {
                     return static_cast<std::byte*>(nullptr);
                 }
-                // in the worst case, the reader wakes the writer although it does not wait
+                // If the reader still sees 1, it wakes a writer that does not wait, which does no harm. So relaxed is
+                // enough.
                 state_->starved.store(0, std::memory_order_relaxed);
             }
         }
@@ -86,18 +88,19 @@ public:
         end_ = reserved_ + needed;
         return memory_ + reserved_ % bytes_ + MessageRingRecord::kHeaderBytes;
     }
-    /// Shows the reader the record that was reserved last.
+    /// Shows the reader the record that the last reserve() returned.
     void publish() {
         position_ = end_;
-        // Pairs with MessageRingReader::front(). It is seq_cst because a rank that is about to sleep first announces
-        // this and then checks this value (base::Attention).
+        // MessageRingReader::front() loads this value and then sees the record's bytes. The store is seq_cst because of
+        // a reader that is about to sleep: it first announces its sleep, then loads this value once more
+        // (base::Attention).
         state_->written.store(position_, std::memory_order_seq_cst);
     }
 
 private:
     Status look() {
-        // Acquire is needed because the bytes that the reader has read may now be overwritten. For seq_cst see
-        // reserve().
+        // The writer may overwrite bytes that the reader has read, so this load needs acquire: it is paired with the
+        // store in MessageRingReader::pop(). It is seq_cst because reserve() uses it in Dekker's pattern.
         const std::uint64_t read = state_->read.load(std::memory_order_seq_cst);
         if (read < read_ || read > position_ || read % base::kCacheLine != 0) {
             return failure(ErrorCode::internal, "a ring of messages was read up to {}, of {} that were written", read,
@@ -117,10 +120,10 @@ private:
     std::uint64_t position_ = 0;
     std::uint64_t reserved_ = 0;
     std::uint64_t end_ = 0;
-    std::uint64_t read_ = 0;  ///< as last seen
+    std::uint64_t read_ = 0;  ///< the reader's position when the writer last loaded it
 };
 
-/// Threads: one, the reader.
+/// Threads: only the one thread that reads from this ring.
 template <class Atomics>
 class MessageRingReader {
 public:
@@ -128,7 +131,7 @@ public:
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
     /// Returns the next record, which lies in shared memory and stays valid until pop(). Returns nothing if there is no
-    /// record. Fails with Internal if the writer has written a value that a correct writer never writes.
+    /// record. Fails with Internal if the writer wrote a value to shared memory that a correct writer never writes.
     [[nodiscard]] Result<std::optional<std::span<const std::byte>>> front() {
         for (;;) {
             if (position_ == written_) {
@@ -140,7 +143,8 @@ public:
             const std::uint64_t at = position_ % bytes_;
             std::uint32_t header[2];
             std::memcpy(header, memory_ + at, sizeof(header));
-            // the compiler must use the value that was checked, and must not read it again
+            // The other process could change the header after the check. The fence makes the compiler use the checked
+            // value and not load it again.
             std::atomic_signal_fence(std::memory_order_seq_cst);
             const std::uint64_t room = bytes_ - at;
             const bool filler = header[1] == MessageRingRecord::kFiller;
@@ -159,10 +163,11 @@ public:
             position_ += taken;
         }
     }
-    /// Frees the space of the front record. If it returns true, the writer waits for space and the caller must wake it.
+    /// Frees the space of the record that front() returned. If it returns true, the writer waits for space, and the
+    /// caller must wake the writer's rank.
     [[nodiscard]] bool pop() {
         position_ = end_;
-        state_->read.store(position_, std::memory_order_seq_cst);  // pairs with MessageRingWriter::look()
+        state_->read.store(position_, std::memory_order_seq_cst);  // paired with the load in MessageRingWriter::look()
         return state_->starved.load(std::memory_order_seq_cst) != 0 &&
                state_->starved.exchange(0, std::memory_order_seq_cst) != 0;
     }
@@ -173,22 +178,22 @@ private:
     std::uint64_t bytes_;
     std::uint64_t position_ = 0;
     std::uint64_t end_ = 0;
-    std::uint64_t written_ = 0;  ///< as last seen
+    std::uint64_t written_ = 0;  ///< the writer's position when the reader last loaded it
 };
 
-/// Shows a rank which members of its host have written to its rings since it last checked: one bit for each member.
+/// Shows a rank which members of its host have written messages to it since it last checked. Each member has one bit.
 /// Memory full of zeros means that no member has written.
 template <class Atomics>
 struct alignas(base::kCacheLine) Doorstep {
     typename Atomics::template Atomic<std::uint64_t> knocks{0};
 
-    /// A member calls this after it published a message. If it returns true, the rank may be asleep and the caller must
-    /// wake it. If it returns false, an earlier call has set the bit of this member and wakes the rank, and the rank
-    /// has not cleared the bit yet.
+    /// A member calls this function after it published a message for the rank. If it returns true, the rank may be
+    /// asleep, and the caller must wake it. If it returns false, the member's bit was already set. The call that set
+    /// the bit wakes the rank, and the rank has not cleared the bit yet.
     [[nodiscard]] bool knock(std::uint32_t member) {
         const std::uint64_t bit = std::uint64_t{1} << member;
-        // seq_cst orders this load after the publication. So if a member finds its bit set, the rank has not yet
-        // cleared it, and will check the rings later.
+        // The load is seq_cst, so it comes after the member's publication of its message. If the bit is still set at
+        // this time, the rank will clear the bit and check the rings only later, and will find the message.
         if ((knocks.load(std::memory_order_seq_cst) & bit) != 0) {
             return false;
         }
@@ -196,8 +201,8 @@ struct alignas(base::kCacheLine) Doorstep {
         return true;
     }
     [[nodiscard]] bool anybody() const { return knocks.load(std::memory_order_seq_cst) != 0; }
-    /// Returns the bits and clears them. Each bit stands for a member that has written to its ring. The rank calls this
-    /// first, and then checks the rings of these members.
+    /// Returns the bits and clears them. A set bit means that this member has written to its ring. The rank calls this
+    /// function before it checks the rings of these members.
     [[nodiscard]] std::uint64_t take() { return knocks.exchange(0, std::memory_order_seq_cst); }
 };
 

@@ -11,18 +11,18 @@
 
 namespace rueda::collectives {
 
-/// The bytes that one rank processes in an operation on whole tensors. The rank has a part of each tensor. The parts
-/// lie one after the other in a virtual range of bytes, each at a multiple of a cache line. (With SegmentMap, in
-/// contrast, a rank has a share of the whole batch, and the sizes of the other tensors determine where a tensor is
-/// cut.) The class is pure arithmetic and starts no threads.
+/// The bytes that one rank processes in an operation, with a part of each tensor. The parts lie one after the other in
+/// a virtual range of bytes. Each part begins at a multiple of a cache line. A SegmentMap, in contrast, divides the
+/// batch as a whole, and where it cuts a tensor depends on the other tensors. Threads: plain data without
+/// synchronisation.
 class PartMap {
 public:
     struct Part {
         std::uint32_t segment = 0;
         Range range;              ///< range within the tensor; it begins at a multiple of a cache line
         std::uint64_t begin = 0;  ///< position in the virtual range
-        std::uint64_t home = 0;   ///< if the part was chosen from another map: its position in the virtual range of
-                                  ///< that map
+        std::uint64_t home = 0;   ///< if choose() copied the part: its position in the virtual range of the original
+                                  ///< map
     };
 
     void clear() {
@@ -31,7 +31,7 @@ public:
     }
     /// Adds a part. An empty part is not added.
     void add(std::uint32_t segment, Range range) { add({segment, range, end_, end_}); }
-    /// Copies the parts of `all` for which `choose(segment)` returns true.
+    /// Replaces the parts by those parts of `all` for which `choose(segment)` returns true.
     template <class Choose>
     void choose(const PartMap& all, Choose&& choose) {
         clear();
@@ -41,7 +41,7 @@ public:
             }
         }
     }
-    /// The length of the virtual range, which is a multiple of a cache line.
+    /// The length of the virtual range in bytes, a multiple of a cache line.
     [[nodiscard]] std::uint64_t bytes() const { return end_; }
 
     /// Calls f(part, offset in the tensor, bytes, offset in the virtual range) for each piece of `range`.

@@ -16,7 +16,7 @@
 #include "collectives/host/arena/pages.hpp"
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // exists since Linux 5.14; older C libraries do not define it
+#define MADV_POPULATE_WRITE 23  // in Linux since 5.14; older C libraries do not define it
 #endif
 
 namespace rueda::collectives {
@@ -77,22 +77,22 @@ Status ResidentHeap::deallocate(void* memory) {
     }
     if (released_) {
         if (const Arena::Pages pages = pages_of_none_but(offset, bytes); pages.bytes > 0) {
-            // The pages are removed from the file as well. Otherwise another block that stays in use would keep the
-            // file, and with it these pages, alive.
+            // The pages must also be removed from the file. Otherwise another block that is still mapped would keep the
+            // file, and these pages in it, allocated.
             madvise(arena_->resident(arena_->rank()) + pages.offset, pages.bytes, MADV_REMOVE);
             arena_->release_kept(pages);
         }
         return {};
     }
     if (bytes >= kLargeBlock) {
-        // This returns the pages to the system. If they are used again, they contain zeros.
+        // This call returns the pages to the system. When they are used again, they contain zeros.
         if (arena_->descriptor() >= 0) {
             fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset),
                       static_cast<off_t>(bytes));
         } else {
-            // This also returns the pages, but fails for memory that the program has locked. In either case the memory
-            // is not used again.
+            // The descriptor is closed, so the pages are returned through the mapping. This fails for memory that the
+            // program has locked. The failure does no harm, because this memory is never used again.
             madvise(memory, bytes, MADV_REMOVE);
         }
     }
@@ -150,7 +150,7 @@ std::uint64_t ResidentHeap::block_bytes(const void* memory) const {
     return block != blocks_.end() ? block->second : 0;
 }
 
-/// The pages of a freed block, without the pages that it shares with other blocks.
+/// Returns the pages of a freed block that no other block shares.
 Arena::Pages ResidentHeap::pages_of_none_but(std::uint64_t offset, std::uint64_t bytes) const {
     std::uint64_t begin = round_down(offset, kPage);
     std::uint64_t end = round_up(offset + bytes, kPage);
@@ -216,12 +216,12 @@ void ResidentHeap::give_back(std::uint64_t offset, std::uint64_t bytes) {
 Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
     std::byte* memory = arena_->resident(arena_->rank()) + offset;
     if (bytes >= kLargeBlock && offset < touched_end_) {
-        // These pages may contain old data of small blocks. After this call the pages are zero.
+        // The pages may contain old data of small blocks. After this call they contain zeros.
         fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
     }
-    // A small block inside the range that was used before usually has its pages already. Some pages may be missing if a
-    // large block beside it was freed, but these few pages need no check of the memory limit.
+    // A small block in a range that was used before usually has its pages already. A large block beside it may have
+    // returned a few pages, but so few pages need no check of the memory limit.
     if (bytes >= kLargeBlock || offset + bytes > touched_end_) {
         RUEDA_RETURN_IF_FAILED(base::check_memory(bytes, "resident memory"));
     }
@@ -230,9 +230,9 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
     if (bytes >= kHugePage) {
         madvise(first_page, length, MADV_HUGEPAGE);
     }
-    // The pages are allocated through the mapping, so that they become huge pages and lie on the NUMA node of this
-    // thread. If memory is short, madvise returns an error, while a plain access would raise a signal. Before Linux
-    // 5.14 the function uses fallocate, which allocates small pages.
+    // madvise allocates the pages through the mapping, so they become huge pages and lie on the NUMA node of this
+    // thread. If memory is short, madvise returns an error, but a plain access would raise a signal. Before Linux 5.14,
+    // fallocate is used instead, which allocates small pages.
     if (madvise(first_page, length, MADV_POPULATE_WRITE) != 0) {
         const auto file_offset =
             static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + round_down(offset, kPage));

@@ -12,9 +12,10 @@
 
 namespace rueda::collectives {
 
-/// Allocates memory in this rank's resident region of the arena. Its tables are private to the process; other ranks see
-/// only offsets. It chooses the smallest free range that fits. Blocks of at least kLargeBlock bytes begin on a page and
-/// return their memory to the system when they are freed; smaller blocks share pages.
+/// Allocates memory in this rank's region of the arena (the host's shared memory). Its tables are private to the
+/// process, and other ranks see only offsets. It chooses the smallest free range that is large enough. Blocks of at
+/// least kLargeBlock bytes begin on a page, and return their memory to the system when they are freed. Smaller blocks
+/// share pages.
 ///
 /// Threads: all functions may be called from any thread (one mutex).
 class ResidentHeap {
@@ -24,25 +25,25 @@ public:
     /// If `limit_bytes` is 0, the machine's memory is the limit.
     ResidentHeap(std::shared_ptr<Arena> arena, std::uint64_t limit_bytes);
 
-    /// Returns zeroed memory, aligned to a cache line (a large block to a page, from 2 MiB on to a huge page). Before
-    /// it returns, the function checks the memory limits and allocates the pages. So a shortage of memory is reported
-    /// here as ResourceExhausted, and does not become a fault later.
+    /// Returns zeroed memory, aligned to a cache line, a page (from kLargeBlock bytes on) or a huge page (from 2 MiB
+    /// on). This function first checks the memory limits and allocates the pages. If memory is short, it fails with
+    /// ResourceExhausted, and a later access cannot fault.
     Result<void*> allocate(std::uint64_t bytes);
     /// Frees a block. Fails with InvalidArgument if the memory is not a block of this heap.
     Status deallocate(void* memory);
-    /// Call this after an abort. Other ranks may still write to this memory, so the heap no longer reuses memory or
-    /// returns it to the system.
+    /// Call this function after an abort. Other ranks may still write to this rank's memory, so the heap no longer
+    /// reuses memory or returns it to the system.
     void quarantine();
-    /// Call this at the end of the job. Afterwards allocate() fails with NotInitialized. The function closes the
-    /// arena's descriptor, which only the heap uses. Blocks that are still in use stay valid and may be freed later.
+    /// Call this function at the end of the job. Afterwards allocate() fails with NotInitialized. The function closes
+    /// the descriptor of the shared memory, which only the heap uses. Blocks in use stay valid and may be freed later.
     void end();
-    /// Call this after end(), if the job was not aborted. It calls Arena::release() for everything except the blocks in
-    /// use. The memory of such a block is released when the block is freed.
+    /// Call this function after end(), if the job was not aborted. It calls Arena::release() for everything except the
+    /// blocks in use. When such a block is freed, its memory is released too.
     void release();
 
-    /// Whether deallocate() of this heap is responsible for the memory. Before release(), this holds for all memory in
-    /// this rank's region. After release(), other code may have got these addresses, so the memory must be a block of
-    /// this heap.
+    /// Whether this heap's deallocate() must be used for `memory`. Before release(), this is true for every address in
+    /// this rank's region. After release(), other code may have mapped memory at these addresses, so it is true only
+    /// for blocks of this heap.
     [[nodiscard]] bool owns(const void* memory) const;
     /// The size of the block that begins at `memory`; 0 if no block of this heap begins there.
     [[nodiscard]] std::uint64_t block_bytes(const void* memory) const;
@@ -50,7 +51,7 @@ public:
     [[nodiscard]] std::uint64_t used_bytes() const;
 
 private:
-    /// Removes `bytes` bytes from the free ranges, beginning at a multiple of `alignment`.
+    /// Removes `bytes` bytes from the free ranges, and returns their offset, a multiple of `alignment`.
     Result<std::uint64_t> take(std::uint64_t bytes, std::uint64_t alignment);
     void give_back(std::uint64_t offset, std::uint64_t bytes);
     Status populate(std::uint64_t offset, std::uint64_t bytes);
@@ -59,10 +60,10 @@ private:
     std::shared_ptr<Arena> arena_;
     std::uint64_t limit_bytes_;
     mutable std::mutex mutex_;
-    std::map<std::uint64_t, std::uint64_t> free_;    // offset → bytes; neighbours are merged
+    std::map<std::uint64_t, std::uint64_t> free_;    // offset → bytes; neighbouring free ranges are merged
     std::map<std::uint64_t, std::uint64_t> blocks_;  // offset → bytes
     std::uint64_t used_bytes_ = 0;
-    std::uint64_t touched_end_ = 0;  // everything below was populated once
+    std::uint64_t touched_end_ = 0;  // all pages below this offset were allocated at least once
     bool quarantined_ = false;
     bool ended_ = false;
     bool released_ = false;

@@ -17,10 +17,10 @@ struct Range {
     [[nodiscard]] std::uint64_t bytes() const { return end - begin; }
 };
 
-/// Lays the segments of a batch one after the other in a virtual range of bytes, each at a multiple of a cache line.
-/// Chunks and shares can then be cut without regard to the borders of tensors, because a cut at a cache line never
-/// splits an element. The class is pure arithmetic on sizes, so every rank computes the same result. It starts no
-/// threads.
+/// Lays the segments (tensors) of a batch one after the other in a virtual range of bytes. Each segment begins at a
+/// multiple of a cache line. A cut at a cache line never splits an element, so the batch can be cut there without
+/// regard to the tensors. The result depends only on sizes, so every rank computes the same. Threads: plain data
+/// without synchronisation.
 class SegmentMap {
 public:
     void clear() {
@@ -31,10 +31,11 @@ public:
         segments_.push_back({segment, end_, bytes});
         end_ += (bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
-    /// The length of the virtual range, which is a multiple of a cache line.
+    /// The length of the virtual range in bytes, a multiple of a cache line.
     [[nodiscard]] std::uint64_t bytes() const { return end_; }
 
-    /// Calls f(segment, offset in the segment, bytes, offset in the virtual range) for each piece of `range`.
+    /// Calls f(segment, offset in the segment, bytes, offset in the virtual range) for each piece of `range`. A segment
+    /// is a tensor of the batch.
     template <class F>
     void for_each_piece(Range range, F&& f) const {
         auto entry = std::upper_bound(segments_.begin(), segments_.end(), range.begin,
@@ -49,8 +50,8 @@ public:
         }
     }
 
-    /// The part of `range` that belongs to `member`. The parts are contiguous, begin and end at cache lines, and are
-    /// otherwise as equal as possible.
+    /// Returns the part of `range` that belongs to `member`. The parts of all members are contiguous, begin and end at
+    /// cache lines, and are otherwise as equal as possible.
     [[nodiscard]] static Range share(Range range, std::uint32_t member, std::uint32_t members) {
         const std::uint64_t lines = (range.bytes() + base::kCacheLine - 1) / base::kCacheLine;
         const auto cut = [&](std::uint64_t m) {

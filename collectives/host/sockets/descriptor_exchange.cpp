@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kMaxText = 1024;
 
-/// Identifies the object that a descriptor refers to. After the exchange, this object must be the leader's, whichever
-/// way passed the descriptor.
+/// Identifies the object that a descriptor refers to. Each rank compares this with the leader's object after it
+/// received a descriptor.
 struct ObjectId {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -40,12 +40,12 @@ std::optional<ObjectId> id_of(int fd) {
     return ::fstat(fd, &facts) == 0 ? std::optional(id_of(facts)) : std::nullopt;
 }
 
-/// The message of a leader to the other ranks of its host. Ranks that are not leaders send an empty offer.
+/// What the leader of a host tells the other ranks of its host. Ranks that are not leaders send an empty offer.
 struct Offer {
-    std::int32_t fd = -1;  ///< in the leader's process
+    std::int32_t fd = -1;  ///< the descriptor's number in the leader's process
     ObjectId object;
-    std::string name;     ///< name of the socket or of the shm object; empty if there is none
-    std::string problem;  ///< why there is no name
+    std::string name;     ///< name of the socket or of the shm object; empty if the leader has neither
+    std::string problem;  ///< the reason, if the name is empty
 };
 
 Bytes encode(const Offer& offer) {
@@ -77,14 +77,14 @@ Result<Offer> parse_offer(std::span<const std::byte> bytes) {
 /// The result of the exchange on one rank.
 struct Outcome {
     base::UniqueFd fd;
-    std::string problems;  ///< "way: why it failed; way: why it failed"
+    std::string problems;  ///< a text of the form "way: why it failed; way: why it failed"
 
     void add_problem(const char* way, const std::string& text) {
         problems += fmt::format("{}{}: {}", problems.empty() ? "" : "; ", way, text);
     }
 };
 
-/// Tries one way, and keeps the descriptor only if it refers to the right object.
+/// Tries one way to get the descriptor. Keeps the descriptor only if it refers to the expected object.
 template <class Fetch>
 void take_way(Outcome& outcome, const char* way, bool allowed, const ObjectId& expected, Fetch fetch) {
     if (outcome.fd.is_open()) {
@@ -112,7 +112,7 @@ Result<base::UniqueFd> duplicated(int fd) {
     return copy;
 }
 
-/// Checks the object before opening it, because opening a device or pipe of another process by mistake could have side
+/// Checks the object before it is opened. Opening a wrong object, for example a device or a pipe, could have side
 /// effects.
 Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
@@ -130,7 +130,7 @@ Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     return opened;
 }
 
-/// An shm object. Its destructor removes the object's name. Threads: one.
+/// An shm object. The destructor removes the object's name. Threads: only one thread may use an object.
 class NamedMemory {
 public:
     NamedMemory() = default;
@@ -153,8 +153,8 @@ public:
             return system_failure(ErrorCode::unsupported, "shm_open");
         }
         name_ = name;
-        // The memory is reserved now. So a full /dev/shm is reported as an error here, and does not cause a bus error
-        // at the first access.
+        // Reserves the memory now. If /dev/shm is full, this call fails. Without it, the first access would cause a bus
+        // error.
         const int error = ::posix_fallocate(fd.value(), 0, static_cast<off_t>(bytes));
         if (error != 0) {
             return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving {} bytes in /dev/shm", bytes),
@@ -168,7 +168,7 @@ private:
     std::string name_;
 };
 
-/// Contains the steps of share_descriptor. Threads: one.
+/// Runs the steps of share_descriptor(). Threads: only one thread may use an object.
 class Exchange {
 public:
     Exchange(ControlPlane& control_plane, const LocalGroup& group, int fd, Deadline deadline,
@@ -192,7 +192,7 @@ private:
     [[nodiscard]] int leader_pid() const { return group_.facts[leader()].pid; }
     [[nodiscard]] bool everybody_has_it() const { return first_failure_.is_ok(); }
 
-    /// Gets the leader's own object, by the first way that works.
+    /// Gets a descriptor of the leader's own object, by the first way that works.
     Status pass_given(Outcome& outcome) {
         Offer mine;
         std::unique_ptr<DescriptorServer> server;
@@ -204,7 +204,7 @@ private:
             return offer.status();
         }
         fetch_given(outcome, offer.value());
-        // The server must stay until all ranks have reported, because a rank that has not reported may still be
+        // The server must exist until all ranks have reported their outcome. Until then, a rank may still be
         // connecting.
         return exchange_outcomes(outcome);
     }
@@ -258,8 +258,8 @@ private:
                  [&] { return open_by_proc(leader_pid(), offer.fd, offer.object); });
     }
 
-    /// Passes a different object, by its name. Hosts on which all ranks have got the leader's own object keep the
-    /// leader's object.
+    /// Passes a new object, by its name. If all ranks of a host already have the leader's object, this host keeps that
+    /// object.
     Status pass_named(Outcome& outcome) {
         const bool needed = !host_has_it_[static_cast<std::size_t>(group_.host_index)];
         NamedMemory memory;
@@ -285,7 +285,7 @@ private:
                 return opened;
             });
         }
-        // The name is removed when this function returns. No rank uses the memory before that.
+        // The name is removed when this function returns. No rank writes to the memory before that.
         return exchange_outcomes(outcome);
     }
 
@@ -305,7 +305,7 @@ private:
         return offer;
     }
 
-    /// Returns the offer of this rank's leader.
+    /// Sends this rank's offer to all ranks, and returns the offer of this rank's leader.
     Result<Offer> exchange_offers(const Offer& mine) {
         auto gathered = control_plane_.allgather(encode(mine));
         if (!gathered.is_ok()) {

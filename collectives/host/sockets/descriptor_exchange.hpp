@@ -10,22 +10,23 @@
 
 namespace rueda::collectives {
 
-/// Says which ways may be tried. The order of the members is the order of the attempts. By default all ways are
-/// allowed; tests allow a single way.
+/// The ways in which a descriptor may be passed. They are tried in the order of the members. By default all ways are
+/// allowed. Tests allow a single way.
 struct DescriptorWays {
     bool same_process = true;  ///< for ranks that are threads: a duplicate of the descriptor
-    bool socket = true;        ///< SCM_RIGHTS over an abstract Unix socket; both sides check that the other belongs to
-                               ///< the same user
+    bool socket = true;        ///< SCM_RIGHTS over an abstract Unix socket; each side checks that the other side is the
+                               ///< same user
     bool proc = true;          ///< /proc/<pid>/fd/<n> of the leader
-    bool shm = true;           ///< a new object made with shm_open and unlinked before any rank uses it
+    bool shm = true;           ///< a new shared-memory object from shm_open; its name is removed before any rank uses
+                               ///< the memory
 };
 
-/// Gives the leader's shared memory to all ranks of its host. The leader calls it with the descriptor of a memfd, which
-/// has its final size and was not written to yet; the other ranks call it with −1. Every rank, including the leader,
-/// must map the returned descriptor, because it refers to a different object of the same size if only shm_open works.
+/// Gives the leader's shared memory to all ranks of its host. The leader passes the descriptor of a memfd that has its
+/// final size and was not written to. The other ranks pass −1. Every rank, including the leader, must map the returned
+/// descriptor. If only shm_open works, it refers to a new object of the same size.
 ///
-/// The call is collective over the control plane, which may be of any kind. All ranks return the same outcome. A
-/// failure says for each way why it did not work. If a leader has no memory to give, it passes −1 and all ranks fail.
+/// The call is collective over the control plane. All ranks get the same outcome. The text of a failure says for each
+/// way why it did not work. If a leader passes −1 because it has no memory to give, all ranks fail.
 [[nodiscard]] Result<base::UniqueFd> share_descriptor(ControlPlane& control_plane, const LocalGroup& group,
                                                       int fd_or_minus_1, std::chrono::milliseconds timeout,
                                                       const DescriptorWays& ways = {});

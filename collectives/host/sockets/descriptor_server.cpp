@@ -26,8 +26,8 @@ constexpr char kCarrier = 'd';
 void send_descriptor(int socket, int fd) {
     char carrier = kCarrier;
     iovec data{&carrier, 1};
-    // This sends one byte with the descriptor, and the buffer of a new connection is empty. If the call fails
-    // nevertheless, the other side sees that the connection was closed, and reports this.
+    // The send buffer of a new connection is empty, so one byte always fits. If the call fails for another reason, the
+    // other side sees that the connection was closed, and reports this.
     static_cast<void>(base::send_with_descriptors(socket, {&data, 1}, {&fd, 1}));
 }
 
@@ -84,7 +84,7 @@ Result<std::unique_ptr<DescriptorServer>> DescriptorServer::start(const std::str
 DescriptorServer::~DescriptorServer() {
     if (thread_.joinable()) {
         const std::uint64_t one = 1;
-        // This write cannot fail, because the counter is far from its limit.
+        // The eventfd's counter is far from its limit, so this write cannot fail.
         static_cast<void>(::write(stop_.value(), &one, sizeof(one)) == static_cast<ssize_t>(sizeof(one)));
         thread_.join();
     }
@@ -105,8 +105,8 @@ void DescriptorServer::serve() const {
         const base::UniqueFd socket(::accept4(listener_.value(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket.is_open()) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-                // The connection stays in the queue, so poll would report it again at once. Therefore this thread
-                // pauses.
+                // The connection could not be accepted and stays in the queue, so poll would report it again at once.
+                // This thread therefore pauses for 10 ms, unless it has to end.
                 static_cast<void>(
                     wait_for_events(stop_.value(), POLLIN, deadline_in(std::chrono::milliseconds(10))).is_ok());
             }

@@ -15,11 +15,11 @@ namespace rueda::collectives {
 [[nodiscard]] Result<std::string> random_token();
 
 /// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. The server
-/// has its own thread, because ranks may fail before they connect, so the number of connections is unknown. The thread
-/// receives no signals. Threads: start and destroy it from one thread.
+/// has its own thread, which receives no signals. It cannot stop after a fixed number of connections, because ranks may
+/// fail before they connect. Threads: the same thread starts and destroys the server.
 class DescriptorServer {
 public:
-    /// `fd` must stay open as long as the server lives.
+    /// Starts a server. `fd` must stay open until the server is destroyed.
     [[nodiscard]] static Result<std::unique_ptr<DescriptorServer>> start(const std::string& name, int fd);
     DescriptorServer(const DescriptorServer&) = delete;
     DescriptorServer& operator=(const DescriptorServer&) = delete;
@@ -35,7 +35,8 @@ private:
     std::thread thread_;
 };
 
-/// Receives the descriptor. The listening process must be the process `leader_pid`.
+/// Connects to a DescriptorServer and receives its descriptor. Fails if the server does not run in the process
+/// `leader_pid`.
 [[nodiscard]] Result<base::UniqueFd> fetch_descriptor(const std::string& name, int leader_pid, Deadline deadline);
 
 }  // namespace rueda::collectives

@@ -15,9 +15,9 @@ struct Frame {
     Bytes body;
 };
 
-/// A frame that is being received, with the bytes that have arrived so far. The texts of failures are predicates
-/// without a subject ("has closed …"), because only the caller knows which rank is on the other side. Threads: one at a
-/// time.
+/// A frame that is being received, with the bytes that have arrived. Only the caller knows which rank sends the frame.
+/// Error texts are therefore predicates without a subject ("has closed …"), and the caller puts the rank in front.
+/// Threads: any thread, but only one at a time.
 class FrameReceiver {
 public:
     /// Receives the available bytes without blocking. Returns true when the frame is complete.
@@ -34,12 +34,13 @@ private:
 enum class SendEnd {
     sent,
     timed_out,
-    /// before everything was sent, the other side sent an answer, which can be read now, or closed the connection
+    /// The other side sent something or closed the connection before this side had sent everything. Its answer can be
+    /// read now.
     interrupted,
 };
 
-/// Blocks until everything is sent or the deadline passes. With `until_input`, it also returns when the other side
-/// sends something.
+/// Blocks until everything is sent or the deadline passes. If `until_input` is true, the function also returns when the
+/// other side sends something.
 [[nodiscard]] Result<SendEnd> send_bytes(int socket, std::span<const std::byte> bytes, Deadline deadline,
                                          bool until_input);
 
@@ -47,12 +48,12 @@ enum class SendEnd {
 [[nodiscard]] Result<SendEnd> send_frame(int socket, FrameHeader header, std::span<const std::byte> body,
                                          Deadline deadline, bool until_input);
 
-/// Waits until an answer can be read. Returns false if the deadline passes first. While an answer can be read, the
-/// function does not check `interruption`.
+/// Waits until an answer can be read. Returns false if the deadline passes first. `interruption` is checked only while
+/// there is no answer.
 [[nodiscard]] Result<bool> wait_for_answer(int socket, Deadline deadline, const Interruption& interruption, int rank,
                                            int size);
 
-/// Reads the available bytes into `bytes` without blocking. Returns 0 if there are none.
+/// Reads the available bytes into `bytes` without blocking, and returns how many there were, possibly 0.
 [[nodiscard]] Result<std::size_t> receive_some(int socket, std::span<std::byte> bytes);
 
 }  // namespace rueda::collectives

@@ -14,8 +14,9 @@
 namespace rueda::collectives {
 namespace {
 
-/// Rank 0 is the centre of a star. Every operation uses the same exchange: each rank sends one frame to rank 0, and
-/// rank 0 sends one answer to each rank. Operations differ only in the content of the answer.
+/// A control plane over sockets, with rank 0 in the centre of a star. Every operation uses the same exchange: each rank
+/// sends one frame to rank 0, and rank 0 sends one answer to each rank. Operations differ only in the content of the
+/// answer.
 class SocketControlPlane final : public ControlPlane {
 public:
     SocketControlPlane(const SocketControlPlaneOptions& options, std::vector<base::UniqueFd> sockets)
@@ -52,7 +53,8 @@ private:
         return answer;
     }
 
-    /// A rank whose call is invalid still sends a message, because the other ranks are waiting for it.
+    /// Checks the arguments of a call. A rank with invalid arguments must still send a message (the failure), because
+    /// the other ranks wait for it.
     Status check_call(FrameKind kind, int root, std::size_t length) const {
         if (root < 0 || root >= size_) {
             return failure(ErrorCode::invalid_argument, "{}: root {} does not exist, expected 0 to {}", name_of(kind),
@@ -65,7 +67,7 @@ private:
         return {};
     }
 
-    // Does the exchange on a rank other than rank 0.
+    // The exchange on all ranks except rank 0: sends a frame to rank 0 and waits for the answer.
 
     Result<Bytes> exchange_with_0(FrameKind kind, int root, std::span<const std::byte> mine, const Status& valid) {
         const Deadline deadline = deadline_in(timeout_ + kAnswerGrace);
@@ -107,7 +109,7 @@ private:
         return std::move(frame.body);
     }
 
-    // The exchange on rank 0.
+    // The exchange on rank 0: collects the frames of all ranks, and answers them.
 
     Result<Bytes> exchange_as_centre(FrameKind kind, int root, std::span<const std::byte> mine, const Status& valid) {
         const Deadline deadline = deadline_in(timeout_);
@@ -123,7 +125,7 @@ private:
             status = made.status();
             if (made.is_ok()) {
                 answer = std::move(made).value();
-                // All ranks have sent their frames. Sending the answers gets its own deadline.
+                // All frames have arrived. A new deadline begins for sending the answers.
                 status = hand_out({kind, root, sequence_, 0}, answer, deadline_in(timeout_));
             }
         }
@@ -152,8 +154,8 @@ private:
         return encode_parts(parts);
     }
 
-    /// Receives one frame of every rank. It accepts them in any order, so that it notices the death of one rank while
-    /// another rank is slow.
+    /// Receives one frame of every rank. It accepts the frames in any order. If one rank is slow, it can still notice
+    /// that another rank has died.
     Status collect(const FrameHeader& expected, std::vector<Bytes>& parts, Deadline deadline) {
         std::vector<FrameReceiver> receivers(parts.size());
         std::vector<bool> waiting(parts.size(), true);
@@ -235,7 +237,8 @@ private:
         return {};
     }
 
-    /// Sends only what the sockets accept at once, because after a failure rank 0 does not wait for other ranks.
+    /// Sends a failure to all ranks. After a failure rank 0 does not wait for other ranks, so it sends only as much as
+    /// the sockets accept at once.
     void tell_all(const Status& status) {
         const Bytes body = encode_failure(status);
         for (std::size_t r = 1; r < sockets_.size(); ++r) {
@@ -254,7 +257,7 @@ private:
     const std::chrono::milliseconds timeout_;
     const Interruption interruption_;
     /// On rank 0: one socket for each rank, indexed by rank; the entry of rank 0 itself is not open. On other ranks:
-    /// one socket, to rank 0.
+    /// one socket, connected to rank 0.
     std::vector<base::UniqueFd> sockets_;
     std::uint64_t sequence_ = 0;
     Status failed_;

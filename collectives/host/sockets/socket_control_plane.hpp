@@ -12,14 +12,15 @@
 namespace rueda::collectives {
 
 struct SocketControlPlaneOptions {
-    /// The name of the rendezvous: "@name" in the abstract namespace (it disappears with the processes), or "/path" in
-    /// a folder of mode 0700 that belongs to this user. The path is unlinked as soon as all ranks have connected.
+    /// The name of the socket at which the ranks meet. "@name" is in the abstract namespace, and disappears with the
+    /// processes. "/path" is a path in a folder of mode 0700 that belongs to this user, and is unlinked as soon as all
+    /// ranks have connected.
     std::string rendezvous;
     int rank = 0;
     int size = 1;
     /// How long to wait for all ranks to connect.
     std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
-    /// How long to wait for all ranks to call one operation.
+    /// How long an operation waits for all ranks to call it.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
     Interruption interruption{};
 };
@@ -28,9 +29,10 @@ struct SocketControlPlaneOptions {
 /// to rank 0 only. In every operation, each rank sends one message to rank 0 and gets one answer. Only processes of the
 /// same user are accepted.
 ///
-/// If a rank never connects, the start fails on all ranks that have connected (`Timeout`, with the missing ranks). If a
-/// rank dies or does not take part in a later operation, this operation fails on all other ranks (`Aborted` or
-/// `Timeout`). After a failure the plane cannot be used any more, and every call returns the same failure.
+/// If a rank never connects, the start fails with `Timeout` on all ranks that have connected, and names the missing
+/// ranks. If a rank dies during an operation, the operation fails with `Aborted` on all other ranks. If a rank does not
+/// call the operation, it fails with `Timeout`. After a failure the control plane cannot be used any more, and every
+/// call returns the same failure.
 [[nodiscard]] Result<std::unique_ptr<ControlPlane>> open_socket_control_plane(const SocketControlPlaneOptions& options);
 
 }  // namespace rueda::collectives

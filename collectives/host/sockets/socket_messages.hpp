@@ -12,7 +12,7 @@
 
 namespace rueda::collectives {
 
-/// The first message on a connection. The rank that connected sends it.
+/// The first message on a connection. The rank that connected sends it to rank 0.
 struct Hello {
     std::int32_t rank = 0;
     std::int32_t size = 0;
@@ -20,15 +20,15 @@ struct Hello {
 /// The length of an encoded hello.
 inline constexpr std::size_t kHelloBytes = 20;
 [[nodiscard]] Bytes encode_hello(const Hello& hello);
-/// Parses bytes of another process. Checks the magic number, the version, the size of the job, and that the job has the
-/// given rank.
+/// Parses a Hello that another process sent. Checks the magic number, the version, and the size of the job, and that
+/// the rank is less than this size.
 [[nodiscard]] Result<Hello> parse_hello(std::span<const std::byte> bytes, int expected_size);
 
 enum class FrameKind : std::uint32_t { welcome = 1, allgather = 2, broadcast = 3, barrier = 4, failure = 5 };
 [[nodiscard]] const char* name_of(FrameKind kind);
 
-/// The header of every later message. `sequence` counts the operations, so that ranks notice if they are in different
-/// operations.
+/// The header of every message after the Hello. `sequence` counts the operations. If ranks are in different operations,
+/// the numbers differ, and the ranks notice it.
 struct FrameHeader {
     FrameKind kind = FrameKind::barrier;
     std::int32_t root = 0;
@@ -40,7 +40,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 28;
 /// Parses a header. Refuses unknown kinds and lengths above kMaxControlMessage.
 [[nodiscard]] Result<FrameHeader> parse_header(std::span<const std::byte> bytes);
 
-/// Encodes the result of an allgather: the sizes, followed by the bytes.
+/// Encodes the result of an allgather: first the sizes of all parts, then their bytes.
 [[nodiscard]] Bytes encode_parts(std::span<const Bytes> parts);
 [[nodiscard]] Result<std::vector<Bytes>> parse_parts(std::span<const std::byte> bytes, int expected_count);
 

@@ -19,8 +19,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// The maximum time between rank 0's calls of bind and listen. On a busy machine, rank 0 may lose its core between the
-/// two calls.
+/// How long rank 0 may take between its calls of bind and listen. On a busy machine, rank 0 may lose its core between
+/// the two calls.
 constexpr std::chrono::seconds kListenGrace{2};
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -58,14 +58,14 @@ private:
     const std::string path_;
 };
 
-/// A connection that has not sent its rank yet.
+/// A connection that rank 0 accepted, on which the complete Hello (with the rank's number) has not arrived yet.
 struct Comer {
     base::UniqueFd socket;
     std::array<std::byte, kHelloBytes> hello{};
     std::size_t received = 0;
 };
 
-/// The part of rank 0 in the rendezvous. Threads: one.
+/// What rank 0 does in the rendezvous. Threads: only one thread may use an object.
 class Reception {
 public:
     Reception(const SocketControlPlaneOptions& options, base::UniqueFd listener)
@@ -82,8 +82,8 @@ public:
             if (Status status = turn(); !status.is_ok()) {
                 return refuse_all(status);
             }
-            // Ranks that have already arrived are accepted before the interruption is checked. If such a rank has ended
-            // meanwhile, its connection shows this.
+            // Before rank 0 checks the interruption, it accepts all ranks that have arrived. If such a rank has died,
+            // its connection shows this.
             if (Status go_on = ask(options_.interruption, 0, options_.size); missing_count() > 0 && !go_on.is_ok()) {
                 return refuse_all(go_on);
             }
@@ -95,7 +95,8 @@ public:
     [[nodiscard]] std::vector<base::UniqueFd> take() { return std::move(ranks_); }
 
 private:
-    /// Connections that send nothing must not use up the descriptors, so the oldest one is closed.
+    /// The limit for connections without a complete Hello. If there are more, the oldest one is closed, so that
+    /// connections that send nothing cannot use up the descriptors.
     [[nodiscard]] std::size_t comers_limit() const { return ranks_.size() + 64; }
 
     [[nodiscard]] bool is_missing(int rank) const {
@@ -115,8 +116,8 @@ private:
                        seconds(options_.start_timeout), last_refusal_.empty() ? "" : "; last refused: ", last_refusal_);
     }
 
-    /// Tells all ranks that have connected why the start fails. If a rank's socket does not accept the message at once,
-    /// this rank is not told.
+    /// Tells all ranks that have connected why the start fails. It does not wait: if a rank's socket does not accept
+    /// the message at once, this rank gets no message.
     Status refuse_all(const Status& status) {
         for (const base::UniqueFd& socket : ranks_) {
             if (socket.is_open()) {
@@ -127,7 +128,7 @@ private:
     }
 
     static void refuse(int socket, const Status& status) {
-        // A process that does not read its socket gets no answer.
+        // This call does not wait, so a process that does not read its socket gets no answer.
         static_cast<void>(
             send_frame(socket, {FrameKind::failure}, encode_failure(status), std::chrono::steady_clock::now(), false)
                 .is_ok());
@@ -141,7 +142,7 @@ private:
         }
         const std::size_t comers = comers_.size();
         for (const base::UniqueFd& socket : ranks_) {
-            entries.push_back({socket.value(), POLLRDHUP, 0});  // poll ignores −1
+            entries.push_back({socket.value(), POLLRDHUP, 0});  // poll ignores the descriptor −1
         }
         const int longest = sliced(options_.interruption, milliseconds_until(deadline_));
         if (::poll(entries.data(), entries.size(), longest) < 0) {
@@ -183,7 +184,7 @@ private:
         }
     }
 
-    /// Reads the bytes of one connection's hello that have arrived so far.
+    /// Reads those bytes of a connection's Hello that have arrived.
     void hear(Comer& comer) {
         const auto count = receive_some(comer.socket.value(), std::span(comer.hello).subspan(comer.received));
         if (!count.is_ok()) {
@@ -220,7 +221,8 @@ private:
 };
 
 Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, Deadline deadline) {
-    // Rank 0 may start a little later than this rank; a process takes milliseconds to start.
+    // Rank 0 may start later than this rank, so this rank tries again, first after 1 ms. A process takes milliseconds
+    // to start.
     std::chrono::milliseconds pause(1);
     std::optional<Deadline> silent_since;
     while (true) {
@@ -232,8 +234,8 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
             return system_failure(ErrorCode::unsupported, fmt::format("connect to '{}'", options.rendezvous),
                                   attempt.error);
         }
-        // Rank 0 listens as soon as it has the name. If the name is taken and nobody listens, another process may have
-        // taken it to prevent the job from starting.
+        // Rank 0 listens as soon as it has bound the name. If the name is bound but nobody listens, another process may
+        // have taken the name to prevent the job from starting.
         const bool is_silent = attempt.error == ECONNREFUSED && is_taken(options.rendezvous);
         silent_since = !is_silent ? std::nullopt : silent_since ? silent_since : std::optional(deadline_in({}));
         if (is_silent && has_passed(*silent_since + kListenGrace)) {
@@ -303,7 +305,7 @@ Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOption
         RUEDA_RETURN_IF_FAILED(reception.run());
         ranks = reception.take();
     }
-    // The welcome is sent only after the name was freed, because a rank that is welcomed may use the same name again at
+    // Rank 0 sends the welcome only after it has freed the name, because a welcomed rank may use the same name again at
     // once.
     for (std::size_t r = 1; r < ranks.size(); ++r) {
         auto end =
@@ -328,7 +330,8 @@ Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options) 
     if (const Status status = check_same_user(peer.value()); !status.is_ok()) {
         return failure(status.code(), "rendezvous '{}': {}", options.rendezvous, status.message());
     }
-    // The hello fits into any socket's buffer. If sending it is interrupted, rank 0's answer gives the reason.
+    // The Hello fits into any socket's send buffer. If rank 0 answers or closes before everything was sent, its answer
+    // gives the reason.
     const auto sent = send_bytes(socket.value(), encode_hello({options.rank, options.size}),
                                  deadline_in(options.start_timeout), true);
     if (!sent.is_ok()) {

@@ -9,15 +9,16 @@
 
 namespace rueda::collectives {
 
-/// After its own deadline, a rank waits this much longer for rank 0's answer. Rank 0 can name the missing ranks;
-/// another rank could only report that it got no answer.
+/// How much longer than its own deadline a rank waits for rank 0's answer. Rank 0's answer names the missing ranks.
+/// Without it, the rank could only report that it got no answer.
 inline constexpr std::chrono::milliseconds kAnswerGrace{2000};
 
-/// Rank 0 opens the rendezvous and waits for the others. Element r of the result is the connection to rank r (element 0
-/// is empty). When the function returns, the name is free again, even if the function failed.
+/// Runs on rank 0: opens the rendezvous and waits for all other ranks. Element r of the result is the connection to
+/// rank r; element 0 is empty. When the function returns, the name is free again, even after a failure.
 [[nodiscard]] Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOptions& options);
 
-/// Connects another rank to rank 0. Returns the connection after rank 0 has reported that all ranks have connected.
+/// Runs on every other rank: connects to rank 0. Returns the connection after rank 0 has reported that all ranks have
+/// connected.
 [[nodiscard]] Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options);
 
 /// Lists the ranks for which `is_missing` is true, for example " 2" or " 2, 3".

@@ -21,8 +21,8 @@ struct UnixAddress {
     socklen_t length = 0;
 };
 
-/// `name` was already checked. An abstract name begins with a zero byte. Its end is given by its length, not by a zero
-/// byte.
+/// Builds the address. `name` was already checked. In an abstract address, a zero byte stands in place of the '@', and
+/// the address length gives the end of the name.
 UnixAddress address_of(const std::string& name) {
     UnixAddress result;
     result.address.sun_family = AF_UNIX;
@@ -36,8 +36,8 @@ UnixAddress address_of(const std::string& name) {
     return result;
 }
 
-/// Describes the process that listens, for example ", by process 17 of user 1000". The text is empty if the process
-/// that has the name does not listen.
+/// Describes the process that listens at a name, for example ", by process 17 of user 1000". Returns an empty text if
+/// no process listens.
 std::string describe_listener(const std::string& name) {
     const ConnectAttempt attempt = connect_unix(name);
     if (attempt.error != 0) {
@@ -79,8 +79,8 @@ Result<base::UniqueFd> listen_unix(const std::string& name, int backlog) {
     if (!listener.is_open()) {
         return system_failure(ErrorCode::resource_exhausted, "socket");
     }
-    // bind gives a path socket the mode that the descriptor has before the call. Setting umask instead would affect the
-    // whole process.
+    // bind creates a path socket with the mode that the descriptor has. The alternative, umask, would affect the whole
+    // process.
     if (::fchmod(listener.value(), 0600) != 0) {
         return system_failure(ErrorCode::unsupported, "fchmod of a socket");
     }
@@ -124,9 +124,9 @@ bool is_taken(const std::string& name) {
         return ::access(name.c_str(), F_OK) == 0;
     }
     // A line of /proc/net/unix contains address, references, protocol, flags, type, state, inode and name. An abstract
-    // name begins with '@' in place of its zero byte. An accepted connection is listed under the name of its listener
-    // as long as any process has it open, for example a child that was forked in an earlier job. The state of such a
-    // connection is not "unconnected".
+    // name is shown with '@' in place of its zero byte. Accepted connections are also listed under the listener's name,
+    // as long as any process has them open (for example a child forked in an earlier job). Their state is not
+    // "unconnected", so the code can skip them.
     std::ifstream list("/proc/net/unix");
     const std::string end = " " + name;
     for (std::string line; std::getline(list, line);) {

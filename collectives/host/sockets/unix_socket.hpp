@@ -19,8 +19,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 }
 [[nodiscard]] inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
 
-/// The time until the deadline, as an argument of poll(2). It is rounded up, so that a wait never ends before its
-/// deadline. It is 0 after the deadline.
+/// Returns the time until the deadline in the form that poll(2) takes. It is rounded up, so a wait never ends before
+/// its deadline. It is 0 after the deadline.
 [[nodiscard]] int milliseconds_until(Deadline deadline);
 
 struct PeerCredentials {
@@ -28,30 +28,31 @@ struct PeerCredentials {
     std::int32_t pid = 0;  ///< pid in this process' pid namespace; 0 if the process is not visible there
 };
 
-/// The following functions take a name of the form "@name" (abstract namespace) or "/path". Their sockets are streams,
+/// The functions below take a name of the form "@name" (abstract namespace) or "/path". Their sockets are streams,
 /// non-blocking, and closed on exec.
 [[nodiscard]] Status check_socket_name(const std::string& name);
 [[nodiscard]] Result<base::UniqueFd> listen_unix(const std::string& name, int backlog);
 
-/// The result of one attempt to connect. An error of 0 means success.
+/// The result of one attempt to connect. The attempt succeeded if `error` (an errno value) is 0.
 struct ConnectAttempt {
     base::UniqueFd socket;
     int error = 0;
 };
 [[nodiscard]] ConnectAttempt connect_unix(const std::string& name);
-/// Whether a later attempt may succeed: no process listens yet, or the queue of the listener is full.
+/// Whether a later attempt may succeed: nobody listens yet, or the listener's queue is full.
 [[nodiscard]] bool is_worth_retrying(int connect_error);
 
 /// Whether a process of this network namespace has bound a socket to the name. The process need not listen.
 [[nodiscard]] bool is_taken(const std::string& name);
 
-/// The process that connected, or that called listen. The information comes from the kernel, so it cannot be forged.
+/// Returns the credentials of the process that connected or that called listen. They come from the kernel and cannot be
+/// forged.
 [[nodiscard]] Result<PeerCredentials> peer_of(int socket);
-/// Fails unless the peer belongs to this user. Rueda communicates only with processes of the same user.
+/// Fails unless the other process belongs to this user. Rueda communicates only with processes of the same user.
 [[nodiscard]] Status check_same_user(const PeerCredentials& peer);
 
 /// Waits until one of `events` occurs. Returns false if the deadline passes first. A closed or broken connection counts
-/// as readable; reading it then reports the reason.
+/// as readable; the next read then returns the error.
 [[nodiscard]] Result<bool> wait_for_events(int fd, short events, Deadline deadline);
 
 }  // namespace rueda::collectives

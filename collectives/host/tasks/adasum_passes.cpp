@@ -10,10 +10,11 @@
 namespace rueda::collectives {
 namespace {
 
-/// The size of a piece on a host with one rank. Such a host needs no cells.
+/// The size in bytes of a piece on a host with one rank. Such a host does not copy through shared memory.
 constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 
-/// How many bytes of each input one step processes in place. Work in place is not divided into chunks.
+/// How many bytes of each input one step processes, if the inputs are combined directly in shared memory. Such inputs
+/// are not divided into chunks.
 constexpr std::uint64_t kPieceInPlace = 32 * 1024;
 
 std::uint64_t bytes_of_piece(const HostSet& set, std::uint32_t owners) {
@@ -35,8 +36,9 @@ void AdasumPasses::cut(const Batch& batch, std::uint32_t parts, std::span<PartMa
     for (PartMap& map : maps) {
         map.clear();
     }
-    // If an owner has several parts of each tensor, the first parts of all tensors come first, then the second parts,
-    // and so on. The reason is that, in a set on several hosts, the parts go to different hosts.
+    // If an owner has several parts of each tensor, it first gets the first parts of all tensors, then the second
+    // parts, and so on. In a set on several hosts, the n-th parts of all tensors go to host n, so they must be
+    // contiguous.
     for (std::uint32_t turn = 0; turn < of_each; ++turn) {
         for (std::uint32_t owner = 0; owner < owners; ++owner) {
             const std::uint32_t part = owner * of_each + turn;
@@ -88,7 +90,7 @@ void AdasumPasses::start(const Batch& batch, std::span<const PartMap> maps) {
     phase_ = is_empty ? Phase::done : Phase::measure;
 }
 
-/// The result is the same on all ranks.
+/// Whether the tensor is processed directly in the members' memory, without copies. All ranks get the same answer.
 bool AdasumPasses::goes_in_place(std::uint32_t segment) const {
     const auto of = batch_.locations_of(segment, set_.members);
     return std::all_of(of.begin(), of.end(), [this](const Location& l) {
@@ -122,7 +124,8 @@ bool AdasumPasses::act(std::uint64_t& work) {
 
 // ---- in place -------------------------------------------------------------------------------------------------------
 
-/// Calls f for the next piece of this rank's part that is processed in place. Returns false if there is no such piece.
+/// Calls f for the next piece of this rank's part that is processed directly in the members' memory. Returns false if
+/// there is no such piece.
 template <class F>
 bool AdasumPasses::next_in_place(F&& f, std::uint64_t& work) {
     if (in_place_is_done_) {
@@ -168,7 +171,8 @@ bool AdasumPasses::combine_in_place(std::uint64_t& work) {
         },
         work);
     if (acted && in_place_is_done_ && wrote_in_place()) {
-        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // pairs with is_combined() on the other ranks
+        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // is_combined() on the other ranks loads this
+                                                                        // counter
     }
     return acted;
 }
@@ -178,7 +182,8 @@ bool AdasumPasses::is_combined() const {
            (!wrote_in_place() || set_.all_reached(&Progress::resident, set_.resident_batches + 1));
 }
 
-/// Computes the dot products of the next elements of a part and adds them to the sums. The elements lie in sources_.
+/// Computes the dot products of the elements in sources_, which are the next elements of a part. Adds them to the
+/// part's sums.
 void AdasumPasses::measure_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
     const DType dtype = batch_.segments[part.segment].dtype;
     const std::size_t pairs = ops::pairs_of(set_.members);
@@ -191,7 +196,8 @@ void AdasumPasses::measure_part(const PartMap::Part& part, std::uint64_t offset,
     }
 }
 
-/// Combines the elements in sources_. Writes them to destinations_, or to the owner's memory for results.
+/// Combines the elements in sources_. Writes the result to destinations_ or, if results do not go to the outputs, to
+/// results_.
 void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
     const DType dtype = batch_.segments[part.segment].dtype;
     if (!to_outputs_) {
@@ -204,8 +210,9 @@ void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset,
 
 // ---- staging --------------------------------------------------------------------------------------------------------
 
-/// Stages the next piece of a phase whose chunks are numbered from `first` on. This rank no longer needs its cells of
-/// the pieces before `needed`, and no data that it staged before this phase.
+/// Copies the next piece of this rank's input to its cells (its buffers in shared memory). `first` is the number of the
+/// phase's first chunk. Cells of pieces before `needed` may be reused, and so may cells that were filled before this
+/// phase.
 bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
     if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
         !may_write_(first + staged_)) {
@@ -217,7 +224,8 @@ bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::ui
     return true;
 }
 
-/// Copies the parts of the input that belong to other owners, each part to its own place.
+/// Copies the parts of this rank's input that other ranks process to this rank's cell (its buffer in shared memory),
+/// each part to its place.
 void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     for (std::uint32_t owner = 0; owner < owners_; ++owner) {
@@ -236,8 +244,8 @@ void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_
     }
 }
 
-/// Finds the memory of all members' elements for a piece that this rank owns. The source of a member that has joined is
-/// null.
+/// Stores in sources_ where the elements of all members are, for a piece that this rank owns. For a member that has
+/// called join(), the source is null.
 void AdasumPasses::collect_sources(const PartMap::Part& part, std::uint64_t offset, std::uint64_t in_place,
                                    std::uint64_t number) {
     sources_.clear();
@@ -328,7 +336,8 @@ bool AdasumPasses::combine(std::uint64_t& work) {
     return true;
 }
 
-/// As in AllreduceTask, the result replaces each member's input in that member's cell.
+/// Writes the result over each member's input, in that member's buffer in shared memory. Each cache line then moves
+/// only between the core that copied the input and the core that combines it.
 void AdasumPasses::combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     staged_maps_[set_.rank].for_each_piece(range, [&](const PartMap::Part& part, std::uint64_t offset,

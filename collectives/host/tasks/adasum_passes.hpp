@@ -15,48 +15,50 @@
 
 namespace rueda::collectives {
 
-/// Computes adasum of the inputs of one host's ranks. Each tensor of the batch is combined by itself (ops/adasum.hpp).
-/// The first ranks of the host are the *owners*: each owner processes one part of every tensor. All ranks stage their
-/// input for the owners, as in AllreduceTask. There are three phases:
+/// Computes Adasum of the inputs of one host's ranks, for each tensor of the batch by itself (ops/adasum.hpp). The
+/// first ranks of the host are the *owners*. Each owner processes one part of every tensor. The other ranks' inputs
+/// reach the owners through *cells*, the ranks' buffers in shared memory. There are three phases:
 ///
-/// - *measure*: the inputs go through the cells, and every owner computes the dot products of its parts.
-/// - *numbers*: the owners' dot products are added, and every rank computes the weights.
-/// - *combine*: the inputs go through the cells again, and every owner computes its parts of the results. The results
-///   go through the cells to the outputs, as in AllreduceTask. If the results have to be processed further, they go to
-///   the owner's memory instead.
+/// - *measure*: all ranks copy their inputs to their cells, and every owner computes the dot products of its parts.
+/// - *numbers*: the dot products of all owners are added, and every rank computes the weights.
+/// - *combine*: all ranks copy their inputs to their cells again, and every owner computes its parts of the results.
+///   The results go back through the cells to the outputs. With begin_into(), they go to the owner's memory instead.
 ///
-/// If all inputs fit into the cells at once, they are staged only once and stay there for both phases. A tensor goes
-/// *in place* if the inputs of all ranks lie in the arena, and also their outputs if the results go there. Its owners
-/// work directly on that memory. They wait only for the dot products, and for the other ranks at the end.
+/// If all inputs fit into the cells at once, they are copied there only once, and stay for both phases. A tensor is
+/// processed *in place* if the inputs of all ranks lie in the arena (the host's shared memory). If the results go to
+/// the outputs, the outputs must lie there too. The owners of such a tensor work directly on this memory. They wait
+/// only for the dot products, and at the end for the other ranks.
 ///
-/// Cost per rank for S bytes, if all m ranks are owners: the rank twice copies S(m−1)/m out and reads S; it once writes
-/// S and copies S(m−1)/m in. An input in the arena is not staged, and an output in the arena is not fetched.
+/// Cost per rank for S bytes, if all m ranks are owners: twice, the rank copies S(m−1)/m bytes to its cells and reads S
+/// bytes. Once, it writes S bytes and copies S(m−1)/m bytes from its cells. Inputs and outputs in the arena are not
+/// copied.
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class AdasumPasses {
 public:
-    /// `may_write(number)` must return whether the cells of chunk `number` of the batch, counted from 0, may be
-    /// written.
+    /// `may_write(number)` must return whether this rank may write to its buffer in shared memory for chunk `number`,
+    /// counted from 0 in the batch.
     using MayWrite = std::function<bool(std::uint64_t number)>;
     AdasumPasses(HostSet& set, std::uint32_t owners, MayWrite may_write);
 
-    /// Begins a batch whose results go to the outputs. `maps` contains the parts of each owner; together the parts
-    /// cover every tensor exactly once. The maps must stay valid until the batch is done. An owner's parts of one
-    /// tensor are in the order of the tensor, and each part has its own dot products.
+    /// Begins a batch whose results go to the outputs. `maps` contains, for each owner, its parts of the tensors.
+    /// Together the parts cover every tensor exactly once. The maps must stay valid until the batch is done. If an
+    /// owner has several parts of one tensor, they are in ascending order, and each part gets its own dot products.
     void begin(const Batch& batch, std::span<const PartMap> maps);
-    /// Does the same, but each owner's results go to `results`, at the positions of its map. Ranks that are not owners
-    /// pass no results.
+    /// Like begin(), but each owner's results go to `results`, at the positions of its map. Ranks that are not owners
+    /// pass null.
     void begin_into(const Batch& batch, std::span<const PartMap> maps, std::byte* results);
-    /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were touched.
+    /// Does one action; returns false if it could do nothing. Adds the number of bytes that it read or wrote to `work`.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done() const { return phase_ == Phase::done; }
-    /// How many chunks went through the cells; the same on all ranks of the host.
+    /// How many chunks went through the buffers in shared memory. The number is the same on all ranks of the host.
     [[nodiscard]] std::uint64_t chunks() const { return staged_chunks(); }
-    /// Whether other ranks wrote to outputs in the arena. If so, this batch was one of HostSet::resident_batches.
+    /// Whether owners wrote directly to other ranks' outputs, in shared memory. If so, the batch counts in
+    /// HostSet::resident_batches.
     [[nodiscard]] bool wrote_in_place() const { return to_outputs_ && has_in_place_; }
 
-    /// Fills `maps` for a batch whose tensors are each cut into `parts` parts. Owner o gets parts/owners of them,
-    /// beginning with part o · parts/owners.
+    /// Fills `maps` for a batch in which each tensor is cut into `parts` parts. Each owner gets parts/owners
+    /// consecutive parts of each tensor: owner o begins with part o × parts/owners.
     static void cut(const Batch& batch, std::uint32_t parts, std::span<PartMap> maps);
 
 private:
@@ -102,26 +104,27 @@ private:
 
     Batch batch_;
     std::span<const PartMap> maps_;
-    std::vector<PartMap> staged_maps_;  // the parts of the maps that are not processed in place
-    std::vector<bool> in_place_;        // by segment
+    std::vector<PartMap> staged_maps_;  // the parts that are copied through the buffers in shared memory
+    std::vector<bool> in_place_;        // indexed by segment (tensor)
     bool has_in_place_ = false;
     bool to_outputs_ = true;
-    std::byte* results_ = nullptr;     // an owner's memory for results that do not go to the outputs
+    std::byte* results_ = nullptr;     // an owner's memory for results, if they do not go to the outputs
     std::uint64_t piece_bytes_ = 0;    // the length of one owner's piece, in bytes
     std::uint64_t pieces_ = 0;         // number of pieces of the longest staged map
-    std::uint64_t number_chunks_ = 0;  // see NumbersSum
+    std::uint64_t number_chunks_ = 0;  // number of chunks that NumbersSum needs
     bool stays_ = false;
 
     Phase phase_ = Phase::done;
-    std::uint64_t staged_ = 0;    // pieces, in this phase
-    std::uint64_t measured_ = 0;  // this counter and the next two also count pieces, in this phase
+    std::uint64_t staged_ = 0;    // number of pieces in this phase that this rank has copied to shared memory
+    std::uint64_t measured_ = 0;  // measured_, combined_ and fetched_ also count pieces in this phase
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
-    std::uint64_t in_place_at_ = 0;  // how far this phase has come, as an offset in this rank's map
+    std::uint64_t in_place_at_ = 0;  // how far the work in place has come in this phase, as an offset in this rank's
+                                     // map
     bool in_place_is_done_ = true;
     ops::DotProducts products_;
-    std::vector<double> dots_;     // dot products by segment, then by pair of members
-    std::vector<double> weights_;  // by segment, then by member
+    std::vector<double> dots_;     // indexed by segment (tensor), then by pair of members
+    std::vector<double> weights_;  // indexed by segment (tensor), then by member
     std::vector<const std::byte*> sources_;
     std::vector<std::byte*> destinations_;
 };

@@ -5,8 +5,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// The amount of work in one step, in bytes. It is about as large as a chunk, so that the engine often checks for an
-/// abort and for other waiting tasks.
+/// How many bytes one step processes. This is about a chunk, so the engine often gets to check for an abort and to step
+/// other tasks.
 constexpr std::uint64_t kAdasumStep = 64 * 1024;
 
 }  // namespace
@@ -30,7 +30,7 @@ StepResult AdasumTask::step() {
     if (!passes_.is_done()) {
         return acted ? StepResult::advanced : StepResult::waiting;
     }
-    // All ranks have finished combining. So no rank reads this rank's inputs or writes this rank's outputs any more.
+    // All ranks have finished combining, so no rank reads this rank's inputs or writes this rank's outputs any more.
     set_.chunks += passes_.chunks();
     set_.resident_batches += passes_.wrote_in_place() ? 1U : 0U;
     return StepResult::done;

@@ -12,8 +12,8 @@
 
 namespace rueda::collectives {
 
-/// An allreduce by adasum over the ranks of one host. It uses AdasumPasses with every rank as an owner, and is used for
-/// batches in which some announcement did not contain its input.
+/// An allreduce with Adasum over the ranks of one host. Every rank is an owner in AdasumPasses, that is, combines a
+/// part of each tensor. This task is used if the announcements did not contain all inputs.
 class AdasumTask final : public Task {
 public:
     explicit AdasumTask(HostSet& set);
@@ -24,7 +24,7 @@ public:
 private:
     HostSet& set_;
     AdasumPasses passes_;
-    std::vector<PartMap> maps_;  // by member
+    std::vector<PartMap> maps_;  // indexed by member
 };
 
 }  // namespace rueda::collectives

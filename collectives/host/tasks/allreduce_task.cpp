@@ -8,17 +8,17 @@
 namespace rueda::collectives {
 namespace {
 
-/// The amount of work, in bytes, of a step for tensors that are not cut into chunks. It is about as large as a chunk,
-/// so that the engine often checks for an abort and for other waiting tasks.
+/// How many bytes one step processes of tensors that are not cut into chunks. This is about a chunk, so the engine
+/// often gets to check for an abort and to step other tasks.
 constexpr std::uint64_t kStepBytes = 128 * 1024;
 
-/// If all ranks together have at most this many bytes, every rank combines all of them itself. More cache lines then
-/// cross between cores than if each rank combines its share, but the ranks wait for each other once less.
+/// If the inputs of all ranks together have at most this many bytes, every rank combines all of them. The ranks then
+/// wait for each other once less than if each rank combined a share, but more cache lines cross between cores.
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
 
-/// With two ranks, the number of cache lines is the same for both ways, so these limits were measured. From 8 to 24 KiB
-/// per rank, shares are faster by 3 to 10 %. From 24 to 40 KiB, whole tensors are faster by 8 to 15 %. Above 40 KiB,
-/// shares are faster again (docs/design/collectives.md).
+/// Limits in bytes per rank for two ranks, where both ways move the same number of cache lines. They were measured:
+/// from 8 to 24 KiB, shares are faster by 3 to 10 %; from 24 to 40 KiB, whole tensors are faster by 8 to 15 %; above 40
+/// KiB, shares are faster again (docs/design/collectives.md).
 constexpr std::uint64_t kSharesOfTwoFrom = 8 * 1024;
 constexpr std::uint64_t kWholeOfTwoFrom = 24 * 1024;
 constexpr std::uint64_t kWholeOfTwoTo = 40 * 1024;
@@ -98,11 +98,14 @@ StepResult AllreduceTask::step() {
     return resident;
 }
 
-/// Combines a piece of a segment, in rank order. This rank's own input and output are used directly. If `for_all` is
-/// true, the result is also written for every other member: to the member's output if that lies in the arena, otherwise
-/// to the member's cell. The other members then wait until all ranks have combined, so their inputs in the arena may be
-/// read directly. If `for_all` is false, another member may continue and change its input as soon as it has announced
-/// or staged the input, so only the copies may be read.
+/// Combines a piece of a segment, in rank order. This rank's own input and output are used directly.
+///
+/// If `for_all` is true, the result is also written for every other member: to the member's output if this lies in the
+/// arena (shared memory), otherwise to the member's cell. The other members then wait until all ranks have combined. So
+/// this rank may read their inputs directly, if they lie in the arena.
+///
+/// If `for_all` is false, another member does not wait. It may change its input as soon as it has announced or staged
+/// it, so this rank may only read the copy.
 void AllreduceTask::combine(const Piece& piece, bool for_all) const {
     const Segment& segment = batch_.segments[piece.segment];
     const auto locations = batch_.locations_of(piece.segment, set_.members);
@@ -118,8 +121,8 @@ void AllreduceTask::combine(const Piece& piece, bool for_all) const {
             continue;
         }
         if (member == set_.rank) {
-            // An announced or staged copy has the same content as the input. Reading the input instead leaves the cache
-            // lines of the copy with the ranks that read them.
+            // The input and its announced or staged copy have the same content. This rank reads its input, so that the
+            // copy's cache lines stay with the cores of the other ranks, which read the copy.
             sources[member] = segment.input + piece.offset;
             destinations[written++] = segment.output + piece.offset;
             continue;
@@ -161,8 +164,7 @@ StepResult AllreduceTask::step_resident() {
         set_.publish(set_.mine().resident, set_.resident_batches + 1);
         resident_published_ = true;
     }
-    // Until all members have reached this point, the other members may still read this rank's inputs and write its
-    // outputs.
+    // Until all members have combined their shares, they may still read this rank's inputs and write its outputs.
     return set_.all_reached(&Progress::resident, set_.resident_batches + 1) ? StepResult::done : StepResult::waiting;
 }
 
@@ -179,8 +181,8 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
     return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
 }
 
-/// Does one action. It prefers the actions that other ranks wait for most: first it stages one chunk ahead, then it
-/// combines, then it fetches.
+/// Does one action, first those that other ranks wait for most: it stages one chunk ahead, or else combines, or else
+/// fetches.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
@@ -192,8 +194,8 @@ StepResult AllreduceTask::step_staged() {
         reduce_chunk(reduced_chunks_++);
         fetched_chunks_ = whole_ ? reduced_chunks_ : fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // The publish() after this also wakes the ranks that wait for this counter. The store pairs with
-            // cell_is_free() in later batches.
+            // The publish() below wakes the ranks that wait for either counter. cell_is_free() of the other ranks loads
+            // `fetched`, in later batches.
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
@@ -201,11 +203,11 @@ StepResult AllreduceTask::step_staged() {
     }
     if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
         fetch(fetched_chunks_++);
-        // All ranks have combined this chunk, so they no longer read or write this rank's cell. A rank reaches this
-        // point only after it has ended the previous batches.
+        // All ranks have combined this chunk, so they no longer read or write this rank's cell (its buffer in shared
+        // memory). A rank gets to this chunk only after it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // not published earlier, because other ranks could still write to this rank's cells before
+            // Only now have all ranks stopped writing to this rank's buffers, so the counter was not published earlier.
             set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
@@ -213,9 +215,9 @@ StepResult AllreduceTask::step_staged() {
     return StepResult::waiting;
 }
 
-/// A chunk may be staged if its cell holds no results that this rank has not fetched yet, and no inputs that others
-/// still read. Within this batch the first condition implies the second, because a chunk is fetched only after all
-/// other ranks have combined it.
+/// A chunk may be staged (copied to a buffer in shared memory) if two conditions hold for its buffer. First, this rank
+/// has fetched the results in it. Second, no other rank still reads inputs in it. Within a batch, the first condition
+/// implies the second: a chunk is fetched only after all ranks have combined it.
 bool AllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
@@ -236,11 +238,10 @@ void AllreduceTask::stage(std::uint64_t index) {
     staged_.for_each_piece({own.end, all.end}, copy_piece);
 }
 
-/// Combines a whole chunk for this rank alone, or this rank's share of the chunk for all members. In the second case it
-/// works in place: the result replaces each member's input in that member's cell. So a cache line moves to the core
-/// that combines it and back to the core that staged it, and it is still there when that core stages again. If the
-/// result were in the combining rank's own cell, it would need another line, which would have to come from the core
-/// that fetched last.
+/// Combines a whole chunk for this rank alone, or this rank's share of the chunk for all members. For a share, the
+/// result replaces each member's input in that member's cell (its buffer in shared memory). A cache line then moves to
+/// the core that combines it, and back to the core that staged it and will stage there again. If the result went to the
+/// combining rank's own cell, this would need a second cache line, which the core that fetched last still holds.
 void AllreduceTask::reduce_chunk(std::uint64_t index) const {
     const Range all = chunk(index);
     const Range own = whole_ ? all : SegmentMap::share(all, set_.rank, set_.members);

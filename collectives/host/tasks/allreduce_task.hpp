@@ -12,23 +12,25 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of all segments of a batch. Each segment is processed in one of three ways, and all members choose the
-/// same way:
+/// An allreduce of all segments (tensors) of a batch on one host. Each segment is processed in one of three ways. All
+/// members choose the same way:
 ///
 /// - *inline*: every announcement contains the member's input, and each rank combines all inputs by itself.
-/// - *resident*: input and output of every member lie in the arena. The segments form one range of bytes. Each member
-///   combines its share directly from all inputs and writes it to all outputs. Cost per rank: reads S, writes S.
-/// - *staged*: all other segments, in chunks. A rank copies those parts of its input that others combine into its cell.
-///   It combines its own share from its own memory and the others' cells, and writes the result to the same places in
-///   the others' cells. Then it copies the results of the others from its own cell to its output. Inputs and outputs in
-///   the arena are used directly, without cells. Cells are used in turn, so a rank can stage the next chunk while
-///   others combine. Cost per rank, with m members: copies S(m−1)/m out, reads S, writes S, copies S(m−1)/m in.
+/// - *resident*: input and output of every member lie in the arena, the host's shared memory. The segments form one
+///   range of bytes. Each member combines its share of this range directly from all inputs, and writes the result to
+///   all outputs. Cost per rank for S bytes: reads S, writes S.
+/// - *staged*: all other segments, in chunks, through *cells* (each rank's buffers in the arena). A rank copies the
+///   parts of its input that other ranks combine to its own cell. It combines its own share from its own memory and
+///   the other ranks' cells, and writes the result to the same places in these cells. At the end it copies the results
+///   of the other ranks from its own cell to its output. Inputs and outputs in the arena are used directly, without
+///   cells. Cells are used in turn, so a rank can stage the next chunk while other ranks combine. Cost per rank, with
+///   m members: copies S(m−1)/m to its cell, reads S, writes S, copies S(m−1)/m from its cell.
 ///
-/// If the staged part of a batch is small, every rank may stage and combine all of it, so that the ranks wait for each
-/// other only once instead of twice.
+/// If the staged part of a batch is small, every rank may stage and combine all of it. The ranks then wait for each
+/// other once instead of twice.
 ///
-/// A member that has joined (Location::absent) has neither input nor output. It still combines its share of the
-/// resident and staged segments, because the others wait for this share.
+/// A member that has called join() (Location::absent) has neither input nor output. It still combines its share of the
+/// resident and staged segments, because the other members wait for this share.
 ///
 /// In all three ways the inputs are combined in rank order.
 class AllreduceTask final : public Task {
@@ -39,8 +41,8 @@ public:
     StepResult step() override;
 
 private:
-    /// A range of bytes of one segment. If the bytes are staged, they lie at the offset `in_cell` in the cells of chunk
-    /// `chunk`.
+    /// A range of bytes of one segment (tensor). For a staged segment, `chunk` is the chunk that contains the range,
+    /// and `in_cell` is the offset in this chunk's buffer in shared memory.
     struct Piece {
         std::uint32_t segment = 0;
         std::uint64_t offset = 0;
@@ -65,12 +67,12 @@ private:
     HostSet& set_;
     Batch batch_;
 
-    std::vector<std::uint32_t> inline_;  // segments
-    std::size_t inline_done_ = 0;        // how many of these segments are combined
+    std::vector<std::uint32_t> inline_;  // the segments (tensors) that are combined inline
+    std::size_t inline_done_ = 0;        // how many segments of inline_ were combined
 
     SegmentMap resident_;
     Range my_resident_share_;
-    std::uint64_t resident_done_ = 0;  // this rank has combined its share up to this offset in the virtual range
+    std::uint64_t resident_done_ = 0;  // offset in the virtual range up to which this rank has combined its share
     bool resident_published_ = false;
 
     SegmentMap staged_;

@@ -10,12 +10,12 @@
 namespace rueda::collectives {
 namespace {
 
-/// Below this size the root does not write a share. Such a broadcast is so short that the root's share would cost more
-/// in waiting than it saves.
+/// In a broadcast of fewer bytes, the root does not write a share of the other ranks' outputs. The wait for this share
+/// would cost more than it saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// The smallest chunks. In a broadcast, smaller chunks are faster than in an allgather, because one rank copies out
-/// while the others copy in. In an allgather every rank does both.
+/// The smallest chunks, in bytes. In a broadcast, one rank copies to shared memory while the others copy from it, and
+/// smaller chunks are faster. In an allgather, every rank does both.
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
 constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
@@ -23,8 +23,8 @@ constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
 void ExchangeTask::begin(const Batch& batch) {
     batch_ = batch;
-    // only the entries of existing members are cleared: clearing all of them would take measurable time in a broadcast
-    // of 4 bytes
+    // This clears only the entries of existing members. Clearing the whole array would take measurable time in a
+    // broadcast of 4 bytes.
     std::fill_n(contributions_.begin(), set_.members, Contribution{});
     staged_chunks_ = fetched_chunks_ = 0;
     others_read_my_input_ = false;
@@ -33,7 +33,7 @@ void ExchangeTask::begin(const Batch& batch) {
     } else {
         plan_allgather();
     }
-    // Data that is read in place is also read chunk by chunk, so that steps are short and each reader reports its
+    // Data that is read in place is also read chunk by chunk. Steps are then short, and each reader reports its
     // progress.
     std::uint64_t longest = 0;
     for (const Contribution& contribution : std::span(contributions_).first(set_.members)) {
@@ -78,8 +78,8 @@ void ExchangeTask::plan_pushes() {
     root_pushes_to_me_ = is_pushed_to(set_.rank);
 }
 
-/// Whether, in a broadcast, the root writes to this member's output. For this, input and output must lie in the arena
-/// and be large enough.
+/// Whether the root of a broadcast writes a share of this member's output. It does if input and output lie in the arena
+/// (shared memory) and are large enough.
 bool ExchangeTask::is_pushed_to(std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[0].root;
     const Contribution& contribution = contributions_[root];
@@ -128,7 +128,7 @@ Range ExchangeTask::part_of(const Contribution& contribution, std::uint64_t inde
     return {std::min(index * chunk_bytes_, bytes), std::min((index + 1) * chunk_bytes_, bytes)};
 }
 
-/// The share of a part that the root writes. The other ranks read the rest.
+/// Returns the share of `part` that the root writes. The other ranks read the rest.
 Range ExchangeTask::pushed(Range part) const { return SegmentMap::share(part, set_.members - 1, set_.members); }
 
 void ExchangeTask::push(Range part) {
@@ -149,7 +149,8 @@ StepResult ExchangeTask::step() {
         if (needs_cells(set_.rank) || i_push_) {
             set_.publish(set_.mine().staged, before + staged_chunks_);
         } else {
-            set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);  // no rank waits for this
+            set_.mine().staged.store(before + staged_chunks_,
+                                     std::memory_order_release);  // no rank waits for this counter
         }
         return StepResult::advanced;
     }
@@ -165,13 +166,15 @@ StepResult ExchangeTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // in an exchange, no rank waits for this
-                                                                            // counter
+        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // no rank waits for this counter in an
+                                                                            // exchange
     }
     return StepResult::done;
 }
 
-/// In a broadcast only one member stages, so this member gets its cache lines back with any choice of cells.
+/// Whether the members swap their cells (buffers in shared memory) in every round, so that cache lines come back to
+/// their core (HostSet::exchanged_cell). In a broadcast this is not needed, because only one member copies to its
+/// cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {

@@ -13,16 +13,17 @@
 
 namespace rueda::collectives {
 
-/// Broadcast and allgather: the bytes of every contributing member are copied to a place in every member's output. In a
-/// broadcast only the root contributes. A batch has one segment.
+/// Broadcast and allgather on one host: the input of every contributing member (its *contribution*) is copied to a
+/// place in every member's output. In a broadcast only the root contributes. A batch has one segment.
 ///
-/// A contribution that is part of the announcements is copied from there. A contribution that lies in the arena is read
-/// in place. Any other contribution goes through the cells of its rank, chunk by chunk. Cost per rank and contribution
-/// of C bytes: its owner copies it out once, if it is private, and every other rank copies it in once.
+/// If a rank's announcement contained the contribution, it is copied from there. If the contribution lies in the arena
+/// (shared memory), the other ranks read it in place. Any other contribution goes chunk by chunk through the cells, its
+/// rank's buffers in the arena. Cost of a contribution of C bytes: its owner copies C bytes to the cells, if they are
+/// needed, and every other rank copies C bytes to its output.
 ///
-/// In a broadcast, the root would be idle while the others read its tensor. If the outputs of the others lie in the
-/// arena as well, the root writes an m-th of each output itself, where m is the number of members. All ranks then move
-/// the same number of bytes.
+/// In a broadcast, the root would be idle while the other ranks read its tensor. If the outputs of the other ranks lie
+/// in the arena, the root therefore writes 1/m of each output itself, where m is the number of members. All ranks then
+/// move the same number of bytes.
 class ExchangeTask final : public Task {
 public:
     explicit ExchangeTask(HostSet& set) : set_(set) {}
@@ -34,8 +35,8 @@ private:
     struct Contribution {
         std::uint64_t bytes = 0;
         std::uint64_t output_offset = 0;
-        const std::byte* readable = nullptr;  ///< the whole contribution in the arena; null if the contribution goes
-                                              ///< through the cells
+        const std::byte* readable = nullptr;  ///< the contribution in shared memory; null if it is copied through
+                                              ///< buffers
         bool at_once = false;                 ///< whether the contribution is tiny and was part of the announcement
     };
     void plan_broadcast();
@@ -59,7 +60,7 @@ private:
     HostSet& set_;
     Batch batch_;
     std::array<Contribution, base::kMaxLocalRanks> contributions_{};
-    std::uint64_t chunk_bytes_ = 0;  // at most a cell
+    std::uint64_t chunk_bytes_ = 0;  // at most the size of a buffer in shared memory
     std::uint64_t chunk_count_ = 0;
     std::uint64_t staged_chunks_ = 0;
     std::uint64_t fetched_chunks_ = 0;

@@ -15,14 +15,14 @@
 
 namespace rueda::collectives {
 
-/// Whether all members that are not absent sent their inputs in their announcements.
+/// Whether the announcements of all members, except those that called join(), contained the members' inputs.
 [[nodiscard]] inline bool all_travelled(std::span<const Location> locations) {
     return std::all_of(locations.begin(), locations.end(),
                        [](const Location& l) { return l.absent || l.payload != nullptr; });
 }
 
-/// The state that the tasks of one process set share: the arena, this rank's position in it, and the number of chunks
-/// that are done, over all batches. Threads: the thread that drives progress.
+/// The state that the tasks of one process set share: the host's shared memory (arena), this rank's position in it, and
+/// counts over all batches. Threads: only the thread that steps this rank's tasks ("drives progress").
 struct HostSet {
     explicit HostSet(std::shared_ptr<Arena> a)
         : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members) {}
@@ -30,18 +30,19 @@ struct HostSet {
     std::shared_ptr<Arena> arena;
     std::uint32_t rank;
     std::uint32_t members;
-    std::uint64_t chunks = 0;  ///< number of chunks that went through the cells before the current batch; the same on
-                               ///< all members
-    std::uint64_t resident_batches = 0;  ///< number of resident batches before the current one; the same on all members
-    /// the number of chunks that, as far as this rank knows, no rank needs in this rank's cells any more
+    std::uint64_t chunks = 0;  ///< number of chunks that went through the buffers in shared memory in earlier batches;
+                               ///< the same on all members
+    std::uint64_t resident_batches = 0;  ///< number of earlier batches that used memory of other ranks directly; the
+                                         ///< same on all members
+    /// A lower limit: no rank needs chunks below this number in this rank's cells (buffers in shared memory) any more.
     std::uint64_t free_chunks = 0;
 
-    /// Combines `sources`, one per member, into `destinations`, in rank order. The sources of absent members are left
-    /// out. For adasum, an absent member counts as zeros at its place in the tree.
+    /// Combines `sources`, one for each member, into `destinations`, in rank order. The sources of members that called
+    /// join() are left out. For Adasum, such a member counts as zeros at its place in the tree.
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
-            return;  // this rank is absent and has nothing to write for others
+            return;  // this rank called join() and writes no result for other ranks
         }
         if (segment.absent == 0) [[likely]] {
             ops::reduce(segment.reduction(members), sources, destinations, count);
@@ -67,8 +68,9 @@ struct HostSet {
     [[nodiscard]] Progress& mine() const { return arena->progress(rank); }
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
 
-    /// Stores a progress counter of this rank and wakes the ranks that sleep and may wait for it. The store is seq_cst
-    /// because a sleeper writes its attention word and then reads the counters. It pairs with reached().
+    /// Stores a progress counter of this rank, and wakes ranks that sleep. reached() on the other ranks loads the
+    /// counter. The store is seq_cst because a rank that goes to sleep first writes its attention word and then reads
+    /// the counters.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
         counter.store(value, std::memory_order_seq_cst);
         wake_sleepers();
@@ -85,7 +87,7 @@ struct HostSet {
         }
     }
 
-    /// Whether all other members' `counter` has reached `value`.
+    /// Whether `counter` has reached `value` on all members except this rank.
     [[nodiscard]] bool all_reached(std::atomic<std::uint64_t> Progress::*counter, std::uint64_t value) const {
         for (std::uint32_t member = 0; member < members; ++member) {
             if (member != rank && !reached(member, counter, value)) {
@@ -94,21 +96,22 @@ struct HostSet {
         }
         return true;
     }
-    /// Whether the cell of chunk `number` may be written. The cell still holds the chunk from one round of cells
-    /// earlier, and all ranks must be done with that chunk.
+    /// Whether this rank may write to its cell (its buffer in shared memory) for chunk `number`. The cell still holds
+    /// an earlier chunk, because each rank uses its cells in turn. All ranks must be done with that chunk.
     [[nodiscard]] bool cell_is_free(std::uint64_t number) const {
         return number < free_chunks + arena->plan().cells_per_rank || exchanged_cell_is_free(number);
     }
 
-    /// The cell in which `member` stages chunk `number` of an exchange. Other ranks read these data and send nothing
-    /// back. If there are two members, they swap their cells in every round. A rank then writes to cache lines that it
-    /// has just read and that its core still holds, so each line crosses between the cores only once.
+    /// The cell (buffer in shared memory) to which `member` copies chunk `number` of an exchange, in which the other
+    /// ranks only read the data. If there are two members, they swap their cells in every round. A rank then writes to
+    /// cache lines that its core still holds because it has just read them. Each line therefore crosses between the
+    /// cores only once.
     [[nodiscard]] std::byte* exchanged_cell(std::uint32_t member, std::uint64_t number) const {
         const std::uint64_t turn = members == 2 ? number / arena->plan().cells_per_rank % 2 : 0;
         return arena->cell(static_cast<std::uint32_t>(member ^ turn), number);
     }
-    /// Like cell_is_free(), but for the cell of an exchange. It does not use `free_chunks`, which is about this rank's
-    /// own cells only.
+    /// Like cell_is_free(), but for exchanged_cell(). This function does not use `free_chunks`, which counts only
+    /// chunks in this rank's own cells.
     [[nodiscard]] bool exchanged_cell_is_free(std::uint64_t number) const {
         const std::uint32_t cells = arena->plan().cells_per_rank;
         return number < cells || all_reached(&Progress::fetched, number + 1 - cells);

@@ -40,7 +40,8 @@ void NumbersSum::stage() {
     set_.publish(set_.mine().staged, number(staged_));
 }
 
-/// Adds the numbers in rank order, beginning with the lowest rank. This rank's own numbers are in its cell too.
+/// Adds the numbers in rank order, beginning with the lowest rank. This rank's numbers are read from its buffer in
+/// shared memory, like those of the other ranks.
 void NumbersSum::take() {
     const std::span<double> sums = numbers_of(taken_);
     std::memcpy(sums.data(), set_.arena->cell(0, number(taken_)), sums.size_bytes());
@@ -54,8 +55,7 @@ void NumbersSum::take() {
     }
     ++taken_;
     if (!keeps_cells_) {
-        set_.publish(set_.mine().fetched, number(taken_));  // pairs with the load in a rank that is about to reuse a
-                                                            // cell
+        set_.publish(set_.mine().fetched, number(taken_));  // a rank loads this counter before it reuses a buffer
     }
 }
 

@@ -9,21 +9,22 @@
 
 namespace rueda::collectives {
 
-/// Sums some float64 numbers over the first ranks of a host, through the cells. The numbers are added in rank order,
-/// and every rank gets the sums. This is a phase of a task in which all ranks of the host take part.
+/// Sums float64 numbers over the first ranks of a host, through the ranks' buffers in shared memory (cells). The
+/// numbers are added in rank order, and every rank gets the sums. This class is one phase of a task, and all ranks of
+/// the host must take part.
 ///
-/// Threads: the thread that drives progress.
+/// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class NumbersSum {
 public:
     explicit NumbersSum(HostSet& set) : set_(set) {}
 
-    /// Begins the phase. Its chunks are numbered from `first` on within the batch. The first `givers` ranks contribute
-    /// numbers. `numbers` holds this rank's numbers and later the sums; it must stay valid until is_done(). With
-    /// `keeps_cells`, this object does not report that its cells are free again. The caller reports this later, because
-    /// it still needs other cells.
+    /// Begins the phase. `first` is the number of its first chunk within the batch. The first `givers` ranks contribute
+    /// numbers. `numbers` holds this rank's numbers and later the sums, and must stay valid until is_done(). With
+    /// `keeps_cells`, this object does not report that its buffers in shared memory are free again; the caller does so
+    /// later.
     void begin(std::span<double> numbers, std::uint32_t givers, std::uint64_t first, bool keeps_cells);
-    /// Does one action; returns false if it could do nothing. `is_free(number)` must return whether the cell of chunk
-    /// `number` may be written.
+    /// Does one action; returns false if it could do nothing. `is_free(number)` must return whether this rank may write
+    /// to its buffer in shared memory for chunk `number`.
     template <class IsFree>
     bool act(IsFree&& is_free) {
         if (staged_ < chunks_ && (keeps_cells_ || staged_ < taken_ + set_.arena->plan().cells_per_rank) &&
@@ -38,7 +39,7 @@ public:
         return false;
     }
     [[nodiscard]] bool is_done() const { return taken_ == chunks_; }
-    /// The number of chunks that this many numbers need.
+    /// How many chunks are needed for `numbers` numbers.
     [[nodiscard]] static std::uint64_t chunks_of(const HostSet& set, std::uint64_t numbers);
     [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
 

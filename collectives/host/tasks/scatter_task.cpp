@@ -34,7 +34,8 @@ void ScatterTask::begin(const Batch& batch) {
     }
     const Location& mine = batch.locations[set_.rank];
     others_read_my_input_ = set_.members > 1 && mine.payload == nullptr && mine.input != nullptr;
-    if (all_travelled(batch.locations_of(0, set_.members))) {  // there is no other rank to wait for
+    if (all_travelled(batch.locations_of(0, set_.members))) {  // all inputs are in the announcements, so this rank need
+                                                               // not wait
         for (std::uint64_t index = 0; index < chunk_count_; ++index) {
             take(index);
         }
@@ -55,15 +56,16 @@ std::uint64_t ScatterTask::plan() {
     }
 }
 
-/// Each cell holds a piece for every member except its owner. If everything is for the root, a cell holds one piece.
+/// A cell (a buffer in shared memory) holds a piece for every member except its owner. In a gather or reduce,
+/// everything is for the root, so a cell holds one piece.
 std::uint32_t ScatterTask::pieces_in_cell() const { return all_is_for_root() ? 1 : std::max(set_.members - 1, 1U); }
 
 std::uint64_t ScatterTask::largest_piece_bytes() const {
     return bytes_of_cell_piece(set_.arena->plan().cell_bytes, pieces_in_cell());
 }
 
-/// Plans a reduce. Returns the size of the longest part of any member, which is the same on every rank. The next two
-/// functions do this for reducescatter and alltoall.
+/// Plans a reduce. Returns the size in bytes of the longest part of any member, which is the same on every rank. The
+/// functions for reducescatter and alltoall return the same kind of size.
 std::uint64_t ScatterTask::plan_reduce() {
     const Segment& segment = batch_.segments[0];
     std::fill_n(to_.begin(), set_.members, Range{});
@@ -81,7 +83,7 @@ std::uint64_t ScatterTask::plan_reducescatter() {
         to_[member] = {begin, begin + static_cast<std::uint64_t>(part.count) * row_bytes};
     }
     std::fill_n(from_.begin(), set_.members, to_[set_.rank]);
-    return to_[0].bytes();  // no member has more rows than the first one
+    return to_[0].bytes();  // the first member has the most rows
 }
 
 std::uint64_t ScatterTask::plan_alltoall() {
@@ -137,13 +139,14 @@ StepResult ScatterTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        // this rank stages nothing, and no rank waits for the counter
+        // This rank stages nothing, and no rank waits for this counter.
         set_.mine().staged.store(set_.chunks, std::memory_order_release);
     }
     return StepResult::done;
 }
 
-/// Stages at most one chunk ahead. Further chunks would displace the data that others read from the caches.
+/// Staging goes at most one chunk ahead. More chunks would displace data from the caches that other ranks still have to
+/// read.
 bool ScatterTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < taken_chunks_ + 2 &&
            set_.exchanged_cell_is_free(set_.chunks + staged_chunks_);
@@ -217,7 +220,8 @@ void ScatterTask::copy(std::uint64_t index) {
         next += from_[member].bytes();
     }
     for (std::uint32_t step = 0; step < set_.members; ++step) {
-        // Each rank begins with a different neighbour, so that not all ranks read the memory of the same rank at once.
+        // Each rank begins with a different neighbour, so that not all ranks read the memory of one rank at the same
+        // time.
         const std::uint32_t member = (set_.rank + step) % set_.members;
         if (const Range part = piece(from_[member], index); part.bytes() > 0) {
             ops::copy(destinations[member] + (part.begin - from_[member].begin), source(member, index), part.bytes(),
@@ -226,11 +230,11 @@ void ScatterTask::copy(std::uint64_t index) {
     }
 }
 
-/// `fetched` says that this rank no longer needs any other rank's memory. Except for the last chunk, only ranks that
-/// stage wait for this counter.
+/// Publishes that this rank no longer needs the other ranks' memory for the chunks that it has taken. Before the last
+/// chunk, only ranks that stage wait for this counter.
 void ScatterTask::publish_taken() {
     const std::uint64_t value = set_.chunks + taken_chunks_;
-    set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this counter here
+    set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this counter in this task
     if (somebody_stages_ || taken_chunks_ == chunk_count_) {
         set_.publish(set_.mine().fetched, value);
     }

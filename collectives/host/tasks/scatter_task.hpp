@@ -13,16 +13,16 @@
 
 namespace rueda::collectives {
 
-/// Reducescatter and alltoall: every member's input has a part for each member, and no member needs another member's
-/// part. In a reducescatter, a member combines all parts for this member into its output. In an alltoall, it copies
-/// these parts to its output, one after the other. A scatter is an alltoall in which only the root has rows. In a
-/// gather and a reduce, all parts are for the root. A batch has one segment.
+/// Reducescatter and alltoall on one host: every member's input has a part for each member. In a reducescatter, a
+/// member combines all parts that are for it. In an alltoall, it copies these parts to its output, one after the other.
+/// A scatter is an alltoall in which only the root has rows. In a gather and a reduce, all parts are for the root. A
+/// batch has one segment.
 ///
-/// An input that is part of the announcement or lies in the arena is read in place. A rank with a private input copies
-/// the parts for the others to its cells. A chunk contains a piece of every part, and all pieces have the same length,
-/// so that all members have work in each chunk. A cell holds a piece for every other member. Cost per rank for S bytes
-/// of input, with m members: it copies S(m−1)/m out (if the input is private) and reads its own part of all inputs.
-/// Nothing is fetched back.
+/// An input in the announcement or in the arena (shared memory) is read in place. A rank with a private input copies
+/// the parts for other members to its cells, which are buffers in the arena. A chunk contains a piece of every part.
+/// All pieces have the same length, so that all members have work in each chunk. A cell holds one piece for every other
+/// member. Cost per rank for S bytes of input, with m members: it copies S(m−1)/m bytes to its cells (if the input is
+/// private), and reads the parts for itself from all inputs.
 class ScatterTask final : public Task {
 public:
     explicit ScatterTask(HostSet& set) : set_(set) {}
@@ -45,7 +45,7 @@ private:
         return batch_.operation == Operation::gather || batch_.operation == Operation::reduce;
     }
     [[nodiscard]] bool is_staged(std::uint32_t member) const;
-    /// The place in a cell of `from` that holds the piece for `to`.
+    /// Where the piece from `from` to `to` lies, in a buffer of `from` in shared memory.
     [[nodiscard]] std::byte* in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;
 
     [[nodiscard]] bool may_stage() const;
@@ -59,8 +59,8 @@ private:
 
     HostSet& set_;
     Batch batch_;
-    Parts to_{};    // the part for each member in this rank's input
-    Parts from_{};  // the part for this rank in each member's input
+    Parts to_{};    // indexed by member: the part for this member, as a range in this rank's input
+    Parts from_{};  // indexed by member: the part for this rank, as a range in this member's input
     std::uint64_t piece_bytes_ = 0;
     std::uint64_t chunk_count_ = 0;
     std::uint64_t staged_chunks_ = 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Checkpoints in the safetensors format (https://github.com/huggingface/safetensors, "Format"): the length of the
-/// header in eight bytes, little-endian; then a JSON header with dtype, shape and position of every tensor, and with a
-/// map of strings under "__metadata__"; then the data, little-endian and row-major. Python reads them by
-/// `safetensors.numpy.load_file`. Nothing in a checkpoint depends on the number of processes.
+/// Checkpoints in the safetensors format (https://github.com/huggingface/safetensors, "Format"). A file has three
+/// parts. First comes the length of the header in eight bytes, little-endian. The header is JSON, with dtype, shape and
+/// position of every tensor, and with a map of strings under "__metadata__". The data follow, little-endian and
+/// row-major. Python reads such files by `safetensors.numpy.load_file`. Nothing in a checkpoint depends on the number
+/// of processes.
 ///
-/// "rueda.checksums" in "__metadata__" holds checksums (XXH3 of 64 bits) of the header and of the data of each tensor.
-/// Other readers ignore them. Because of the checksums, a flipped bit or a lost page in the file becomes an error when
-/// the file is read. A file without checksums, such as one that another program wrote, is read without this check.
+/// "rueda.checksums" in "__metadata__" contains checksums (64-bit XXH3) of the header and of each tensor's data. With
+/// them, a flipped bit or a lost page becomes an error when Rueda reads the file. Other programs ignore the checksums.
+/// A file without checksums, for example from another program, is read without this check.
 #pragma once
 
 #include <filesystem>
@@ -26,59 +27,61 @@ namespace rueda::training {
 /// Texts of the program that are stored with the tensors, for example epoch, step and settings. They must be UTF-8.
 using Metadata = std::map<std::string, std::string>;
 
-/// The facts about one tensor of a checkpoint.
+/// Name, dtype and shape of a tensor in a checkpoint.
 struct TensorInfo {
     std::string name;
     DType dtype = DType::float32;
     Shape shape;
 };
 
-/// Writes the checkpoint on rank `root` (write_checkpoint). Collective. If the root fails, all ranks throw the same
-/// error. While the root writes, stall reports show "saving checkpoint …" for it (Busy).
+/// Writes the checkpoint on rank `root` (see write_checkpoint()). All ranks must call it. If the root fails, all ranks
+/// throw the same error. While the root writes, stall reports show "saving checkpoint …" for it.
 RUEDA_API void save_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                const Metadata& metadata = {}, int root = 0);
 
-/// Opens the checkpoint on rank `root`, checks it against `tensors`, and reads it (class Checkpoint). Then broadcasts
-/// tensors and metadata, so only the root needs the file. Collective. If a step fails, all ranks throw the same error.
-/// Returns the metadata. An error that is found before the data are read leaves the tensors unchanged. After a failed
-/// read or broadcast, the contents of the tensors are undefined.
+/// Reads the checkpoint on rank `root`, after checking it against `tensors` (class Checkpoint). Then broadcasts tensors
+/// and metadata, so only the root needs the file. Returns the metadata. All ranks must call it, and if a step fails,
+/// all ranks throw the same error. An error that is found before the data are read leaves the tensors unchanged. After
+/// a failed read or broadcast, their contents are undefined.
 RUEDA_API Metadata restore_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                       int root = 0);
 
-/// Writes a checkpoint from this process alone. It writes to `path`.partial, flushes this file to the disk, renames it,
-/// and flushes the folder. So at every moment `path` is either the previous complete checkpoint or the new one, even if
-/// the process is killed or the power fails. The folder must exist. A failure removes the .partial file. (A killed
-/// process leaves the file behind; the next call overwrites it.) The tensors must not change during the call. Otherwise
-/// the checksums would be wrong, and the file could not be read. Throws InvalidArgument for a tensor name that is
-/// empty, occurs twice, is "__metadata__" or is not UTF-8, for metadata with the key "rueda.checksums", and for a path
-/// that cannot be written. Throws ResourceExhausted if the disk is full or the quota is used up. The message contains
-/// the path, the call that failed, the system's reason, and what to do.
+/// Writes a checkpoint in this process, without other ranks. The function writes `path`.partial, flushes this file to
+/// the disk, renames it, and flushes the folder. At every moment, `path` is therefore either the previous complete
+/// checkpoint or the new one, even if the process is killed or the power fails. The folder must exist. A failure
+/// removes the .partial file. (A killed process leaves it behind; the next call overwrites it.) The tensors must not
+/// change during the call: the checksums would be wrong, and the file could not be read.
+///
+/// Throws InvalidArgument for a tensor name that is empty, occurs twice, is "__metadata__" or is not UTF-8. Also throws
+/// it for metadata with the key "rueda.checksums", and for a path that cannot be written. Throws ResourceExhausted if
+/// the disk is full or the quota is used up. The message contains the path, the call that failed, the system's reason,
+/// and what to do.
 RUEDA_API void write_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                 const Metadata& metadata = {});
 
-/// An open checkpoint file whose header was checked completely. The lengths fit the size of the file, and the shapes
-/// fit the numbers of bytes. JSON, dtypes and the header's checksum are correct. The positions have no gap or overlap,
-/// and no name occurs twice. The object stays usable if another file replaces this file at its path. Threads: any
-/// thread may call const members.
+/// An open checkpoint file with a completely checked header. The lengths fit the size of the file, and the shapes fit
+/// the numbers of bytes. JSON, dtypes and the header's checksum are correct. The tensors' positions have no gap or
+/// overlap, and no name occurs twice. If another file replaces this file at its path, the object stays usable. Threads:
+/// any thread may call const members.
 class RUEDA_API Checkpoint {
 public:
-    /// Opens and checks a file. If the file is not correct, throws InvalidArgument. The message contains the file, what
-    /// was found and what was expected.
+    /// Opens and checks a file. Throws InvalidArgument if the file is not correct. The message contains the file, what
+    /// was found, and what was expected.
     explicit Checkpoint(const std::filesystem::path& path);
     Checkpoint(Checkpoint&& other) noexcept;
     Checkpoint& operator=(Checkpoint&& other) noexcept;
     ~Checkpoint();
 
     [[nodiscard]] const Metadata& metadata() const noexcept;
-    /// The tensors in the order of their positions in the file.
+    /// The tensors, ordered by their positions in the file.
     [[nodiscard]] const std::vector<TensorInfo>& tensors() const noexcept;
 
     /// Checks that the file contains exactly the tensors of `model`, with the same names, dtypes and shapes. Otherwise
-    /// throws InvalidArgument, whose message contains the first differences.
+    /// throws InvalidArgument with the first differences.
     void check_against(std::span<const NamedTensor> model) const;
-    /// Calls check_against, and then copies every tensor of the file into the tensor of `model` with the same name.
-    /// Throws InvalidArgument if the file cannot be read, or if the data of a tensor do not match their checksum. In
-    /// these cases the contents of `model` are undefined.
+    /// Calls check_against(), and then copies every tensor of the file into the tensor of `model` with the same name.
+    /// Throws InvalidArgument if the file cannot be read, or if a tensor's data do not match their checksum; the
+    /// contents of `model` are then undefined.
     void read(std::span<const NamedTensor> model) const;
 
 private:

@@ -9,17 +9,17 @@
 
 namespace rueda::training {
 
-/// A tensor of the model or of the optimizer, with the name that it has on every rank, in checkpoints and in messages.
-/// It is a view: the memory belongs to the caller.
+/// A tensor of the model or of the optimizer, and its name. The name is the same on every rank, and appears in
+/// checkpoints and messages. The memory belongs to the caller.
 struct NamedTensor {
     std::string name;
     TensorView tensor;
 };
 
-/// Makes every tensor on every rank equal to the tensor of rank `root`, so that training begins with the same
-/// parameters. Collective: all ranks must pass the same tensors in the same order. The function starts all broadcasts
-/// before it waits for the first one. If some broadcasts fail, it waits until all have ended, and then throws the error
-/// of the first one that failed (Mismatch, Aborted, …). In this case the contents of the tensors are undefined.
+/// Copies every tensor from rank `root` to all other ranks, so that training begins with the same parameters. All ranks
+/// must call it, with the same tensors in the same order. The function starts all broadcasts before it waits for the
+/// first one. If some broadcasts fail, it waits until all have ended, and then throws the error of the first failed one
+/// (Mismatch, Aborted, …). The contents of the tensors are then undefined.
 RUEDA_API void broadcast_parameters(std::span<const NamedTensor> tensors, int root = 0);
 
 }  // namespace rueda::training

@@ -13,9 +13,9 @@
 
 namespace rueda::training {
 
-/// xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407). SplitMix64 fills its state from a seed and the number
-/// of a stream. Different streams of one seed are unrelated sequences; use one stream for each epoch or for each
-/// parameter, for example. Threads: one object per thread.
+/// The random number generator xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407). SplitMix64 computes its
+/// initial state from a seed and the number of a stream. Different streams of one seed are unrelated sequences. For
+/// example, use one stream for each epoch or each parameter. Threads: use one object per thread.
 class Random {
 public:
     explicit Random(std::uint64_t seed, std::uint64_t stream = 0) noexcept {
@@ -26,7 +26,7 @@ public:
         }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     [[nodiscard]] std::uint64_t next() noexcept {
         const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
         const std::uint64_t shifted = state_[1] << 17;
@@ -41,8 +41,8 @@ public:
 
     /// Returns each of 0 … bound − 1 with the same probability; `bound` must be ≥ 1.
     [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept {
-        // Values of at least `limit` are discarded, because with them small remainders would be more probable. For
-        // bounds far below 2^64 this almost never happens.
+        // Values above `limit` are discarded, because they would make small remainders more probable. For bounds far
+        // below 2^64 this almost never happens.
         const std::uint64_t surplus = (std::numeric_limits<std::uint64_t>::max() % bound + 1) % bound;
         const std::uint64_t limit = std::numeric_limits<std::uint64_t>::max() - surplus;
         std::uint64_t value = next();

@@ -20,14 +20,15 @@ from typing import Any
 
 __all__ = ["install"]
 
-#: The module of Rueda for each module of Horovod. Submodules are mapped in the same way.
+#: The module of Rueda for each module of Horovod. Submodules are replaced in the same way.
 _PLACES = {
     "horovod.torch": "rueda.torch",
     "horovod": "rueda.compat._horovod",
 }
 #: Modules that Horovod has and Rueda does not.
 _NOT_HERE = {"keras", "mxnet", "ray", "spark", "tensorflow"}
-#: The modules that contain Horovod's function `run`. Rueda does not have it yet; importing a module raises an error.
+#: The modules that contain Horovod's function `run`. Rueda does not have this function yet, and importing these modules
+#: raises an error.
 _RUNNER = {"horovod.run", "horovod.runner"}
 
 
@@ -39,7 +40,7 @@ def _place_of(name: str) -> str:
 
 
 class _Loader(importlib.abc.Loader):
-    """Returns Rueda's module itself, so that the module exists only once."""
+    """Imports Rueda's module itself under the other name, so that the module exists only once."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -50,8 +51,8 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The module has been executed before. Importing it under the other name changed some of its attributes. This
-        # function restores them.
+        # Rueda's module has been executed before. The import under the other name has changed some of its attributes,
+        # so this function restores them.
         module.__spec__ = self._spec
 
 
@@ -100,8 +101,8 @@ def install() -> None:
 
 
 def _for_other_processes() -> None:
-    """Processes that the script starts, such as workers of a DataLoader, import horovod again, but this finder does not
-    exist there. They find the package in a folder.
+    """Makes processes that the script starts, such as workers of a DataLoader, find Rueda as horovod. The finder of
+    this process does not exist there, so they find the package in a folder.
     """
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_path")
     sys.path.insert(1, folder)  # spawned processes inherit sys.path
@@ -125,8 +126,8 @@ def _main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # Uses the module that the rest of the program imports, because this file, run by ``python -m``, is a second copy of
-    # it.
+    # ``python -m`` runs this file as a second copy of the module. The rest of the program imports the first copy, so
+    # this code uses the first copy.
     from rueda.compat import horovod
 
     horovod._main(sys.argv[1:])

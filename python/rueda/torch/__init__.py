@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's interface for PyTorch, with the same names: write ``import rueda.torch as hvd`` in place of ``import
+"""Horovod's interface for PyTorch, with the same names. Write ``import rueda.torch as hvd`` instead of ``import
 horovod.torch as hvd``.
 
 Example::
@@ -97,7 +97,7 @@ _MPI_LIB_AVAILABLE = True
 
 
 def _check_has_gpu() -> bool:
-    """Horovod's gpu_available() calls it."""
+    """Returns True if PyTorch can use a GPU. Horovod's gpu_available() calls it."""
     return torch.cuda.is_available()
 
 
@@ -171,8 +171,8 @@ __all__ = [
     "synchronize",
 ]
 
-# Importing the backend registers it with torch.distributed. If this PyTorch accepts no backends of other packages, it
-# is not imported.
+# The import registers the backend with torch.distributed. If this PyTorch accepts no backends of other packages,
+# nothing is imported.
 if (
     torch.distributed.is_available()
     and hasattr(torch.distributed.Backend, "register_backend")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Functions to join and leave the job, with Horovod's arguments and results, and functions that describe this
+"""Functions to join and to leave the job, with Horovod's arguments and results. Also functions that describe this
 installation.
 """
 
@@ -52,23 +52,23 @@ __all__ = [
     "size",
 ]
 
-#: The value of MPI_Query_thread if every thread may call MPI. Open MPI and MPICH use the same number.
+#: The value that MPI_Query_thread returns if every thread may call MPI. It is the same in Open MPI and MPICH.
 _MPI_THREAD_MULTIPLE = 3
 
-#: Whether the program has called init() in this job.
+#: Whether the program has called this module's init() in the current job.
 _begun = False
-#: Functions to call when a job has ended. With them, modules forget what they stored for the job.
+#: Functions that are called when a job has ended, so that modules forget what they stored for the job.
 _at_end: list[Callable[[], None]] = [sets_of_job.end_job]
 
 
 def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[ProcessSet] | str | None = None) -> None:
-    """Joins the other processes of the job. All of them have to call this function. A second call does nothing.
+    """Joins the other processes of the job. All of them must call this function. A second call does nothing.
 
     Args:
         comm: the processes of the job. None: all launched processes. A list of ranks: the processes with these ranks.
             An mpi4py communicator: its processes; Rueda duplicates the communicator.
-        process_sets: ProcessSet objects or lists of ranks; all ranks make these sets now, in this order. Or "dynamic":
-            Horovod needs this value if sets are added later; in Rueda it has no effect.
+        process_sets: ProcessSet objects or lists of ranks. All ranks make these sets now, in this order. Or "dynamic":
+            Horovod needs this value if a program adds sets later; in Rueda it has no effect.
 
     Raises:
         ValueError: an argument is invalid (InvalidArgument), or two sets are the same.
@@ -88,11 +88,11 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
         )
     wanted = _sets_to_make(process_sets)
     if not is_initialized():
-        _ended()  # if `rueda.shutdown()` ended the last job, this module has to end it, too
+        _ended()  # if rueda.shutdown() ended the last job, this module must end it too
     rueda.init(comm)
     if _begun:
         return
-    # This is the first call of this init() in the job. `rueda.init()` may have started the job earlier.
+    # This is the first call of this init() in the job. A call of rueda.init() may have started the job before.
     _begun = True
     sets_of_job.begin_job(comm)
     try:
@@ -112,8 +112,8 @@ def _sets_to_make(given: Iterable[ProcessSet] | str | None) -> list[ProcessSet]:
 
 
 def shutdown() -> None:
-    """Leaves the job. Returns when every rank has called it, or when a rank has died. The interpreter calls it when it
-    ends.
+    """Leaves the job. Returns when every rank has called it, or when a rank has died. When the interpreter ends, it
+    also calls this function.
 
     Example::
 
@@ -151,13 +151,15 @@ def mpi_built() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """Returns True if the ranks of this job use MPI. Ranks of one host that ruedarun connected by its socket do not."""
+    """Returns True if the ranks of this job use MPI. If ruedarun connected the ranks of one host by its socket, they do
+    not.
+    """
     return any(os.path.basename(path).startswith(("librueda_mpi.", "librueda_mpich.")) for path in _mapped())
 
 
 def mpi_threads_supported() -> bool:
-    """Returns True if MPI was initialised so that every thread may call it. Then the program may call MPI itself at any
-    time, for example by mpi4py.
+    """Returns True if MPI was initialised in such a way that every thread may call it. The program may then call MPI
+    itself at any time, for example by mpi4py.
 
     Raises:
         ValueError: before init(), or in a job without MPI.
@@ -177,7 +179,7 @@ def mpi_threads_supported() -> bool:
 
 
 def gloo_enabled() -> bool:
-    """Returns False, because Rueda does not use Gloo. Jobs on one host need no MPI either."""
+    """Returns False, because Rueda does not use Gloo. A job on one host needs no MPI either."""
     return False
 
 

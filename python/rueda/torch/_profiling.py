@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Ranges of Rueda's operations in the records of torch.profiler (docs/pytorch-distributed.md).
+"""Shows Rueda's operations as ranges in the records of torch.profiler (docs/pytorch-distributed.md).
 
-PyTorch 1.13 and later have the functions that are used here. While no profiler runs, an operation only reads
-``profilers._is_profiler_enabled``, or, with older versions, also asks is_active(). It does nothing else of this module.
+PyTorch 1.13 and later have the functions that this module uses. While no profiler runs, an operation only reads
+``profilers._is_profiler_enabled``; in older versions it also calls is_active().
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ R = TypeVar("R")
 
 
 class _NotKnown:
-    """For versions of PyTorch without such a variable."""
+    """Replaces ``torch.autograd.profiler`` in versions of PyTorch without such a variable."""
 
     _is_profiler_enabled = True
 
 
-#: Its `_is_profiler_enabled` tells whether a profiler runs in this process. Reading it takes a few nanoseconds, and a call of a function
-#: ten times as long. So each operation reads it first.
+#: The attribute `_is_profiler_enabled` says whether a profiler runs in this process. Each operation reads it first,
+#: because reading it takes a few nanoseconds, and calling a function takes ten times as long.
 profilers: Any = profiler if hasattr(profiler, "_is_profiler_enabled") else _NotKnown
 
 #: Whether a profiler of PyTorch records this thread.
@@ -41,14 +41,16 @@ _leave: Callable[[Any], None] = torch.autograd._record_function_with_args_exit
 
 
 def _enter(name: str, inputs: Sequence[Any]) -> Any:
-    """Begins a range. Only tensors among the inputs are passed on, because they have shapes."""
+    """Begins a range. Passes on only those inputs that are tensors, because only tensors have shapes."""
     tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
     return torch.autograd._record_function_with_args_enter(name, *tensors)
 
 
 @contextlib.contextmanager
 def region(name: str, inputs: Sequence[Any] = ()) -> Iterator[None]:
-    """Records the time that this thread spends in its scope. The inputs give the shapes of a profile with ``record_shapes=True``."""
+    """Records the time that this thread spends in the scope. A profile with ``record_shapes=True`` shows the shapes of
+    the inputs.
+    """
     record = _enter(name, inputs)
     try:
         yield
@@ -66,44 +68,44 @@ def recorded(name: str, call: Callable[..., R], inputs: Sequence[Any]) -> Callab
     return call_recorded
 
 
-# Ranges from the start of an operation to its completion.
+# The rest of this file is about ranges from the start of an operation to its completion.
 #
-# A thread of Rueda ends them. PyTorch frees the memory of a range when the profiler stops, and ending the range after
-# that would write to freed memory. So all open ranges are ended before a profiler stops.
+# A thread of Rueda ends these ranges. PyTorch frees the memory of a range when the profiler stops. Ending the range
+# afterwards would write to freed memory. All open ranges are therefore ended before a profiler stops.
 
 
 class _Pending:
-    """The open ranges.
+    """The ranges that have not ended.
 
-    Threads: any. The lock is held for a moment, and while a profiler stops.
+    Threads: any thread may call the methods. The lock is held only for a moment, or while a profiler stops.
     """
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
-        self._ends: dict[int, Any] = {}  # by identity: futures whose completion ends a range
-        self._stopping = 0  # profilers that are being stopped: no range may begin
+        self._ends: dict[int, Any] = {}  # indexed by identity: futures whose completion ends a range
+        self._stopping = 0  # number of profilers that are being stopped; meanwhile no range may begin
 
     def begin(self, name: str, inputs: Sequence[Any]) -> Any:
-        """Begins a range. Returns the object that ends it, or None."""
+        """Begins a range. Returns the object by which end() ends it, or None."""
         with self._changing:
             if self._stopping > 0:
                 return None
             record = _enter(name, inputs)
             end: Any = torch.futures.Future()
-            # PyTorch ends the range for the profiler of this thread, whatever thread completes the future.
+            # PyTorch ends the range for the profiler of this thread, even if another thread completes the future.
             torch.ops.profiler._call_end_callbacks_on_jit_fut(record, end)
             self._ends[id(end)] = end
             return end
 
     def end(self, end: Any) -> None:
-        """Ends a range, unless it has been ended because a profiler stopped."""
+        """Ends a range, unless it was already ended because a profiler stopped."""
         with self._changing:
             if self._ends.pop(id(end), None) is not None:
                 end.set_result(None)
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:
-        """Ends all ranges. None begins in its scope."""
+        """Ends all ranges. No range begins within the scope."""
         with self._changing:
             self._stopping += 1
             ends = list(self._ends.values())
@@ -121,32 +123,34 @@ _pending = _Pending()
 
 
 def follow(name: str, handles: Sequence[Handle[Any]], inputs: Sequence[Any] = ()) -> None:
-    """Records from now until all operations have completed. If the profiler stops before, the range ends then.
+    """Records a range from now until all operations have completed. If the profiler stops earlier, the range ends at
+    that time.
 
-    The range belongs to this thread, but other ranges of the thread may overlap with it.
+    The range belongs to this thread, but may overlap with other ranges of the thread.
     """
     if torch._C._autograd._profiler_type() != torch._C._profiler.ActiveProfilerType.KINETO or not _end_before_stop():
-        return  # the other profilers expect that the thread which begins a range also ends it, before its other ranges
+        return  # other profilers expect that the same thread begins and ends a range, and that ranges are nested
     end = _pending.begin(name, inputs)
     if end is None:
         return
     left = list(handles)
 
     def completed(_handle: Handle[Any]) -> None:
-        left.pop()  # one step under the GIL
+        left.pop()  # this takes one element in one step, under the GIL
         if not left:
             _pending.end(end)
 
     for handle in handles:
         try:
             handle.add_done_callback(completed)
-        except RuedaError:  # the job has ended, and has no thread for callbacks
+        except RuedaError:  # the job has ended and has no thread for callbacks
             _pending.end(end)
 
 
 @functools.cache
 def _end_before_stop() -> bool:
-    """Makes PyTorch's function that stops a profiler end the open ranges first. PyTorch offers no other way to learn of the stop.
+    """Makes PyTorch's function that stops a profiler end the open ranges first. PyTorch has no other way to report the
+    stop.
 
     Returns False if this PyTorch has no such function.
     """
@@ -165,7 +169,7 @@ def _end_before_stop() -> bool:
 
 def _forget_in_child() -> None:
     global _pending
-    _pending = _Pending()  # in a forked child no thread ends the ranges, and perhaps the lock is held
+    _pending = _Pending()  # no thread of a forked child ends the ranges, and the lock may be held
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

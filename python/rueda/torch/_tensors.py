@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes tensors of PyTorch available to the native module, and makes PyTorch tensors of Rueda's memory."""
+"""Makes PyTorch tensors usable by the native module, and makes PyTorch tensors from Rueda's memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rueda import _native
 from rueda._native import Memory
 from rueda.types import DType
 
-# Only newer versions of PyTorch have all of these dtypes.
+# Older versions of PyTorch do not have all of these dtypes.
 _NUMBERS = {getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)}
 _DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
 
@@ -31,7 +31,7 @@ def tensor_of(
 
 
 def tensors_of(outputs: list[tuple[Memory, tuple[int, ...], int]]) -> tuple[torch.Tensor, ...]:
-    """Returns the outputs of a group that Rueda allocated."""
+    """Returns the outputs that Rueda allocated for a group."""
     return tuple(tensor_of(*output) for output in outputs)
 
 

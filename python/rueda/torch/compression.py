@@ -3,9 +3,9 @@
 """Compressors change a tensor before it is reduced, and change the result back. Any class with the two methods of
 Compressor can be a compressor.
 
-Compressors work on the whole tensor, also within one host. If the network between hosts is slow, ``RUEDA_COMPRESSION``
-is cheaper: it compresses only the data that is sent between hosts, and accumulates in full precision
-(docs/compression.md).
+Compressors work on the whole tensor, also within one host. If only the network between hosts is slow, the setting
+``RUEDA_COMPRESSION`` costs less. It compresses only the data that is sent between hosts, and accumulates in full
+precision (docs/compression.md).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import torch
 
 
 class Compressor:
-    """The interface of a compressor. ``compress`` returns the tensor to reduce, and a context. ``decompress`` needs
-    this context to change the result back.
+    """The interface of a compressor. ``compress`` returns the tensor to reduce, and a context. ``decompress`` gets this
+    context and changes the result back.
     """
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Returns the tensor to reduce in place of this one, and a context for decompress()."""
+        """Returns the tensor that is reduced instead of this one, and a context for decompress()."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Returns the reduced tensor in the form of the original tensor."""
+        """Returns the reduced tensor in the dtype and form of the original tensor."""
         raise NotImplementedError
 
 
@@ -72,7 +72,7 @@ class BF16Compressor(_Narrowing):
 
 
 class Compression:
-    """The compressors that Rueda provides. Horovod has no ``bf16``."""
+    """The compressors that Rueda provides. ``bf16`` does not exist in Horovod."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -27,7 +27,7 @@ except ImportError:
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
-#: A rank sends this value instead of a length if it could not pickle its object.
+#: A rank that could not pickle its object sends this value instead of a length.
 _NO_OBJECT = -1
 
 
@@ -40,10 +40,10 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
         root_rank: the rank whose values all ranks get.
 
     Raises:
-        ValueError: ``params`` has another type, or an element is not a tensor. The other ranks raise an error that
-            names this error.
-        Mismatch: the names or the roots differ between ranks (all ranks raise it before anything is written), or a
-            shape or a dtype differs.
+        ValueError: ``params`` has another type, or an element is not a tensor. On the other ranks, another error names
+            this error.
+        Mismatch: the names or the roots differ between ranks, or a shape or a dtype differs. Different names or roots
+            are found before anything is written.
 
     Example::
 
@@ -54,7 +54,7 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
     try:
         named = _named_tensors(params)
     except (
-        # Catch any exception, also one from the iterator of the parameters, because the other ranks must be told.
+        # Any exception, also one from the iterator of the parameters: the other ranks must be told.
         Exception
     ) as failure:
         unfit = failure
@@ -64,8 +64,8 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
 
 
 def _agree(function: str, names: list[str], root_rank: int, failure: Exception | None) -> None:
-    """Raises an error on every rank if a rank cannot take part, or if the ranks differ. Without it, a rank could wait
-    forever.
+    """Makes all ranks raise an error if one rank cannot take part, or if the ranks differ. Otherwise some ranks would
+    wait forever.
     """
     everyones = allgather_object((names, root_rank, failure and f"{type(failure).__name__}: {failure}"), function)
     if failure is not None:
@@ -117,8 +117,8 @@ def _named_tensors(params: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def _check_travels(what: str, tensor: torch.Tensor) -> None:
-    """Checks everything before any operation is started. If a rank failed after some operations, the other ranks would
-    wait.
+    """Checks a tensor before any operation is started. If a rank failed after it has started some operations, the other
+    ranks would wait.
     """
     try:
         plain = tensor.detach()
@@ -129,7 +129,7 @@ def _check_travels(what: str, tensor: torch.Tensor) -> None:
 
 
 def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) -> None:
-    """Broadcasts the tensors in place. Waits for all operations even if one fails, because Rueda must not use the
+    """Broadcasts the tensors in place. If one operation fails, it still waits for all, because Rueda must not use the
     tensors afterwards.
     """
     pending = []
@@ -154,11 +154,11 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     """Gives every rank's optimizer the root's state and options, in place.
 
     The options of all parameter groups come from the root, even if an optimizer has no state. The whole state also
-    comes from the root: if the root's state of a parameter is empty, it becomes empty on every rank. The types of the
-    values stay as they are.
+    comes from the root: if the root's state of a parameter is empty, it becomes empty on every rank. The types of
+    values do not change.
 
-    If a rank's optimizer has no state yet, the gradient of each parameter that requires a gradient is a zero tensor
-    afterwards, and not None. Horovod does the same.
+    If a rank's optimizer has no state yet, the gradients of all parameters that require a gradient become zero tensors
+    instead of None. Horovod does the same.
 
     Args:
         optimizer: a DistributedOptimizer or a plain optimizer. Every rank must have constructed it in the same way,
@@ -202,7 +202,9 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 
 
 def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
-    """Horovod creates the state by a step with zero gradients. Some programs rely on these gradients."""
+    """Sets all gradients to zero tensors. Horovod creates the state by a step with zero gradients, and some programs
+    rely on these gradients.
+    """
     for parameter in _parameters(optimizer):
         if parameter.requires_grad:
             zeros = torch.zeros_like(parameter, requires_grad=False)
@@ -210,7 +212,7 @@ def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
 
 
 class _Place:
-    """Replaces a tensor in a pickled object. It holds the tensor's number among the tensors that are sent
+    """Stands for a tensor in a pickled object. It contains the tensor's number among the tensors, which are sent
     separately.
     """
 
@@ -223,7 +225,7 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> dict[str, Any]:
-    """Returns the object with each tensor replaced by a _Place, and appends the tensors to `tensors`."""
+    """Returns the optimizer's state and options, with a _Place for each tensor. Adds the tensors to `tensors`."""
 
     def without_tensors(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -242,8 +244,8 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
         for group in optimizer.param_groups
     ]
     return {
-        # Skip the state of a tensor that is no longer a parameter, because no parameter of another rank corresponds to
-        # it.
+        # The state of a tensor that is no longer a parameter is skipped, because no parameter of another rank
+        # corresponds to it.
         "state": [entry for entry in state if entry[0] is not None],
         "groups": groups,
         "tensors": [(tuple(tensor.shape), tensor.dtype) for tensor in tensors],
@@ -251,7 +253,7 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
 
 
 def _mapped(value: Any, function: Any) -> Any:
-    """Returns a copy of the collection, with the function applied to each entry."""
+    """Returns a copy of the collection in which the function was applied to each entry."""
     if isinstance(value, dict):
         return type(value)((key, function(entry)) for key, entry in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -267,7 +269,7 @@ def _apply(plan: dict[str, Any], tensors: list[torch.Tensor], optimizer: torch.o
     def with_tensors(value: Any) -> Any:
         return tensors[value.number] if isinstance(value, _Place) else _mapped(value, with_tensors)
 
-    # Changes the dicts in place, because learning-rate schedulers and programs refer to them.
+    # The dicts are changed in place, because learning-rate schedulers and programs refer to them.
     optimizer.state.clear()
     for key, value in plan["state"]:
         optimizer.state[parameters[key] if isinstance(key, int) else key] = with_tensors(value)
@@ -289,17 +291,17 @@ def broadcast_object(
 ) -> Any:
     """Gives every rank the root's Python object, of any size. Objects that other ranks pass are ignored.
 
-    The object is sent as a pickle. cloudpickle makes the pickle if it is installed. The ranks of a job must trust each
+    The object is sent as a pickle, which cloudpickle makes if it is installed. The ranks of a job must trust each
     other.
 
     Args:
         root_rank: the root's rank in the job, also in a process set.
-        name: the two broadcasts are called ``<name>.sz`` and ``<name>.t``. None: the ranks' calls are matched by their
-            order.
+        name: the name of the operation. Its two broadcasts are called ``<name>.sz`` and ``<name>.t``. None: the ranks'
+            calls are matched by their order.
 
     Raises:
-        If pickling fails, the root raises that exception, and the other ranks raise a HorovodInternalError that names
-        the root.
+        If pickling fails, the root raises the exception of pickle, and the other ranks raise a HorovodInternalError
+        that names the root.
 
     Example::
 
@@ -311,7 +313,7 @@ def broadcast_object(
     if is_root:
         try:
             pickled = _pickled(obj)
-        # Tell the other ranks before raising the error, because otherwise they would wait forever.
+        # The error is raised only after the other ranks were told, because they would wait forever.
         except Exception as error:
             failure = error
     size = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
@@ -375,7 +377,7 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
 
 
 def _gathered(data: memoryview, name: str | None) -> Any:
-    """Returns the bytes of all ranks, one after the other, in memory of Rueda."""
+    """Returns the bytes of all ranks, one after the other, in memory that Rueda allocated."""
 
     def memory_of(memory: Any, *_described: Any) -> Any:
         return memory

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The memory of gradients while they are reduced. It is either PyTorch's own memory, or memory that the ranks of a host
-share.
-"""
+"""The memory of gradients while they are reduced: PyTorch's own memory, or memory that the ranks of a host share."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from rueda.errors import InvalidArgument, NotInitialized, ResourceExhausted
 
 Kind: TypeAlias = Literal["auto", "private", "copied", "view"]
 
-#: Each place begins on a cache line.
+#: In bytes: each place begins on a cache line.
 _ALIGNMENT = 64
 
 
@@ -30,27 +28,26 @@ def check(kind: str) -> None:
 
 
 class ResidentStorage:
-    """Places for gradients in resident memory. They are made when the first gradient needs one. Each place stays
-    allocated as long as anything refers to it.
+    """Places for gradients in memory that the ranks of a host share ("resident" memory). They are allocated when the
+    first gradient needs one. A place stays allocated as long as anything refers to it.
 
-    Each time a gradient needs its place, it gets a new tensor over the place, but only if nothing refers to the earlier
-    tensor. So if a program still refers to an earlier gradient in any way, that gradient does not change. In every
-    version of PyTorch, each tensor over a place holds a reference to the place as long as anything uses the tensor's
-    memory.
+    Each time a gradient needs its place, it gets a new tensor in this place, but only if nothing refers to the earlier
+    tensor. A gradient that a program still refers to therefore does not change. In every version of PyTorch, each
+    tensor in a place holds a reference to the place as long as anything uses the tensor's memory.
 
-    Threads: one at a time.
+    Threads: any thread, but only one at a time.
     """
 
     def __init__(self, *, expected: bool = True) -> None:
-        """`expected`: True if the user asked for resident memory. Then the user gets a warning if there is not enough
-        memory.
+        """`expected` says whether the user asked for resident memory, which the ranks of a host share. In this case the
+        user gets a warning if there is not enough.
         """
         self._places: dict[torch.Tensor, _Place] = {}
         self._expected = expected
         self._exhausted = False
 
     def holds(self, parameter: torch.Tensor, gradient: torch.Tensor) -> bool:
-        """Returns True if the parameter's gradient lies in the parameter's place."""
+        """Returns True if the gradient lies in the parameter's place."""
         place = self._places.get(parameter)
         return place is not None and gradient.data_ptr() == place.address
 
@@ -87,7 +84,8 @@ class ResidentStorage:
                 warnings.warn(f"rueda: gradients stay in private memory: {error}", stacklevel=2)
             return
         except NotInitialized:
-            # The job has ended, so no rank shares the memory any more. Setting a gradient to zero needs no other rank.
+            # The job has ended, so no rank shares memory. Setting a gradient to zero needs no other rank, so this is no
+            # error.
             if self._expected:
                 raise
             return
@@ -97,7 +95,7 @@ class ResidentStorage:
 
 
 class _Place:
-    """The place of one gradient."""
+    """Memory for one gradient, with the gradient's shape and dtype."""
 
     __slots__ = ("address", "dtype", "memory", "shape")
 
@@ -112,9 +110,7 @@ class _Place:
         return torch.frombuffer(self.memory, dtype=self.dtype).view(self.shape)
 
     def references(self) -> int:
-        """Returns the number of references to this place. Each tensor in this place that anything refers to adds
-        one.
-        """
+        """Returns the number of references to the memory. Each tensor over this memory adds one."""
         return sys.getrefcount(self.memory)
 
 
@@ -125,7 +121,7 @@ def _references_of_unused() -> int:
 
 def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
     """Counts the references to a gradient: to its Python object, to the tensor, to its memory, and to the memory's
-    Python object. A caller must not hold a reference itself, so that all callers get the same counts.
+    Python object. The caller must not hold a reference itself, because the counts of different callers are compared.
     """
     gradient = parameter.grad
     assert gradient is not None
@@ -135,15 +131,15 @@ def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
 
 
 def knows_who_refers() -> bool:
-    """Returns True if this version of PyTorch counts the references to tensors and to their memory. Version 2.3 and
-    later do.
+    """Returns True if this version of PyTorch counts the references to tensors and to their memory. Versions from 2.3
+    on do.
     """
     return hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
 @functools.cache
 def _uses_of_unshared() -> tuple[int, ...]:
-    """Returns the counts for a gradient to which only its parameter refers. They depend on the versions of PyTorch and
+    """Returns the counts for a gradient that only its parameter refers to. They depend on the versions of PyTorch and
     Python.
     """
     with torch.inference_mode(False):
@@ -153,12 +149,13 @@ def _uses_of_unshared() -> tuple[int, ...]:
 
 
 def is_unshared(parameter: torch.Tensor) -> bool:
-    """Returns True if only the parameter refers to its gradient and to the gradient's memory. Then no other tensor (a
-    view, a part or ``.data``), no array and no other process uses the memory. Call it only if knows_who_refers().
+    """Returns True if only the parameter refers to its gradient and to the gradient's memory. In this case no other
+    tensor (a view, a part or ``.data``), no array and no other process uses the memory. Call it only if
+    knows_who_refers() is true.
     """
     if any(uses > alone for uses, alone in zip(_uses_of_gradient(parameter), _uses_of_unshared(), strict=True)):
         return False
     gradient = parameter.grad
     assert gradient is not None
-    # If PyTorch did not allocate the memory, it belongs to another library, such as NumPy.
+    # Memory that PyTorch did not allocate belongs to another library, such as NumPy.
     return gradient.untyped_storage().resizable() and not gradient.is_shared()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # ruff: noqa: F401
-"""Gives the operations under Horovod's name for the module. Rueda itself imports them from operations/."""
+"""Offers the operations under Horovod's module name. Rueda itself imports them from operations/."""
 
 from rueda.errors import HorovodInternalError
 from rueda.torch._basics import (

@@ -42,27 +42,26 @@ Key: TypeAlias = tuple[int | None, str]
 
 
 class _Claim:
-    """One optimizer's use of a name in a process set."""
+    """One optimizer's use of a tensor name in a process set."""
 
     __slots__ = ("is_last", "key", "owner", "reduction")
 
     def __init__(self, key: Key, owner: weakref.ref[_Common]) -> None:
         self.key = key
         self.owner = owner
-        #: True if no other optimizer has claimed the name later.
+        #: True until another optimizer claims the same name.
         self.is_last = True
-        #: The pending reduction of this name. It is stored here until the optimizer that started it has stored the
-        #: result.
+        #: The pending reduction with this name. The optimizer that started it removes it when it has stored the result.
         self.reduction: _Reduction | None = None
 
 
-# The last claim of each name in each process set. It may be a claim of any optimizer of this process, even of a deleted
+# The last claim of each name in each process set. It may belong to any optimizer of this process, even to a deleted
 # one.
 _claims: dict[Key, _Claim] = {}
 
 
 def _forget_claims() -> None:
-    """Called when the job has ended, because process sets of the next job have other numbers."""
+    """Removes all claims. Called when the job has ended, because process sets of the next job have other numbers."""
     for claim in _claims.values():
         claim.is_last, claim.reduction = False, None
     _claims.clear()
@@ -86,13 +85,15 @@ class _Reduction:
         #: The claim of each parameter.
         self.claims = claims
         self.parameters = parameters
-        #: The tensor in ``.grad`` of each parameter when the reduction was started.
+        #: For each parameter, the tensor that was in ``.grad`` when the reduction was started.
         self.gradients = gradients
-        #: Waits, and returns the reduced tensor of each parameter, or raises the error.
+        #: Waits for the reduction, and returns the reduced tensor of each parameter, or raises the error.
         self.wait = wait
 
     def complete(self) -> None:
-        """Returns when the reduction has ended, with or without an error. A later call of wait() raises the error."""
+        """Waits until the reduction has ended, with or without an error. If it failed, a later call of wait() raises
+        the error.
+        """
         try:
             outputs = self.wait()
         except HorovodInternalError as failure:
@@ -101,7 +102,7 @@ class _Reduction:
             self.wait = lambda: outputs
 
     def forget(self) -> None:
-        """Makes the names of the reduction free for other reductions."""
+        """Releases the names of the reduction, so that other reductions can use them."""
         for claim in self.claims:
             claim.reduction = None
 
@@ -111,8 +112,8 @@ def _raise(failure: Exception) -> Any:
 
 
 class _Common(torch.optim.Optimizer):
-    """The common base of both kinds of distributed optimizers. In the list of base classes it comes before the user's
-    optimizer class.
+    """The common base of both kinds of distributed optimizers. It comes before the user's optimizer class in the list
+    of base classes.
 
     Threads: as PyTorch's optimizers require, only one thread at a time runs a backward pass or a step.
     """
@@ -125,9 +126,9 @@ class _Common(torch.optim.Optimizer):
         backward_passes_per_step: int,
         process_set: ProcessSet,
     ) -> None:
-        # Copies all attributes of the optimizer, including its state, except functions that other code has replaced on
-        # the object. For example, a scheduler replaces step(). Such a function is bound to the wrapped optimizer, and
-        # would run in place of the method of this class.
+        # Copies all attributes of the optimizer, including its state. Functions that other code has put on the object
+        # are not copied. For example, a scheduler replaces step(). Its function is bound to the wrapped optimizer, and
+        # would run instead of this class's method.
         own = {name: value for name, value in vars(optimizer).items() if not callable(getattr(_Common, name, None))}
         self.__dict__.update(own)
         self._wrapped = optimizer
@@ -137,17 +138,16 @@ class _Common(torch.optim.Optimizer):
         self._process_set = process_set
         self.backward_passes_per_step = backward_passes_per_step
         self._parameter_names = _names_of(self.param_groups, named_parameters)
-        #: For each parameter with a hook: the number of further backward passes until its gradient is reduced.
+        #: For each parameter with a hook: how many backward passes are left until its gradient is reduced.
         self._allreduce_delay: dict[Parameter, int] = {}
         self._hooks: list[Any] = []
-        #: The pending reduction of each parameter; None if it is not started yet, because more backward passes come
-        #: first.
+        #: For each parameter with a hook: its pending reduction, or None if more backward passes must come first.
         self._handles: dict[Parameter, _Reduction | None] = {}
         self._warned: set[str] = set()
         _synchronize_before_unscaling()
 
     def _is_active(self) -> bool:
-        """Returns True if there are other ranks, so that gradients have to be reduced."""
+        """Returns True if gradients must be reduced, because there are other ranks."""
         elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
         there_are_others = _basics.size() > 1 or elastic  # raises NotInitialized if the job has ended
         included = self._process_set.included()
@@ -156,7 +156,7 @@ class _Common(torch.optim.Optimizer):
         return included and there_are_others
 
     def _hook_parameters(self) -> None:
-        """Adds hooks to parameters that require a gradient and have no hook yet."""
+        """Adds hooks to all parameters that require a gradient and have no hook."""
         new = []
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -171,8 +171,8 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """Takes over the reductions of these gradients that another optimizer started. That optimizer will not complete
-        them: its hooks are not called any more, or it was deleted.
+        """Takes over the reductions of these gradients that another optimizer has started. That optimizer will not
+        complete them: its hooks are not called any more, or it was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
@@ -183,8 +183,8 @@ class _Common(torch.optim.Optimizer):
             parameter = reduction.parameters[number]
             if id(parameter) not in taken:
                 continue
-            # The reduction writes into the gradient. When it ends, the next step may already have set the gradient to
-            # zero.
+            # The reduction writes into the gradient. If it ended later, the next step might have set the gradient to
+            # zero by then.
             reduction.complete()
             claim.reduction = None
             earlier = claim.owner()
@@ -194,14 +194,14 @@ class _Common(torch.optim.Optimizer):
                 self._go_on_with(reduction, number)
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """Takes over a reduced gradient if no backward pass has added to it since. `number` is its position in the
-        reduction.
+        """Uses a gradient that another optimizer has reduced, if no backward pass has added to the gradient since.
+        `number` is its position in the reduction.
         """
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """As in Horovod, the copy has the parameter groups and the state, but it is not a distributed optimizer."""
+        """Makes a copy with the parameter groups and the state. As in Horovod, it is not a distributed optimizer."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
@@ -227,15 +227,16 @@ class _Common(torch.optim.Optimizer):
     # --- names --------------------------------------------------------------------------------------------------------
 
     def _claim(self, parameter: Parameter) -> _Claim:
-        """Claims the name for a reduction. This is needed because the parameters of two models may have the same names.
+        """Returns this optimizer's claim of the parameter's name. Claims are needed because the parameters of two
+        models may have the same names.
 
-        Whether another reduction has this name depends only on the calls so far, and not on the progress of operations.
-        So all ranks decide in the same way.
+        Whether the name is in use depends only on the calls of the program, and not on the progress of operations. All
+        ranks therefore decide in the same way whether they make a new claim.
         """
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
             return self._claim_anew(parameter)
-        # If a set is removed and added again, it has another number.
+        # A process set that is removed and added again has another number.
         return claim if claim.key[0] == self._process_set.process_set_id else self._claim_anew(parameter)
 
     def _claim_anew(self, parameter: Parameter) -> _Claim:
@@ -251,7 +252,7 @@ class _Common(torch.optim.Optimizer):
     def _wait_for_namesake(self, owner: _Common | None, other: _Reduction, parameter: Parameter, name: str) -> None:
         if owner is self:
             raise DuplicateName(f"the gradient of {name!r} is being reduced: call step() or zero_grad() first")
-        if owner is None:  # its optimizer was deleted and will not wait for it
+        if owner is None:  # its optimizer was deleted, so nobody else waits for this reduction
             other.complete()
             other.forget()
             return
@@ -282,7 +283,7 @@ class _Common(torch.optim.Optimizer):
         return list(dict.fromkeys(reduction for reduction in self._handles.values() if reduction is not None))
 
     def _end_all(self) -> None:
-        """Forgets the reductions. All of them must have ended."""
+        """Removes the reductions. All of them must have ended."""
         for reduction in self._handles.values():
             if reduction is not None:
                 reduction.forget()
@@ -292,12 +293,12 @@ class _Common(torch.optim.Optimizer):
     # --- what optimizers have -----------------------------------------------------------------------------------------
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Sets the number of backward passes after which gradients are reduced from now on."""
+        """Sets after how many backward passes gradients are reduced from now on."""
         if passes <= 0:
             raise InvalidArgument(f"backward_passes_per_step is {passes}; expected at least 1")
         self.backward_passes_per_step = passes
         for parameter in self._allreduce_delay:
-            # For parameters with a pending reduction, the number is set when the reduction has ended.
+            # If the parameter's reduction is pending, the number is set when the reduction has ended.
             if self._handles.get(parameter) is None:
                 self._allreduce_delay[parameter] = passes
 
@@ -306,7 +307,7 @@ class _Common(torch.optim.Optimizer):
             self._allreduce_delay[parameter] = self.backward_passes_per_step
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """The same as for any optimizer. Call it on every rank in the same way."""
+        """Adds a group of parameters. Call it on every rank in the same way."""
         super().add_param_group(param_group)
         index = len(self.param_groups) - 1
         for number, parameter in enumerate(self.param_groups[index]["params"]):
@@ -315,24 +316,25 @@ class _Common(torch.optim.Optimizer):
             self._hook_parameters()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The same as for any optimizer. Waits for pending reductions and forgets them, so that later reductions start
-        from the new state.
+        """Loads a state, as in any optimizer. Before that, it waits for pending reductions and drops them, so that
+        later reductions begin with the new state.
         """
         self._discard()
         super().load_state_dict(state_dict)
-        # If a scheduler was made from the wrapped optimizer, it reads these attributes.
+        # A scheduler that was made from the wrapped optimizer reads these attributes.
         self._wrapped.state, self._wrapped.param_groups = self.state, self.param_groups
 
     def _discard(self) -> None:
-        """Waits for the pending reductions and forgets them, because the gradients will be changed or are not needed.
-        If a reduction has failed, the next operation also fails, and the program waits for that operation.
+        """Waits for the pending reductions and drops them, because the gradients will be changed or are not needed.
+        Errors are ignored: if a reduction has failed, the next operation also fails, and the program waits for that
+        operation.
         """
         for reduction in self._pending():
             reduction.complete()
         self._end_all()
 
     def _stepped(self) -> None:
-        """Notifies a scheduler that was made from the optimizer before the optimizer was wrapped."""
+        """Tells a scheduler that a step was made, if the scheduler was made before the optimizer was wrapped."""
         wrapped: Any = self._wrapped
         if hasattr(wrapped, "_step_count"):
             wrapped._step_count += 1
@@ -340,7 +342,7 @@ class _Common(torch.optim.Optimizer):
 
 
 class _DistributedOptimizer(_Common):
-    """Reduces the gradients, and then runs the step of the user's optimizer class on them."""
+    """Reduces the gradients, and then runs the step of the user's optimizer class with them."""
 
     def _begin(
         self,
@@ -351,14 +353,14 @@ class _DistributedOptimizer(_Common):
         gradient_storage: str,
     ) -> None:
         self.op = op
-        # With compression, Rueda reduces another tensor, so the memory of the gradient itself does not matter.
+        # With compression, Rueda reduces another tensor than the gradient, so the gradient's memory does not matter.
         shared = gradient_storage != "private" and self._compression is Compression.none
         self._storage = ResidentStorage(expected=gradient_storage != "auto") if shared else None
-        #: _moves is True if gradients move to resident memory. _moves_at_once is True if they move at their first
-        #: backward pass; otherwise they move just before the reduction.
+        #: _moves says whether gradients move to memory that the ranks of a host share (resident memory). _moves_at_once
+        #: says when: at their first backward pass, or just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
-        #: True if zero_grad() moves the gradients that it does not delete to resident memory.
+        #: Whether zero_grad() moves the gradients that it does not delete to memory that the ranks of a host share.
         self._moves_zeros = shared and gradient_storage == "auto" and knows_who_refers()
         self._zero_grad_signature = inspect.signature(super().zero_grad)
         self._sparse_as_dense = sparse_as_dense
@@ -378,7 +380,7 @@ class _DistributedOptimizer(_Common):
     def _form_groups(self, groups: int | Sequence[Sequence[Parameter]]) -> None:
         names = self._parameter_names
         if isinstance(groups, int):
-            # The order is that of the set's first rank, because other ranks may have their parameters in another order.
+            # The order of the parameters is that of the set's first rank, because other ranks may have another order.
             root = (self._process_set.ranks or [0])[0]
             order = broadcast_object(
                 [names[parameter] for parameter in self._allreduce_delay], root, process_set=self._process_set
@@ -413,8 +415,8 @@ class _DistributedOptimizer(_Common):
             self._start([member for member in group if self._allreduce_delay[member] == 0])
 
     def _move(self, parameter: Parameter) -> None:
-        """Moves the gradient to resident memory. Does nothing if the gradient is already there or has a gradient
-        function.
+        """Moves the gradient to memory that the ranks of a host share. Does nothing if the gradient is already there,
+        or if autograd has a function for it.
         """
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient) or gradient.requires_grad:
@@ -428,8 +430,8 @@ class _DistributedOptimizer(_Common):
             parameter.grad = place
 
     def _start_alone(self, parameter: Parameter) -> None:
-        """A short form of _start() that is sufficient for most gradients. It runs for each of them in every step, and
-        nothing else computes meanwhile.
+        """Starts the reduction of one gradient. It is a short form of _start() that is sufficient for most gradients.
+        It must be fast, because it runs for each of them in every step, and nothing else computes at this time.
         """
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
@@ -521,26 +523,26 @@ class _DistributedOptimizer(_Common):
         self._begun(_Reduction(claims, parameters, gradients, outputs))  # type: ignore[arg-type]
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """If a gradient was already reduced, it is not reduced again."""
+        """Uses a gradient that another optimizer has reduced, so that it is not reduced again."""
         parameter, gradient, ended = reduction.parameters[number], reduction.gradients[number], reduction.wait
         self._handles[parameter] = _Reduction((), (parameter,), (gradient,), lambda: (ended()[number],))
 
-    # --- waiting for them ---------------------------------------------------------------------------------------------
+    # --- waiting for reductions ---------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced. Then they are the same on all ranks. step() calls it, unless the
-        program uses skip_synchronize().
+        """Waits until all gradients are reduced. They are then the same on all ranks. step() calls this function,
+        unless the program uses skip_synchronize().
 
         A parameter that has no gradient on this rank contributes zeros, and gets the gradient of the other ranks.
 
         Raises:
             HorovodInternalError: the error of the first reduction that failed; it names the parameter. The function
-                still waits for all reductions.
+                waits for all reductions before it raises the error.
         """
         if not self._is_active():
             self._synchronized = True
             return
-        self._hook_parameters()  # adds hooks to parameters that were frozen before
+        self._hook_parameters()  # parameters that were frozen before may require a gradient now
         if not self._synchronized:
             self._start_the_rest()
         with timeline.scope("wait for gradients"):
@@ -557,17 +559,15 @@ class _DistributedOptimizer(_Common):
         except HorovodInternalError as failure:
             return failure
         for parameter, gradient, output in zip(reduction.parameters, reduction.gradients, outputs, strict=True):
-            # A later optimizer may have taken over a part of the group.
+            # Another optimizer may have taken over some of these gradients.
             if (output is not gradient or parameter.grad is not gradient) and self._handles.get(parameter) is reduction:
                 self._put(parameter, gradient, output)
         return None
 
     def _start_the_rest(self) -> None:
-        """Starts the reductions of parameters that got no gradient, or that got one in fewer backward passes than
-        expected.
-        """
-        # Parameters that were frozen meanwhile are skipped. They must not get zeros as gradients, because then momentum
-        # and weight decay would change them. Without Rueda they would not change.
+        """Starts the reductions of parameters that got no gradient, or that had fewer backward passes than expected."""
+        # Parameters that were frozen meanwhile are skipped. If they got zeros as gradients, momentum and weight decay
+        # would change them. Without Rueda they would not change.
         waiting = [
             parameter
             for parameter in self._allreduce_delay
@@ -610,7 +610,7 @@ class _DistributedOptimizer(_Common):
             if _is_sparse(gradient):
                 gradient.zero_().add_(output if _is_sparse(output) else output.to_sparse(gradient.sparse_dim()))
             else:
-                # Written into the gradient's own memory, because the gradient may be a part of a larger tensor.
+                # The result goes into the gradient's own memory, because the gradient may be a part of a larger tensor.
                 gradient.copy_(output)
 
     def _warn_of_replaced(self, parameter: Parameter) -> None:
@@ -632,8 +632,8 @@ class _DistributedOptimizer(_Common):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within this scope, step() does not synchronize. Use the scope after synchronize(), for example if the program
-        clips gradients between both calls.
+        """Within this scope, step() does not call synchronize(). Use it if the program changes gradients, for example
+        clips them, after it has called synchronize() itself.
 
         Example::
 
@@ -653,7 +653,7 @@ class _DistributedOptimizer(_Common):
 
         Args:
             closure: a function that computes the loss and its gradients. The gradients are reduced after each call of
-                the function.
+                this function.
         """
         if closure is not None and self._should_synchronize:
             return self._step_of_closure(closure, keywords)
@@ -673,7 +673,7 @@ class _DistributedOptimizer(_Common):
         with timeline.scope("optimizer step"):
             return super().step(closure, **keywords) if closure is not None else super().step(**keywords)
 
-    # True if a GradScaler, and not the program, called synchronize()
+    # True if a GradScaler called synchronize(), and not the program.
     _by_scaler = False
 
     def _synchronized_by_hand(self) -> bool:
@@ -697,15 +697,17 @@ class _DistributedOptimizer(_Common):
             self._stepped()
 
     def _before_unscaling(self) -> None:
-        """A GradScaler reads the gradients and decides whether to make a step. All ranks must make the same decision,
-        so the gradients are reduced first.
+        """Reduces the gradients before a GradScaler reads them. The scaler decides by the gradients whether to make a
+        step, and all ranks must make the same decision.
         """
         if self._should_synchronize and not self._synchronized:
             self.synchronize()
             self._by_scaler = True
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """The same as for any optimizer. Waits first for gradients that are being reduced."""
+        """Sets the gradients to zero or None, as in any optimizer. Before that, it waits for gradients that are being
+        reduced.
+        """
         self._discard()
         if self._moves_zeros and self._keeps_gradients(arguments, keywords):
             self._move_zeros()
@@ -713,25 +715,25 @@ class _DistributedOptimizer(_Common):
 
     def _keeps_gradients(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Returns True if zero_grad() with these arguments sets gradients to zeros and not to None. Without arguments,
-        the default of this version of PyTorch decides.
+        this depends on the version of PyTorch.
         """
         try:
             bound = self._zero_grad_signature.bind(*arguments, **keywords)
-        except TypeError:  # the optimizer's own zero_grad() raises this error afterwards
+        except TypeError:  # the optimizer's own zero_grad() will raise this error
             return False
         bound.apply_defaults()
         return not bound.arguments.get("set_to_none", True)
 
     def _move_zeros(self) -> None:
-        """Moves gradients that become zeros to resident memory; later, autograd adds to them there. A gradient that the
-        program may see by another reference is not moved.
+        """Moves gradients that become zeros to memory that the ranks of a host share, where autograd will add to them.
+        A gradient is not moved if something else refers to it.
         """
         for parameter in self._allreduce_delay:
             if self._may_move(parameter) and is_unshared(parameter):
                 self._move(parameter)
 
     def _may_move(self, parameter: Parameter) -> bool:
-        """Returns True if the gradient could lie in resident memory but does not."""
+        """Returns True if the gradient is not in memory that the ranks of a host share, but could be moved there."""
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient):
             return False
@@ -739,8 +741,8 @@ class _DistributedOptimizer(_Common):
 
 
 class _DistributedAdasumOptimizer(_Common):
-    """Runs the user's optimizer class on this rank's gradients, and combines the resulting changes of all ranks by
-    Adasum.
+    """Runs the step of the user's optimizer class with this rank's own gradients. The resulting changes of all ranks
+    are combined by Adasum.
     """
 
     def _begin(self) -> None:
@@ -756,8 +758,8 @@ class _DistributedAdasumOptimizer(_Common):
             self._start(parameter)
 
     def _start(self, parameter: Parameter) -> None:
-        """Runs a step for this parameter alone, and starts to combine the resulting change with the changes of other
-        ranks. The parameter itself does not change before step().
+        """Runs a step for this parameter alone, and starts to combine its change with the changes on other ranks. The
+        parameter itself stays the same until step().
         """
         claim = self._claim(parameter)
         if parameter.grad is None:
@@ -788,7 +790,7 @@ class _DistributedAdasumOptimizer(_Common):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Raises an error: with Adasum, gradients are not reduced.
+        """Raises an error, because gradients are not reduced with Adasum.
 
         Raises:
             AssertionError: always.
@@ -831,8 +833,8 @@ class _DistributedAdasumOptimizer(_Common):
         )
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """Does the same as the optimizer's own zero_grad(). Raises AssertionError while changes are being combined,
-        because they would be lost.
+        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because they
+        would be lost.
         """
         if self._pending():
             raise AssertionError(
@@ -842,8 +844,9 @@ class _DistributedAdasumOptimizer(_Common):
         super().zero_grad(*arguments, **keywords)
 
 
-# These methods call the step() of the optimizer's own class. PyTorch has already wrapped that step() to run the users'
-# hooks. PyTorch must not wrap these methods, too, when a state is loaded, because then the hooks would run twice.
+# The step() methods of these classes call the step() of the optimizer's own class, which PyTorch has already wrapped to
+# run the users' hooks. The mark keeps PyTorch from wrapping these methods too when a state is loaded. Otherwise the
+# hooks would run twice.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 
@@ -853,9 +856,7 @@ def _of_gradients(error: InvalidArgument, *names: str) -> InvalidArgument:
 
 
 def _result_of(handle: int, name: str) -> Any:
-    """Returns the result of synchronize(). This is None if the job has ended meanwhile; then this function raises an
-    error.
-    """
+    """Returns the result of synchronize(). If the result is None, because the job has ended, raises an error."""
     result = synchronize(handle)
     if result is None:
         raise HorovodInternalError(f"the reduction of {name!r} was under way when hvd.shutdown() was called")
@@ -875,41 +876,38 @@ def _is_plain(tensor: torch.Tensor | None) -> TypeGuard[torch.Tensor]:
 
 
 def _is_of_memory(tensor: torch.Tensor) -> bool:
-    """Returns True if the tensor consists of plain numbers in the CPU's memory, and is not an object of a subclass with
-    another meaning.
+    """Returns True if the tensor consists of plain numbers in the CPU's memory, and is not of a subclass with another
+    meaning.
     """
     return type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.is_cpu
 
 
 def _nothing(parameter: Parameter) -> torch.Tensor:
-    """Returns a sparse gradient without rows, for an embedding."""
+    """Returns a sparse gradient without rows, for an embedding that has no gradient."""
     indices, values = torch.empty((1, 0), dtype=torch.int64), parameter.new_empty((0, *parameter.shape[1:]))
     return torch.sparse_coo_tensor(indices, values, parameter.shape, **UNCHECKED)
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
-    """Returns contiguous memory with the gradient's values. This is the gradient itself if it is contiguous and
-    dense.
-    """
+    """Returns contiguous memory with the gradient's values: the gradient itself if it is contiguous and dense."""
     assert gradient is not None
     if _is_sparse(gradient):
         return gradient.to_dense()
     return gradient if gradient.is_contiguous() and not gradient.is_neg() else gradient.contiguous().resolve_neg()
 
 
-# For each parameter, by its id: the function to call, and the handle of PyTorch's hook. A parameter cannot be the key
-# of a weak dictionary, because == compares its elements. An attribute of the parameter would be saved with the model.
+# For each parameter, by its id: the function to call, and the handle of PyTorch's hook. A weak dictionary cannot have
+# parameters as keys, because == compares their elements. An attribute of the parameter would be saved with the model.
 _hooked: dict[int, tuple[weakref.ref[Parameter], Any]] = {}
 
 
 def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
-    """Makes a hook that notifies the optimizer, as long as the optimizer lives, when a backward pass has written the
-    parameter's ``.grad``.
+    """Makes a hook that tells the optimizer, as long as the optimizer exists, that a backward pass has written the
+    parameter's ``.grad``. The hook exists as long as the returned object.
 
-    If two optimizers have the same parameters, the hook notifies only the later one. Usually the program no longer uses
-    the earlier optimizer, and a notification would make it start every reduction a second time. If the program still
-    calls the earlier optimizer's step(), that optimizer reduces the gradients then. The hook exists as long as the
-    returned object.
+    If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
+    the earlier one, and with the hook it would start every reduction a second time. If the program still calls step()
+    of the earlier one, it reduces the gradients then.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -937,7 +935,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
 
 
 def _split(names: list[str], parts: int) -> list[list[str]]:
-    """Splits the list into parts. The order stays, and the parts are as equal in length as possible."""
+    """Splits the list into parts. The names stay in order, and the parts are as equal in length as possible."""
     count, more = divmod(len(names), parts)
     ends = [index * count + min(index, more) for index in range(parts + 1)]
     return [names[begin:end] for begin, end in zip(ends, ends[1:], strict=False) if end > begin]
@@ -999,7 +997,9 @@ def _check_groups(groups: Any) -> int | list[list[Parameter]] | None:
 
 @functools.cache
 def _synchronize_before_unscaling() -> None:
-    """Before a GradScaler reads the gradients, they are reduced. So either all ranks make a step or none does."""
+    """Makes PyTorch's GradScaler reduce the gradients before it reads them. All ranks then decide in the same way
+    whether to make a step.
+    """
     scalers = [getattr(torch.cuda.amp, "GradScaler", None), getattr(getattr(torch, "amp", None), "GradScaler", None)]
     for scaler in scalers:
         original = vars(scaler).get("_unscale_grads_") if scaler is not None else None
@@ -1028,8 +1028,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     *,
     gradient_storage: Kind = "auto",
 ) -> torch.optim.Optimizer:
-    """Makes an optimizer of the same class that reduces its gradients over the ranks, each gradient as soon as it is
-    computed.
+    """Makes an optimizer of the same class that reduces its gradients over the ranks. Each gradient is reduced as soon
+    as it is computed.
 
     The result is an instance of the optimizer's class, and takes over its parameter groups and its state.
 
@@ -1040,8 +1040,9 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
             numbered.
         compression: a Compressor that compresses the gradients for the reduction.
-        backward_passes_per_step: each gradient is reduced after this number of backward passes, which add up in it.
-        op: Average, Sum, Min, Max or Product of the gradients; or Adasum, which combines the changes that each rank's
+        backward_passes_per_step: after how many backward passes each gradient is reduced. The passes add up in the
+            gradient.
+        op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the changes that each rank's
             own step would make.
         gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,
             they are divided by the number of ranks divided by this factor.
@@ -1049,8 +1050,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         groups: with a number, gradients are reduced in this number of groups. With a list of lists of parameters, the
             lists are the groups, and a parameter in no group is reduced separately. With None, each gradient is reduced
             separately.
-        sparse_as_dense: if True, sparse gradients are converted to dense gradients and then reduced.
-        process_set: the ranks that train together; other ranks reduce nothing.
+        sparse_as_dense: whether sparse gradients are converted to dense gradients before they are reduced.
+        process_set: the ranks that train together. Other ranks reduce nothing.
         gradient_storage: the memory of the gradients while they are reduced. Horovod does not have this argument. It
             has no effect with compression or for sparse gradients.
 
@@ -1099,7 +1100,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer
     kind = type(optimizer)
     made: Any = type(kind.__name__, (base, kind), {"__module__": base.__module__, "__doc__": kind.__doc__})
-    # The class's own constructor is not called. It may need arguments that are not known here, and would start with an
+    # The class's own constructor is not called. It may need arguments that are unknown here, and it would start with an
     # empty state.
     distributed = made.__new__(made)
     distributed._take_over(optimizer, named_parameters, compression, backward_passes_per_step, process_set)

@@ -13,12 +13,12 @@ from rueda.errors import InvalidArgument
 
 
 class ProcessSet(rueda.ProcessSet):
-    """A subset of the ranks. Operations can use it after ``init(process_sets=...)`` or ``add_process_set()`` has
+    """A subset of the ranks. An operation can use it after ``init(process_sets=...)`` or ``add_process_set()`` has
     registered it in the job.
 
     Args:
         ranks_or_comm: ranks of the job, or an mpi4py communicator. Its processes must be part of the communicator that
-            was given to ``init(comm=...)``.
+            was passed to ``init(comm=...)``.
 
     Attributes:
         process_set_id: the number of the set, 0 for the global set; None while the set is not registered.
@@ -34,8 +34,8 @@ class ProcessSet(rueda.ProcessSet):
             hvd.allreduce(loss, process_set=first_two)
     """
 
-    # Horovod's attributes are plain attributes, and are None if there is no value. The properties of the class
-    # rueda.ProcessSet raise an error instead.
+    # Horovod's attributes are plain attributes, and are None if there is no value. In rueda.ProcessSet they are
+    # properties, which raise an error instead.
     process_set_id: int | None  # type: ignore[assignment]
     ranks: list[int] | None  # type: ignore[assignment]
     if not TYPE_CHECKING:
@@ -98,21 +98,21 @@ def _global_set() -> ProcessSet:
 #: The set of all ranks.
 global_process_set = _global_set()
 
-# The sets that are registered in the present job, without the global set.
+# The sets that are registered in the current job, without the global set.
 _known: list[ProcessSet] = []
-# The argument of init(comm=...) if it was a communicator.
+# The argument of init(comm=...), if it was a communicator.
 _job_comm: Any = None
 
 
 def begin_job(comm: Any) -> None:
-    """Called after init()."""
+    """Stores the communicator of the new job. Called after init()."""
     global _job_comm
     _job_comm = comm if hasattr(comm, "Get_group") else None
     global_process_set._begin(0)
 
 
 def end_job() -> None:
-    """Called after shutdown(). Afterwards no set is registered."""
+    """Makes all sets unregistered. Called after shutdown()."""
     for process_set in _known:
         process_set._end()
     _known.clear()
@@ -120,7 +120,7 @@ def end_job() -> None:
 
 
 def _translate(process_set: ProcessSet) -> None:
-    """Returns the members of a communicator as ranks of the job."""
+    """Computes the ranks of a process set that was given as a communicator."""
     if process_set.mpi_comm is None:
         return
     if _job_comm is None:
@@ -134,8 +134,8 @@ def _translate(process_set: ProcessSet) -> None:
 
 
 def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
-    """Registers a process set in the job. Every rank, whether it is a member or not, calls this function with the same
-    ranks. It blocks until all ranks have called it.
+    """Registers a process set in the job. Every rank must call this function with the same ranks, also ranks that are
+    not members. It blocks until all ranks have called it.
 
     Args:
         process_set: a ProcessSet that is not registered yet, or a list of ranks.
@@ -161,11 +161,11 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set from the job. Every rank calls this function. Pending operations of the set fail.
+    """Removes a set from the job. Every rank must call this function. Pending operations of the set fail.
 
     Returns:
-        True if the set was removed. False for the global set and for a set that is not registered; then the call does
-        nothing.
+        True if the set was removed. False for the global set and for a set that is not registered; the call then does
+            nothing.
 
     Example::
 

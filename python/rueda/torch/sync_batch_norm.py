@@ -20,17 +20,18 @@ from rueda.types import Sum
 
 __all__ = ["SyncBatchNorm"]
 
-# Several layers may communicate at the same time, so their operations need names, which contain the number of the
-# layer. Layers are numbered in the order of their first use in training, because this order is the same on all ranks.
-# The order of construction may differ: a rank may construct an additional model, for example for evaluation.
+# The operations of each layer need names, because several layers may communicate at the same time. The names contain
+# the number of the layer. Layers are numbered in the order of their first use in training, because this order is the
+# same on all ranks. The order of construction may differ: for example, one rank may construct an additional model for
+# evaluation.
 _numbers = itertools.count()
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Does the same as torch.nn.BatchNorm1d, 2d and 3d, but with the mean and variance of the samples of all ranks.
+    """Like torch.nn.BatchNorm1d, 2d and 3d, but with the mean and variance of the samples of all ranks.
 
     Ranks may have different numbers of samples, and a rank may have none. Means and variances are exchanged in float64.
-    For 16-bit inputs, the computation uses float32. In evaluation, and in a job of one rank, the layer does PyTorch's
+    For 16-bit inputs, the computation uses float32. In evaluation, and in a job of one rank, the layer uses PyTorch's
     own batch normalisation.
 
     Args:
@@ -51,10 +52,10 @@ class SyncBatchNorm(_BatchNorm):
         track_running_stats: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        self._name: str | None = None  # None until the first use
+        self._name: str | None = None  # None until the layer is used
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy of a layer, or a layer that was loaded from a file, gets a number of its own.
+        # A layer that was copied, or loaded from a file, gets its own number.
         return {**self.__dict__, "_name": None}
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
@@ -86,7 +87,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def _by_channel(vector: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Returns the tensor in a shape and a dtype that can be combined with the input."""
+    """Returns the vector in a shape and a dtype in which it can be combined with the input."""
     return vector.to(like.dtype).reshape(1, -1, *[1] * (like.dim() - 2))
 
 
@@ -104,7 +105,7 @@ class _Normalized(torch.autograd.Function):
         ctx.save_for_backward(input, weight, mean, inverse)
         ctx.count, ctx.name, ctx.bias_dtype = count, name, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(mean, variance)
-        # Subtract the mean first. If the mean is large, x * scale + offset would lose significant digits.
+        # The mean is subtracted first. If it is large, x * scale + offset would lose significant digits.
         output = (x - _by_channel(mean, x)) * _by_channel(scale, x)
         if bias is not None:
             output += _by_channel(bias.detach(), x)
@@ -121,7 +122,7 @@ class _Normalized(torch.autograd.Function):
         grad_weight = (sums[1] * inverse).to(weight.dtype) if weight is not None and ctx.needs_input_grad[1] else None
         grad_bias = sums[0].to(ctx.bias_dtype) if ctx.bias_dtype is not None and ctx.needs_input_grad[2] else None
         grad_input = None
-        # All ranks take part, even a rank that needs no gradient itself.
+        # All ranks must take part, even a rank that needs no gradient itself.
         total = allreduce(sums.detach().clone(), name=f"{ctx.name}.gradient", op=Sum) / ctx.count
         if ctx.needs_input_grad[0]:
             scale = inverse if weight is None else inverse * weight.double()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's functions for the timeline. The library records it, for every language; see docs/timeline.md."""
+"""Horovod's functions for the timeline. The native library writes it; see docs/timeline.md."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["scope", "start_timeline", "stop_timeline"]
 
 
 def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
-    """Starts to write a timeline of the operations of all ranks: see ``rueda.start_timeline``.
+    """Starts to write a timeline of the operations of all ranks. See ``rueda.start_timeline``.
 
     Args:
-        file_path: the file to write, the same on all ranks. It has the JSON format of Chrome's traces. If the file
-            exists, it is replaced.
+        file_path: the file to write, the same on all ranks. Its format is the JSON of Chrome's traces. An existing file
+            is replaced.
         mark_cycles: whether to mark the beginning of each batch with an event ``CYCLE_START``.
 
     Raises:
@@ -37,7 +37,7 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
 
 
 def stop_timeline() -> None:
-    """Ends the timeline. If there is no timeline, it does nothing. shutdown() calls this function.
+    """Ends the timeline. Without a timeline, it does nothing. shutdown() also ends the timeline.
 
     Raises:
         ValueError: before init().

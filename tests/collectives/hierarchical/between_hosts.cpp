@@ -27,7 +27,7 @@ Factors factors_of(const ops::Reduction& r) {
     if (r.op == ReduceOp::average) {
         factors.within.op = factors.between.op = ReduceOp::sum;
     }
-    // if an average fits into the range, its partial results fit as well
+    // The postscale is applied early, because if the average fits into float16's range, the partial averages fit, too.
     if (r.dtype == DType::float16 && linear) {
         factors.within.postscale = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
         factors.last.op = ReduceOp::sum;
@@ -36,8 +36,8 @@ Factors factors_of(const ops::Reduction& r) {
     return factors;
 }
 
-/// Combines the parts of the hosts that contribute something. The last combination applies postscale. If there is only
-/// one part, it is still applied.
+/// Combines the parts of the hosts that contribute data. The last combination also applies postscale. A single part is
+/// also combined, so that postscale is applied to it.
 Bytes combined(const ops::Reduction& reduction, const std::vector<Bytes>& parts, std::size_t count) {
     std::vector<Bytes> present;
     std::copy_if(parts.begin(), parts.end(), std::back_inserter(present),
@@ -71,7 +71,8 @@ Bytes balanced(const Factors& factors, std::vector<Bytes> hosts, std::size_t cou
 Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& inputs,
                              std::size_t count, HostOrder order) {
     if (ops::test::is_integer(reduction.dtype) &&
-        reduction.op == ReduceOp::average) {  // computed from the exact sum of the integers, so no order matters
+        // The average is computed from the exact integer sum, so the order does not matter.
+        reduction.op == ReduceOp::average) {
         std::vector<Bytes> all;
         for (const std::vector<Bytes>& host : inputs) {
             all.insert(all.end(), host.begin(), host.end());
@@ -91,7 +92,7 @@ Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<
 
 namespace {
 
-/// Returns the values of float32 or float64 elements after they were sent as 16-bit elements.
+/// Rounds float32 or float64 elements as if they had been sent as 16-bit elements.
 Bytes rounded(DType dtype, DType halves, const Bytes& elements) {
     const auto round = [&](auto value) {
         Bytes result = elements;

@@ -9,18 +9,18 @@
 
 namespace rueda::tests {
 
-/// How the partial results of hosts are combined: as a balanced tree (small tensors), or one host after the other.
+/// The order in which the hosts' partial results are combined: a balanced tree (small tensors) or host by host.
 enum class HostOrder : std::uint8_t { balanced, by_host };
 
-/// Returns the result that an allreduce over several hosts must have, bit for bit. It is computed by the definition in
+/// Returns the exact bits of an allreduce over several hosts, computed from the definition in
 /// docs/design/0002-several-hosts.md and collectives/hierarchical/README.md. `inputs` is indexed by host and local
-/// rank. For a host that contributes nothing, it is empty.
+/// rank. It is empty for a host that contributes nothing.
 ops::test::Bytes expected_between_hosts(const ops::Reduction& reduction,
                                         const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count,
                                         HostOrder order);
 
-/// Like the function above, for a tensor of float32 or float64 that is compressed between hosts. The definition is in
-/// docs/design/0008-compression.md.
+/// Returns the exact bits of an allreduce whose float32 or float64 values are compressed between hosts.
+/// docs/design/0008-compression.md has the definition.
 ops::test::Bytes expected_compressed(const ops::Reduction& reduction, Compression compression,
                                      const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Tests tensors that are compressed between hosts: the bits of the result, the bytes sent, and the error bounds.
+// Tests tensors that are compressed between hosts: the bits of the result, the number of bytes sent, and the error
+// bounds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,7 +83,8 @@ TEST_CASE("the bits of a compressed tensor depend neither on its batch nor on ch
                         plan.tensors.push_back({DType::int32, ReduceOp::sum, 999, 1.0, 1.0});
                     }
                     std::mt19937 random(static_cast<std::uint32_t>(results.size()));
-                    // The first tensor's inputs are drawn first, so they are the same for the same seed.
+                    // The inputs of the first tensor are the first random numbers, so runs with the same seed have the
+                    // same inputs.
                     HostsOfThreads hosts({layout, 1024, 4, residency, {small, chunk}, 2}, {plan}, 31);
                     REQUIRE(hosts.run(random));
                     for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
@@ -113,8 +115,8 @@ TEST_CASE("half the bytes of float32 cross between hosts, and a quarter of those
         const std::uint64_t hosts = layout.back() + 1;
         for (const DType dtype : kDTypes) {
             const TensorPlan tensor{dtype, ReduceOp::sum, kCount, 1.0, 1.0};
-            // Each host sends each other host that host's part of its partial results. Then it sends its own part of
-            // the final result to all other hosts.
+            // In the reduce-scatter, each host sends to each other host the part that the other host combines. In the
+            // allgather, each host sends the combined part to all other hosts.
             CHECK(sent_bytes(layout, tensor, Compression::none) == 2 * (hosts - 1) * kCount * size_of(dtype));
             for (const Compression compression : kCompressions) {
                 CHECK(sent_bytes(layout, tensor, compression) == 2 * (hosts - 1) * kCount * 2);
@@ -134,8 +136,7 @@ double value_at(DType dtype, const Bytes& elements, std::size_t i) {
     return value;
 }
 
-/// The error bound that docs/compression.md states for one element of a sum or an average. `inputs` is indexed
-/// by rank.
+/// The error bound of docs/compression.md for one element of a sum or average. `inputs` is indexed by rank.
 struct Bound {
     double exact = 0;
     double most = 0;  // the largest allowed difference
@@ -164,7 +165,8 @@ struct Bound {
         const double s = std::fabs(tensor.postscale);
         exact = static_cast<double>(sum * tensor.postscale);
         most = s * ((2 * u + u * u) * of_partials + (hosts * (1 + u) + 1) * eta + (n + 6) * e * magnitudes);
-        // No sum leaves the range, not even before the division. No value is near the subnormal numbers of double.
+        // The bound holds only if no sum overflows before the division, and if no value is close to double's subnormal
+        // numbers.
         const double range = tensor.dtype == DType::float32 ? 3e38 : 1e300;
         holds = of_partials < (halves ? 65000.0 : 3e38) && magnitudes * n < range && magnitudes > 1e-290;
     }
@@ -176,8 +178,8 @@ TEST_CASE("compressed sums keep within the stated bounds of the exact ones", "[u
         for (const DType dtype : kDTypes) {
             for (const Compression compression : kCompressions) {
                 for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
-                    // Three kinds of values: ordinary values, values that are subnormal in float16, and values of the
-                    // second kind that are scaled into float16's range.
+                    // Three kinds of values: ordinary values, values that are subnormal in float16, and values that the
+                    // factors scale from small to ordinary.
                     for (const auto& [before, after] : {std::pair{1.0, 1.0}, {0x1p-20, 1.0}, {0x1p-6, 0x1p-14}}) {
                         const TensorPlan tensor{dtype, op, kCount, before, after, compression};
                         HostsOfThreads hosts({layout, 4096, 4, Residency::none, {}, 0}, {batch_of({tensor})}, 7);
@@ -201,7 +203,7 @@ TEST_CASE("compressed sums keep within the stated bounds of the exact ones", "[u
                                          name_of(dtype), name_of(compression), before, after));
                         CHECK(looked_at > 50);
                         CHECK(worst <= 1.0);
-                        CHECK(worst > 0.3);  // checks that the bounds are not so loose that they test nothing
+                        CHECK(worst > 0.3);  // the bound must also be tight enough to find errors
                     }
                 }
             }

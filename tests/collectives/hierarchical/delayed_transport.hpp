@@ -11,8 +11,8 @@
 
 namespace rueda::tests {
 
-/// A transport that delays messages. A message completes only after a number of polls, which is drawn at random for
-/// each message. So messages, including sends, complete in any order. Threads: as for Transport.
+/// A transport that delays messages. Each message completes only after a random number of polls, so sends and receives
+/// complete in any order. Threads: as for Transport.
 class DelayedTransport final : public collectives::Transport {
 public:
     DelayedTransport(std::unique_ptr<Transport> inner, std::uint32_t most, std::uint32_t seed)
@@ -43,7 +43,7 @@ public:
     void abandon() override { inner_->abandon(); }
 
     [[nodiscard]] Transport& inner() { return *inner_; }
-    /// Messages that were started and have not completed.
+    /// Returns the number of messages that were started and have not completed.
     [[nodiscard]] std::size_t under_way() const { return left_.size(); }
     [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
 

@@ -21,19 +21,21 @@ using collectives::Operation;
 using collectives::StepResult;
 using HostOf = std::vector<std::uint32_t>;
 
+// A lane is a group with one rank of each host, which exchanges one share of a tensor between the hosts. The smallest
+// host has one rank for each lane.
 const std::vector<HostOf> kLayouts = {
     {0, 1},                                         // one rank on each host
     {0, 0, 1, 1},                                   // two ranks on each host
-    {0, 1, 1, 2, 2, 2},                             // hosts with different numbers of ranks: one lane
-    {0, 0, 0, 1, 1, 2, 2, 2},                       // hosts with different numbers of ranks: two lanes
+    {0, 1, 1, 2, 2, 2},                             // hosts of different size; one lane
+    {0, 0, 0, 1, 1, 2, 2, 2},                       // hosts of different size; two lanes
     {0, 1, 2, 3, 4},                                // five hosts with one rank each
-    {0, 1, 0, 1},                                   // hosts whose ranks are not consecutive
-    {0, 1, 2, 1, 0, 2, 2},                          //
+    {0, 1, 0, 1},                                   // two hosts whose ranks alternate
+    {0, 1, 2, 1, 0, 2, 2},                          // three hosts of different size whose ranks are mixed
     {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 6},  // seven hosts
     {0, 0, 0},                                      // a single host
 };
 
-/// The chunks are tiny, so that a small tensor takes all code paths of a large one.
+/// Tiny chunks make small tensors take all code paths of large tensors.
 std::vector<HostsShape> shapes_of(const HostOf& layout) {
     const HostsShape tiny{layout, 256, 2, Residency::none, {512, 128}, 3};
     const HostsShape odd{layout, 320, 3, Residency::mixed, {512, 192}, 0};
@@ -60,7 +62,7 @@ TensorPlan any_tensor(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
-/// Makes a float32 or float64 tensor with one of the two compressions.
+/// Draws a float32 or float64 tensor that is compressed in one of the two formats.
 TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     TensorPlan tensor = any_tensor(random, most);
     tensor.dtype = random() % 2 == 0 ? DType::float32 : DType::float64;
@@ -68,7 +70,7 @@ TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
-/// Turns all tensors of the batch into adasums, because a batch contains only adasums or none.
+/// Makes every tensor of the batch an adasum, because a batch must not mix adasums with other reductions.
 void make_adasums(BatchPlan& plan) {
     for (TensorPlan& tensor : plan.tensors) {
         tensor.op = ReduceOp::adasum;
@@ -162,8 +164,8 @@ TEST_CASE("a broadcast over several hosts", "[unit]") { check_operation(Operatio
 
 TEST_CASE("an allgather over several hosts", "[unit]") { check_operation(Operation::allgather); }
 
-/// Lets some ranks join, but at least one rank does not. Averages do not count some of the joined ranks. Often all
-/// ranks of a host join.
+/// Lets some ranks join, often all ranks of a host, but never all ranks. Averages do not count some of the joined
+/// ranks.
 void let_some_join(BatchPlan& plan, const HostOf& host_of, std::mt19937& random) {
     const auto size = static_cast<std::uint32_t>(host_of.size());
     const std::uint32_t stays = draw(random, size);
@@ -255,7 +257,7 @@ TEST_CASE("operations of several hosts follow each other through the same cells"
 TEST_CASE("the smallest cells over several hosts", "[unit]") {
     constexpr Operation kOperations[] = {Operation::allreduce, Operation::allgather, Operation::alltoall};
     const HostOf layout{0, 0, 0, 0, 1, 1, 1, 1};
-    // room for one element of each rank in a cell
+    // A cell has space for one element of each rank.
     const HostsShape shape{layout, 256, 2, Residency::none, {512, 64}, 1};
     std::mt19937 random(3);
     std::vector<BatchPlan> batches;
@@ -281,12 +283,12 @@ TEST_CASE("chunks of the usual size over several hosts", "[unit]") {
     }
 }
 
-/// Options with few and small cells. All tensors are in private memory.
+/// Returns a shape with few, small cells, and with all tensors in private memory.
 HostsShape few(HostOf host_of) { return {std::move(host_of), 256, 2, Residency::none, {}, 0}; }
 
 BatchPlan one_tensor(const TensorPlan& tensor) { return {Operation::allreduce, {tensor}, 0, {}, {}, {}}; }
 
-/// Calls step() until the task is done or cannot make progress. Returns the last result.
+/// Calls step() until the task is done or cannot make progress. Returns step()'s last result.
 StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
     StepResult result = StepResult::advanced;
     while (result == StepResult::advanced) {
@@ -298,8 +300,9 @@ StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
 TEST_CASE("a rank that waits for another host polls, and a rank that waits for its own host sleeps", "[unit]") {
     HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
-    CHECK(step_while_possible(hosts, 2) == StepResult::waiting);  // rank 2 is not a lane, so it waits for rank 1
-    CHECK(step_while_possible(hosts, 1) == StepResult::done);     // it has sent its parts and received all others
+    // Rank 2 has no lane (share of the traffic between hosts), so it waits for rank 1.
+    CHECK(step_while_possible(hosts, 2) == StepResult::waiting);
+    CHECK(step_while_possible(hosts, 1) == StepResult::done);  // rank 1 has sent its parts and received all others
     CHECK(step_while_possible(hosts, 2) == StepResult::done);
     CHECK(step_while_possible(hosts, 0) == StepResult::done);
     CHECK(hosts.check() == "");
@@ -344,7 +347,7 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
         static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends to the lost host
         std::size_t ended = 0;
         for (collectives::Transport::Ticket ticket = 1; ticket <= under_way; ++ticket) {
-            // this writes to the memory; if that is forbidden, a sanitizer reports an error
+            // test() writes to the receive buffer. If the buffer was freed, a sanitizer reports the write.
             const auto result = hosts.transport(0).inner().test(ticket);
             ended += result.is_ok() && result.value() ? 1U : 0U;
         }
@@ -352,8 +355,8 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
     }
 }
 
-/// Does an alltoall of three ranks. Ranks 0 and 1 are on one host. Rank 2 is on another host, and sends and receives
-/// nothing. Rank 0 sends `rows` rows to rank 1, which expects two. Returns the result of the alltoall on rank 0.
+/// Runs an alltoall of three ranks, of which ranks 0 and 1 share a host. Rank 0 sends `rows` rows to rank 1, which
+/// expects two. Rank 2 exchanges nothing. Returns rank 0's result.
 std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
     auto transports = collectives::make_thread_transports(3);
     const std::vector<collectives::RankFacts> facts{
@@ -400,8 +403,8 @@ TEST_CASE("the sizes that other ranks send are compared with the sizes that they
           "expected fewer than 2^64 bytes together");
 }
 
-/// A host has three ranks. Rank 0 says that it has 2^60 bytes for rank 2, and both ranks can always make progress. Rank
-/// 1 exchanges nothing, but it still has to check whether the job has ended.
+/// Rank 0 claims to send 2^60 bytes to rank 2 on its host, and both can always make progress. Rank 1 exchanges nothing,
+/// but must still look for an abort, so its step must end.
 TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
     auto transports = collectives::make_thread_transports(4);
     const auto arenas = arenas_of(3, few({0, 0, 0, 1}));
@@ -427,7 +430,7 @@ TEST_CASE("a step ends, however many rounds the others say that there are", "[un
     }
 }
 
-/// An allreduce of two hosts with one rank each.
+/// Runs an allreduce of two hosts with one rank each. Returns the result.
 std::vector<float> of_two(ReduceOp op, std::vector<float> a, std::vector<float> b) {
     std::vector<std::vector<float>> tensors{std::move(a), std::move(b)};
     auto transports = collectives::make_thread_transports(2);

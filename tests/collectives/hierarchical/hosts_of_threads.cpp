@@ -26,7 +26,7 @@ using collectives::StepResult;
 namespace {
 
 constexpr std::uint64_t kResidentBytes = 16 * 1024 * 1024;
-/// All ranks poll. If no rank makes progress in this number of rounds, the test concludes that the ranks are stuck.
+/// If no rank makes progress in this many rounds of steps, the ranks wait for each other.
 constexpr int kIdleRounds = 1000;
 
 Bytes slice(const Bytes& bytes, std::uint64_t begin, std::uint64_t end) {
@@ -133,7 +133,8 @@ HostsOfThreads::Place HostsOfThreads::place(std::uint32_t rank, std::uint64_t by
     }
     Rank& owner = *ranks_[rank];
     const std::uint64_t offset = owner.resident_used;
-    owner.resident_used += (bytes + 64 + 7) / 8 * 8;  // any alignment that elements allow
+    // Shifts the next tensor by some elements, so that tensors have every alignment that elements allow.
+    owner.resident_used += (bytes + 64 + 7) / 8 * 8;
     if (owner.resident_used > kResidentBytes) {
         throw std::runtime_error("the test's tensors need more resident memory than it reserves");
     }
@@ -203,7 +204,7 @@ void HostsOfThreads::lay_out(const BatchPlan& plan, std::mt19937_64& random) {
     memory_.push_back(std::move(tensors));
 }
 
-/// From now on the caller may use the tensors again.
+/// Stores the results of the rank's batch. The caller may overwrite the tensors afterwards.
 void HostsOfThreads::take_results(Rank& rank) {
     const BatchPlan& plan = batches_[rank.next_batch];
     for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
@@ -317,7 +318,7 @@ bool HostsOfThreads::run(std::mt19937& random) {
     return false;
 }
 
-/// Every lane has a part of the tensor, and every host has a part of each lane's part.
+/// A tensor has one part per lane (local rank), and each such part has one part per host.
 Bytes HostsOfThreads::expected_adasum(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& by_host,
                                       std::uint64_t count) const {
     std::size_t lanes = by_host.front().size();
@@ -333,7 +334,7 @@ Bytes HostsOfThreads::expected_adasum(const ops::Reduction& reduction, const std
                                       static_cast<std::uint32_t>(lanes), host_count_);
 }
 
-/// A host that contributes nothing does not change the values with which it is combined. In adasum it counts as zeros.
+/// A host whose ranks have all joined does not change the result; in an adasum it counts as zeros.
 Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan& tensor, std::uint64_t count,
                                          const std::vector<Bytes>& inputs) const {
     std::vector<std::vector<Bytes>> by_host;

@@ -16,7 +16,7 @@ namespace rueda::tests {
 
 using ops::test::Bytes;
 
-/// One tensor of an allreduce.
+/// The description of one tensor of an allreduce.
 struct TensorPlan {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
@@ -26,26 +26,26 @@ struct TensorPlan {
     Compression compression = Compression::none;
 };
 
-/// A batch that all ranks execute together. For operations other than allreduce, `tensors` has one element. For an
-/// operation of variable size, `count` is the number of elements of one row.
+/// A batch that all ranks execute together. Operations other than allreduce have one element in `tensors`. In
+/// operations of variable size, `count` is the number of elements of a row.
 struct BatchPlan {
     collectives::Operation operation = collectives::Operation::allreduce;
     std::vector<TensorPlan> tensors;
     std::uint32_t root = 0;
-    /// number of rows by rank, for allgather and for reducescatter (there the same for all ranks)
+    /// For allgather and reducescatter: the number of rows by rank. A reducescatter has the same number for all ranks.
     std::vector<std::int64_t> rows;
-    /// for alltoall: the number of rows from each rank to each rank, ordered by the sending rank
+    /// For alltoall: the number of rows from each rank to each rank, ordered by the sending rank.
     std::vector<std::int64_t> splits;
     std::vector<bool> keeps_nothing;  ///< by rank; if empty, all ranks keep their results
-    std::vector<bool> joined = {};    ///< by rank, for allreduce: true if the rank has joined and does not take part;
-                                      ///< empty if no rank has joined
+    std::vector<bool> joined = {};    ///< by rank, for allreduce: whether the rank has joined; empty if no rank has
+                                      ///< joined
     std::uint32_t uncounted = 0;      ///< the number of joined ranks that an average does not count
 };
 
 enum class Residency : std::uint8_t { none, all, mixed };
 
 struct HostsShape {
-    std::vector<std::uint32_t> host_of;  ///< by rank; hosts are numbered in the order of their lowest ranks
+    std::vector<std::uint32_t> host_of;  ///< by rank; a host with a lower first rank has a lower number
     std::uint64_t cell_bytes = 4096;
     std::uint32_t cells = 4;
     Residency residency = Residency::none;
@@ -55,14 +55,14 @@ struct HostsShape {
     [[nodiscard]] std::string text() const;
 };
 
-/// One host's arena. Each rank of the host has its own mapping of it.
+/// Creates the arena of one host. Returns one mapping of it for each rank of the host.
 [[nodiscard]] std::vector<std::shared_ptr<collectives::Arena>> arenas_of(std::uint32_t members,
                                                                          const HostsShape& shape);
 
-/// The ranks of several hosts. Each host has its own arena. The ranks run the same batches one after the other. Inputs
-/// are random bits. It is also drawn at random which tensors are in place, which are in the arena, and in which order
-/// the ranks take steps. When a rank's batch is done, the rank overwrites its tensors at once. Threads: one thread at a
-/// time; only step() may be called by each rank's own thread concurrently.
+/// The ranks of several hosts, which run the same batches one after another. Each host has its own arena. Random
+/// numbers decide the inputs, which tensors are in place, which are in the arena, and in which order the ranks take
+/// steps. When its batch is done, a rank overwrites its tensors at once. Threads: one at a time, except step(), which
+/// the ranks' own threads may call at the same time.
 class HostsOfThreads {
 public:
     HostsOfThreads(const HostsShape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed);
@@ -71,28 +71,27 @@ public:
     HostsOfThreads& operator=(const HostsOfThreads&) = delete;
 
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
-    /// Takes a step of the rank's current batch. If no batch is in progress, starts the rank's next batch. Returns
-    /// `done` after the last batch.
+    /// Takes a step of the rank's current batch, or starts the rank's next batch. Returns `done` after the last batch.
     collectives::StepResult step(std::uint32_t rank);
-    /// Calls step() for the ranks until all are done. The order is drawn from `random`; often one rank takes many steps
-    /// in a row. Returns false if all ranks wait for each other.
+    /// Calls step() for random ranks until all ranks are done. Often one rank takes many steps in a row. Returns false
+    /// if all ranks wait for each other.
     [[nodiscard]] bool run(std::mt19937& random);
     [[nodiscard]] collectives::HierarchicalCommunicator& communicator(std::uint32_t rank);
-    /// Does what happens after an abort: abandons the rank's communicator and destroys it.
+    /// Abandons and destroys the rank's communicator, as an abort does.
     void lose(std::uint32_t rank);
     [[nodiscard]] DelayedTransport& transport(std::uint32_t rank);
 
-    /// After run(): the input and output of the first tensor of the first batch.
+    /// The input and output of the first tensor of the first batch, valid after run().
     [[nodiscard]] const Bytes& input_of(std::uint32_t rank) const { return memory_[0][0].inputs[rank]; }
     [[nodiscard]] const Bytes& output_of(std::uint32_t rank) const { return memory_[0][0].outputs[rank]; }
 
-    /// Describes the first error that was found; "" if there is none.
+    /// Returns the first error that was found, or "" if there is none.
     [[nodiscard]] std::string check() const;
 
 private:
     struct Place {
-        std::byte* memory = nullptr;  // the address in the owner's mapping
-        std::uint64_t offset = 0;     // in the owner's resident region
+        std::byte* memory = nullptr;  // the address in the owner's mapping of the arena
+        std::uint64_t offset = 0;     // the offset in the owner's resident region
         bool resident = false;
     };
     struct Tensor {
@@ -101,8 +100,8 @@ private:
         std::vector<Place> out;
         std::vector<std::size_t> out_bytes;
         std::vector<bool> in_place;
-        std::vector<Bytes> inputs_after;  // by rank, the value when the rank's batch was done
-        std::vector<Bytes> outputs;       // by rank, the value when the rank's batch was done
+        std::vector<Bytes> inputs_after;  // by rank: the input when the rank's batch was done
+        std::vector<Bytes> outputs;       // by rank: the output when the rank's batch was done
         std::vector<Bytes> outputs_before;
     };
     struct Rank;

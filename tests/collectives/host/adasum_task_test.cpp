@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests Adasum over the ranks of one host. The result must have the bits that the definition gives. They must not
-// depend on the path that a tensor takes, on where it is cut, or on other adasums in its batch.
+// Tests Adasum over the ranks of one host. The result must have the bits of the definition. The path of a tensor, its
+// division into chunks, and other adasums in the batch must not change the bits.
 #include <array>
 #include <catch2/catch.hpp>
 #include <thread>

@@ -27,7 +27,7 @@ TEST_CASE("addresses are kept for the next one", "[unit]") {
     reserve.give(first, kMany);
     CHECK(is_taken(first));
     CHECK(is_taken(first + kMany - 4096));
-    CHECK(reserve.take(kMany + 4096) == nullptr);  // too large a request; the reserve stays as it was
+    CHECK(reserve.take(kMany + 4096) == nullptr);  // the request is larger than the reserve, which stays unchanged
     CHECK(reserve.take(0) == nullptr);
     CHECK(reserve.take(kMany) == first);
     CHECK(reserve.take(4096) == nullptr);
@@ -35,7 +35,7 @@ TEST_CASE("addresses are kept for the next one", "[unit]") {
     REQUIRE(again == first);
     first[kMany - 1] = std::byte{1};
     reserve.give(first, kMany);
-    CHECK(reserve.take(2 * 4096) == first);  // the rest is unmapped
+    CHECK(reserve.take(2 * 4096) == first);  // take() unmaps the rest of the reserve
     CHECK_FALSE(is_taken(first + 2 * 4096));
     munmap(first, 2 * 4096);
 }
@@ -63,7 +63,7 @@ TEST_CASE("under a limit of address space nothing is kept", "[unit]") {
     }
     std::byte* const memory = map_some(kMany);
     rlimit limited = before;
-    limited.rlim_cur = RLIM_INFINITY - 1;  // a limit that restricts nothing
+    limited.rlim_cur = RLIM_INFINITY - 1;  // the limit restricts nothing, but is not "unlimited"
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
     AddressReserve reserve;
     reserve.give(memory, kMany);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests allreduces over the ranks of one host. On every path, the result must have the bits of a sum in the order of
-// the ranks.
+// Tests allreduces over the ranks of one host. On every path, the result must have the bits of a sum in rank order.
 #include <array>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -30,8 +29,8 @@ void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches
     }
 }
 
-/// Numbers of float32 elements just below and above two sizes: the sizes at which 2 members, or the given number of
-/// members, change from combining whole tensors to combining shares.
+/// Returns numbers of float32 elements around the thresholds. At such a size, 2 members or `members` members change
+/// from combining whole tensors to combining shares.
 std::vector<std::uint64_t> around_thresholds(std::uint32_t members) {
     std::vector<std::uint64_t> counts;
     for (const std::uint64_t bytes : {8U * 1024, 24U * 1024, 40U * 1024, 64U * 1024 / members}) {
@@ -106,13 +105,13 @@ TEST_CASE("batches of all ways one after the other use the same cells", "[unit]"
         std::vector<BatchPlan> batches;
         for (int i = 0; i < 12; ++i) {
             switch (random() % 5) {
-                case 0:  // a small batch: every rank combines all of it
+                case 0:  // a small batch, which every rank combines completely
                     batches.push_back({Operation::allreduce, {{.count = 1 + random() % 500}}});
                     break;
                 case 1:
                     batches.push_back({Operation::reducescatter, {{.count = 1 + random() % 3000}}});
                     break;
-                case 2:  // an average of integers, combined in shares
+                case 2:  // an average of integers, of which each rank combines a share
                     batches.push_back(
                         {Operation::allreduce, {{.dtype = DType::int32, .op = ReduceOp::average, .count = 20000}}});
                     break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Two members are stepped by one thread, in an order that the test chooses. The tests check which member writes into a
-// cell, and when it writes.
+// One thread steps two members in a chosen order. The tests check which member writes to a cell (the buffer of a
+// chunk), and when.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ std::array<std::shared_ptr<Arena>, 2> arenas_of_two(std::uint32_t cells) {
     return arenas;
 }
 
-/// A member with its own mapping, its own tensor, and space for two tensors.
+/// A member with its own mapping of the arena, a tensor, and memory for two gathered tensors.
 struct Member {
     explicit Member(const std::shared_ptr<Arena>& arena, std::size_t count)
         : set(arena), allreduce(set), exchange(set), tensor(count), gathered(2 * count) {}
@@ -61,7 +61,7 @@ struct Member {
     std::vector<Location> locations;
 };
 
-/// Calls step() until the task is done or has to wait for the other member.
+/// Calls step() until the task is done or waits for the other member.
 StepResult run(Task& task) {
     StepResult result = StepResult::advanced;
     for (int step = 0; step < 1000 && result == StepResult::advanced; ++step) {
@@ -95,8 +95,8 @@ TEST_CASE("two members change cells each time round, and never have the same one
 }
 
 TEST_CASE("a member that has its results to fetch keeps its cells from an exchange that follows", "[unit]") {
-    // There are two cells and two chunks. So the first chunk of the exchange would go into the cell that still holds
-    // the late member's first chunk.
+    // There are two cells and two chunks. The exchange's first chunk would use the cell that still holds the late
+    // member's first chunk.
     constexpr std::size_t kCount = 2 * kCellFloats;
     const auto arenas = arenas_of_two(2);
     Member late(arenas[0], kCount);
@@ -108,12 +108,13 @@ TEST_CASE("a member that has its results to fetch keeps its cells from an exchan
     quick.begin_allreduce();
     REQUIRE(run(late.allreduce) == StepResult::waiting);
     REQUIRE(run(quick.allreduce) == StepResult::waiting);
-    while (arenas[0]->progress(0).reduced.load() < 2) {  // until all chunks are combined and none is fetched
+    // Steps until all chunks are combined, but the late member has fetched none.
+    while (arenas[0]->progress(0).reduced.load() < 2) {
         REQUIRE(late.allreduce.step() == StepResult::advanced);
     }
     REQUIRE(run(quick.allreduce) == StepResult::done);
 
-    // so that the next staged values differ from earlier results
+    // The next staged values must differ from the earlier results, so that the test notices wrong values.
     std::fill(quick.tensor.begin(), quick.tensor.end(), -1.0F);
     quick.begin_allgather();
     CHECK(run(quick.exchange) == StepResult::waiting);

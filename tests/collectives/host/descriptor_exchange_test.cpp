@@ -35,7 +35,7 @@ base::UniqueFd new_memory(std::size_t bytes = kBytes) {
     return ::ftruncate(memory.value(), static_cast<off_t>(bytes)) == 0 ? std::move(memory) : base::UniqueFd();
 }
 
-/// Every rank writes its number + 1 into its own byte of the shared memory, and reads the bytes of the other ranks.
+/// Each rank writes its number + 1 into its own byte of the shared memory, and then reads the other ranks' bytes.
 std::string check_shared(ControlPlane& plane, int fd) {
     struct stat facts {};
     if (::fstat(fd, &facts) != 0 || facts.st_size != static_cast<off_t>(kBytes)) {
@@ -60,7 +60,7 @@ std::string check_shared(ControlPlane& plane, int fd) {
     return result;
 }
 
-/// Runs the whole exchange on one rank. The leader passes the descriptor `given` to the other ranks.
+/// Runs the whole exchange on one rank. The leader passes `given`, a file descriptor, to the other ranks.
 std::string share(
     ControlPlane& plane, const DescriptorWays& ways, int given, const std::function<void(int)>& prepare = [](int) {}) {
     auto group = find_local_group(plane);
@@ -197,7 +197,7 @@ TEST_CASE("too little room for an shm object is an error, and leaves no object",
 }
 
 TEST_CASE("ranks of several hosts each get their own leader's memory", "[threads]") {
-    // The ranks are grouped as if there were two hosts, {0, 2} and {1, 3}. The exchange is real.
+    // The grouping pretends two hosts, {0, 2} and {1, 3}. The exchange of descriptors is real.
     const auto planes = make_thread_control_planes(4);
     const base::UniqueFd memories[2] = {new_memory(), new_memory()};
     const auto inode = [](int fd) {
@@ -233,7 +233,7 @@ TEST_CASE("a descriptor server gives nothing to another user", "[processes]") {
             return "seteuid failed";
         }
         if (child == 1) {
-            // Connects like an attacker, without checking which process listens.
+            // Like an attacker, this process connects without checking which process listens.
             const ConnectAttempt attempt = connect_unix(name);
             char byte = 0;
             return attempt.error == 0 && wait_for_events(attempt.socket.value(), 1, deadline_in(10s)).value() &&

@@ -68,7 +68,8 @@ HandMadeJob::Place HandMadeJob::place(std::uint32_t member, std::uint64_t bytes,
     }
     Member& owner = *members_[member];
     const std::uint64_t offset = owner.resident_used;
-    owner.resident_used += (bytes + 64 + 7) / 8 * 8;  // any alignment that elements allow
+    // Shifts the next tensor by some elements, so that tensors have every alignment that elements allow.
+    owner.resident_used += (bytes + 64 + 7) / 8 * 8;
     if (owner.resident_used > kResidentBytes) {
         throw std::runtime_error("the test's tensors need more resident memory than it reserves");
     }

@@ -16,14 +16,15 @@ namespace rueda::tests {
 
 using ops::test::Bytes;
 
-/// The test's description of one tensor of a batch.
+/// The description of one tensor of a batch.
 struct TensorPlan {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
-    std::uint64_t count = 0;  ///< number of elements; for a reducescatter, the number of rows of one element
+    /// The number of elements. In a reducescatter, the number of rows, which have one element each.
+    std::uint64_t count = 0;
     double prescale = 1.0;
     double postscale = 1.0;
-    bool travels = false;  ///< the input is sent together with the announcement
+    bool travels = false;  ///< whether the input is copied into the announcement
 };
 
 struct BatchPlan {
@@ -33,10 +34,9 @@ struct BatchPlan {
 
 enum class Residency : std::uint8_t { none, all, mixed };
 
-/// Members of a set that run the same batches one after the other. Each has its own mapping of the shared arena and its
-/// own communicator. Inputs are random bits. It is drawn at random which tensors are in place and, with
-/// Residency::mixed, which lie in the arena. Threads: one thread at a time; only step() may be called by each member's
-/// own thread concurrently.
+/// Members of a set that run the same batches one after another. Each member has its own mapping of the arena and its
+/// own communicator. Random numbers decide the inputs, which tensors are in place and, with Residency::mixed, which are
+/// in the arena. Threads: one at a time, except step(), which the members' own threads may call at the same time.
 class HandMadeJob {
 public:
     struct Shape {
@@ -51,23 +51,23 @@ public:
     HandMadeJob& operator=(const HandMadeJob&) = delete;
 
     [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(members_.size()); }
-    /// Takes a step of this member's current batch. If no batch is in progress, starts this member's next batch.
-    /// Returns `done` after the last batch.
+    /// Takes a step of the member's current batch, or starts the member's next batch. Returns `done` after the last
+    /// batch.
     collectives::StepResult step(std::uint32_t member);
-    /// Calls step() for the members until all are done. The order is drawn from `random`; often one member takes many
-    /// steps in a row. Returns false if all members wait for each other.
+    /// Calls step() for random members until all are done. Often one member takes many steps in a row. Returns false if
+    /// all members wait for each other.
     [[nodiscard]] bool run(std::mt19937& random);
 
-    /// A member's expected output and its actual output. For a member that only reads, both are its input, because the
-    /// input must not change.
+    /// The expected and the actual output of a member. For a member that only reads, both functions return its input,
+    /// which must not change.
     [[nodiscard]] Bytes expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] Bytes output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] bool inputs_are_intact(std::size_t batch, std::size_t tensor) const;
 
 private:
     struct Place {
-        std::byte* memory = nullptr;  // the address in the owner's mapping
-        std::uint64_t offset = 0;     // in the owner's resident region
+        std::byte* memory = nullptr;  // the address in the owner's mapping of the arena
+        std::uint64_t offset = 0;     // the offset in the owner's resident region
         bool resident = false;
     };
     struct TensorMemory {

@@ -39,7 +39,7 @@ SocketControlPlaneOptions options_for(const std::string& name, int rank, int siz
     return options;
 }
 
-/// Opens the plane and runs `body(plane)`. If opening fails, returns the reason.
+/// Opens a control plane and returns the result of `body(plane)`, or the reason why the plane could not be opened.
 template <class Body>
 std::string with_plane(const SocketControlPlaneOptions& options, Body body) {
     auto plane = open_socket_control_plane(options);
@@ -53,7 +53,7 @@ std::string with_plane(const SocketControlPlaneOptions& options, Body body) {
 
 std::string barrier_of(ControlPlane& plane) { return outcome(plane.barrier()); }
 
-/// A connection on which the test can send any bytes. The constructor waits until rank 0 listens.
+/// Opens a connection to rank 0 that can send any bytes. Waits until rank 0 listens.
 base::UniqueFd raw_connection(const std::string& name) {
     for (int attempt = 0; attempt < 2000; ++attempt) {
         ConnectAttempt connected = connect_unix(name);
@@ -71,7 +71,7 @@ void say(const base::UniqueFd& socket, const Bytes& bytes) {
     }
 }
 
-/// Returns the failure that rank 0 sends as its answer.
+/// Returns the failure with which rank 0 answers.
 std::string hear_refusal(const base::UniqueFd& socket) {
     FrameReceiver receiver;
     while (true) {
@@ -119,7 +119,7 @@ TEST_CASE("if one rank knows that the start must fail, it ends at once on every 
         const bool in_time = std::chrono::steady_clock::now() < begin + 5s;
         return in_time ? end : "late";
     });
-    // The rank that fails first tells the other rank about the failure.
+    // The rank that fails first tells the other rank the reason.
     CHECK(ends[0].find("Aborted") != std::string::npos);
     CHECK(ends[1].find("Aborted") != std::string::npos);
     CHECK((ends[0] + ends[1]).find("rank 2 is gone, says") != std::string::npos);
@@ -137,7 +137,7 @@ TEST_CASE("if one rank knows that an operation must fail, it ends on every rank 
             }
             is_in_vain = rank == 0;
             if (rank == 1) {
-                std::this_thread::sleep_for(300ms);  // longer than rank 0 waits
+                std::this_thread::sleep_for(300ms);  // rank 0 gives up during this time
             }
             return barrier_of(plane);
         });
@@ -197,7 +197,7 @@ TEST_CASE("ranks may come in any order and late, and meet again under the same n
     const auto ends = run_processes(4, [&](int rank) {
         std::string result = "ok";
         for (int round = 0; round < 3 && result == "ok"; ++round) {
-            // another rank is late in each round
+            // In each round another rank is late.
             std::this_thread::sleep_for(std::chrono::milliseconds(((rank + round) % 4) * 60));
             result = with_plane(options_for(name, rank, 4),
                                 [&](ControlPlane& plane) { return tests::exercise(plane, rank, 4, 100); });
@@ -247,7 +247,8 @@ TEST_CASE("a rank that dies while the others come ends the start", "[processes]"
         if (rank == 2) {
             const base::UniqueFd socket = raw_connection(name);
             say(socket, encode_hello({2, 4}));
-            // After this time, rank 1 has probably connected. If it has not, it finds no listener.
+            // Rank 1 has probably connected within 200 ms. If it has not, it finds no listener, which must also be an
+            // error.
             std::this_thread::sleep_for(200ms);
             return "gone";
         }
@@ -270,7 +271,7 @@ TEST_CASE("other processes do not disturb the rendezvous, and learn why they are
         base::UniqueFd silent;
         if (rank == 1) {
             silent = raw_connection(name);
-            say(raw_connection(name), tests::pattern(3, 1));  // the connection closes at once
+            say(raw_connection(name), tests::pattern(3, 1));  // the temporary connection closes at once
             refusals =
                 refusal(tests::pattern(kHelloBytes, 1)) + refusal(encode_hello({1, 3})) + refusal(encode_hello({0, 2}));
         }
@@ -354,7 +355,7 @@ TEST_CASE("a name that another user has taken is an error at once, on all ranks"
     name.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
     constexpr uid_t kOther = 65534;
-    REQUIRE(::seteuid(kOther) == 0);  // this user will own the socket
+    REQUIRE(::seteuid(kOther) == 0);  // the other user will own the socket
     const bool is_bound = ::bind(taken.value(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
                           (!listens || ::listen(taken.value(), 16) == 0);
     REQUIRE(::seteuid(0) == 0);
@@ -384,7 +385,7 @@ TEST_CASE("a connection that outlives its listener does not keep the name taken"
     REQUIRE(client.error == 0);
     const base::UniqueFd accepted(::accept(listener.value().value(), nullptr, nullptr));
     REQUIRE(accepted.is_open());
-    // A child that was forked in an earlier job still holds the accepted connection open, but nobody listens any more.
+    // A forked child of an earlier job still has the accepted connection, but no process listens any more.
     listener.value().reset();
     CHECK_FALSE(is_taken(name));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the rules for initialising and finalising MPI. The MPI is a fake: a job of one rank that records all calls.
+// Tests when Rueda initialises and finalises MPI. The MPI is a fake job of one rank that records all calls.
 #include "collectives/mpi/mpi_control_plane.hpp"
 
 #include <catch2/catch.hpp>
@@ -56,10 +56,11 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(opened.status().message() == "rank 2 is gone");
     CHECK(asked == std::vector<int>{1, 3, 1, 3, 1, 3});
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
-    CHECK(mpi->diary == "init ");  // the communicator is neither duplicated nor finalised
+    CHECK(mpi->diary == "init ");  // Rueda neither duplicates nor finalises
 }
 
-/// A job of two ranks. Where Rueda would end the process during MPI_Init, the fake MPI_Init returns instead.
+/// A job of two ranks in which MPI_Init hangs. Rueda would end the process in this case; in the test, it calls a
+/// function that lets MPI_Init return.
 struct InMpiInit {
     std::promise<Status> ended;
     std::future<Status> reason = ended.get_future();
@@ -92,7 +93,7 @@ TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
           "RUEDA_START_TIMEOUT");
     CHECK(job.ended_call == "MPI_Init");
     CHECK(job.ended_rank == 1);
-    REQUIRE(opened.is_ok());  // the function that replaces the end of the process has returned
+    REQUIRE(opened.is_ok());  // the function that replaces the end of the process let MPI_Init return
     opened.value().control_plane->close(false);
 }
 
@@ -124,8 +125,8 @@ TEST_CASE("a process that waits too long in the call that creates the communicat
     CHECK(outcome(job.reason.get())
               .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
     CHECK(job.ended_call == "MPI_Comm_dup");
-    CHECK(job.ended_rank == 0);  // MPI is initialised, and can tell the rank's number
-    REQUIRE(opened.is_ok());     // the function that replaces the end of the process has returned
+    CHECK(job.ended_rank == 0);  // MPI is initialised, so it knows the rank's number
+    REQUIRE(opened.is_ok());     // the function that replaces the end of the process let MPI_Comm_dup return
     opened.value().control_plane->close(false);
 }
 
@@ -134,7 +135,8 @@ TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
     job.mpi->during_init = [] {};
     const auto begin = std::chrono::steady_clock::now();
     auto opened = open_mpi_control_plane(job.mpi, job.options);
-    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // no thread has to wait until the watching thread ends
+    // open_mpi_control_plane() must not wait for the deadline of the thread that watches MPI_Init.
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);
     CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);
@@ -166,7 +168,7 @@ TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
     CHECK(mpi->diary == "dup release free ");
 }
 
-/// In this test, the rank is the only rank of a job of all ranks.
+/// The rank of this test is the only rank of the job.
 TEST_CASE("a communicator is of the same ranks, or not, and is not looked at where that could disturb", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
@@ -176,7 +178,7 @@ TEST_CASE("a communicator is of the same ranks, or not, and is not looked at whe
         return plane.is_of_same_ranks(std::as_bytes(std::span(&communicator, 1)));
     };
     CHECK(ask(MPI_COMM_WORLD).value());
-    mpi->members = {3};  // the members of MPI_COMM_SELF
+    mpi->members = {3};  // the fake's members of MPI_COMM_SELF
     CHECK_FALSE(ask(MPI_COMM_SELF).value());
     mpi->members = {0};
     CHECK(ask(MPI_COMM_SELF).value());
@@ -275,8 +277,8 @@ TEST_CASE("lengths that other ranks make are compared with what is expected befo
             "most, and rank 0 of them {}",
             length);
         CHECK(outcome(gathered->allgather(Bytes(3)).status()) == text);
-        CHECK(outcome(gathered->barrier()) == text);  // the other ranks get the same error
-        CHECK(gathering->longest == 0);               // nothing was exchanged
+        CHECK(outcome(gathered->barrier()) == text);  // the other ranks would get this error, too
+        CHECK(gathering->longest == 0);               // no bytes were exchanged
         gathered->close(true);
         auto [broadcasting, said] = told(length);
         CHECK(outcome(said->broadcast(Bytes(3), 0).status()) ==
@@ -332,7 +334,7 @@ TEST_CASE("MPI may stay for the next start, until the process exits", "[unit]") 
         opened.value().control_plane->close(false);
     }
     CHECK(mpi->diary == "init dup release free dup release free dup release free ");
-    // The last close finalises MPI itself, because nothing would finalise the fake MPI when this test exits.
+    // The last plane must finalise MPI itself, because the fake MPI runs no code when the test program exits.
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of a job under a real MPI launcher, for CTest: `mpi_job <scenario>`. The program is not linked with MPI; the
-// plugin loads MPI. If all is well, the program prints nothing and ends with status 0. Otherwise it prints what was
-// wrong.
+// One rank of a job under a real MPI launcher, for CTest. Usage: mpi_job SCENARIO. Only the plugin is linked with MPI.
+// The exit status is 0 and nothing is printed if the scenario succeeds. Otherwise the program prints the error.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,7 +25,7 @@ using namespace rueda;
 using namespace rueda::collectives;
 using tests::outcome;
 
-/// Calls a function of MPI that returns a flag, such as MPI_Initialized. Call it after the plugin has loaded MPI.
+/// Calls an MPI function that returns a flag, such as MPI_Initialized. The plugin must have loaded MPI before.
 bool mpi_says(const char* function) {
     const auto ask = reinterpret_cast<int (*)(int*)>(::dlsym(RTLD_DEFAULT, function));
     int flag = 0;
@@ -40,7 +39,8 @@ base::Config settings() {
     return config;
 }
 
-/// Reads a number from the environment variable that the launcher sets, either Open MPI's or MPICH's.
+/// Returns the number in an environment variable of the launcher. The variable has different names in Open MPI and
+/// MPICH.
 int number_in_environment(const char* open_mpi, const char* mpich) {
     const char* const text = std::getenv(open_mpi);
     return std::atoi(text == nullptr ? std::getenv(mpich) : text);
@@ -107,7 +107,7 @@ std::string exchange() {
     return result == "ok" && mpi_says("MPI_Finalized") ? "MPI was finalised before the process ends" : result;
 }
 
-/// One rank has a wrong setting. All ranks get the same error, and no rank hangs.
+/// One rank has a wrong setting. All ranks must get the same error, and no rank may hang.
 std::string wrong_size() {
     base::Config config = settings();
     const int size = launched_size();
@@ -120,7 +120,7 @@ std::string wrong_size() {
     return found.starts_with(expected) ? "ok" : found;
 }
 
-/// Imitates the launcher of another MPI: the launcher announces 4 processes, but MPI finds only this process.
+/// Imitates another MPI's launcher, which announces 4 processes where MPI finds one.
 std::string another_launcher() {
     const auto selected = select_control_plane(settings(), base::environment_of({{"OMPI_COMM_WORLD_SIZE", "4"}}));
     const std::string found = outcome(selected.status());

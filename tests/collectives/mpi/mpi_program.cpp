@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A program that uses MPI itself, under a real launcher: `mpi_program <scenario>`. If all is well, it prints nothing
-// and ends with status 0. Otherwise it prints what was wrong.
+// A program that is linked with MPI, run by a real launcher. Usage: mpi_program SCENARIO. The exit status is 0 and
+// nothing is printed if the scenario succeeds. Otherwise the program prints the error.
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -21,11 +21,11 @@ using namespace rueda;
 using namespace rueda::collectives;
 using tests::outcome;
 
-/// Selects the plugin in the same way as librueda. This program itself is linked with MPI.
+/// Selects and loads the plugin as librueda does.
 Result<SelectedControlPlane> select() {
     base::Config config;
     config.mpi_library = std::getenv("RUEDA_MPI_PLUGIN");
-    // The environment names no launcher. Rueda uses MPI because the program has already initialised it.
+    // The environment names no launcher. Rueda must choose MPI because the program has initialised it.
     return select_control_plane(config, base::environment_of({}));
 }
 
@@ -51,7 +51,7 @@ bool is_finalized() {
     return flag != 0;
 }
 
-/// Does it twice, because a program may start and shut down Rueda any number of times.
+/// Uses Rueda twice, because a program may start and shut down Rueda any number of times.
 std::string use_and_close(bool expects_notice) {
     for (int start = 0; start < 2; ++start) {
         auto selected = select();
@@ -114,7 +114,7 @@ std::string finalized_meanwhile() {
     return found.starts_with("NotInitialized: barrier: the program has called MPI_Finalize") ? "ok" : found;
 }
 
-/// Messages are split into very small pieces, so every message needs many pieces.
+/// Splits every message into pieces of 64 bytes.
 std::string pieces() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {}, 64);
@@ -127,7 +127,8 @@ std::string pieces() {
     return result;
 }
 
-/// MPI stays initialised between two starts. The exit handler finalises it; otherwise mpirun would report an error.
+/// MPI stays initialised between two starts. An exit handler finalises MPI, because otherwise mpirun would report an
+/// error.
 std::string stays_until_exit() {
     for (int start = 0; start < 2; ++start) {
         auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_exit});
@@ -143,7 +144,7 @@ std::string stays_until_exit() {
     return "ok";
 }
 
-/// If one rank does not come, the wait of the other ranks ends in time.
+/// One rank does not open a control plane. The other ranks must give up in time.
 std::string stays_away() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::milliseconds(200), MpiFinalize::at_close});
@@ -160,9 +161,9 @@ std::string stays_away() {
     return result;
 }
 
-/// First only the lowest and the last rank try to form a job, one after the other, and each gives up before the other
-/// one starts. Then all ranks try at the same time, and form a job. The call that creates the job's communicator cannot
-/// be interrupted, so no rank may enter it alone.
+/// First only the lowest and the last rank try to form a job, at different times, and each gives up. Then all ranks try
+/// at the same time, and succeed. A rank must not enter the creation of the communicator alone, because this MPI call
+/// cannot be interrupted.
 std::string late(const Membership& membership, int size, const char* last_text) {
     const auto open = [&](std::chrono::milliseconds timeout) {
         MpiControlPlaneOptions options{timeout, MpiFinalize::at_close};
@@ -178,7 +179,7 @@ std::string late(const Membership& membership, int size, const char* last_text) 
     if (world_rank() == size - 1) {
         result = refused(last_text);
     }
-    MPI_Barrier(MPI_COMM_WORLD);  // the last rank has given up, but its messages have not been received yet
+    MPI_Barrier(MPI_COMM_WORLD);  // the last rank has given up, but its messages are still in transit
     if (world_rank() == 0) {
         result = refused("did not come within 0.3 s (RUEDA_START_TIMEOUT)");
     }
@@ -225,7 +226,7 @@ std::string late_in_launch() {
     return late({}, world_size(), "Timeout: start: rank 0 of those that were launched did not answer within 0.3 s");
 }
 
-/// Calls `body` with a plane that initialises MPI itself.
+/// Calls `body` with the control plane and the transport, in two consecutive starts of Rueda.
 std::string with_messages(const std::function<std::string(ControlPlane&, Transport&)>& body) {
     start_mpi(MPI_THREAD_MULTIPLE);
     for (int start = 0; start < 2; ++start) {
@@ -250,15 +251,14 @@ std::string messages() {
     });
 }
 
-/// Closes the plane while receives from every other rank are posted, as on leaders, and while some messages have not
-/// been received.
+/// Closes the plane while receives from every other rank are posted, as on leaders, and while messages are in transit.
 std::string posted_at_the_end() {
-    // Both starts use this memory. It must stay valid until the plane has closed.
+    // Both starts use this memory, which must stay valid until the plane is closed.
     static std::vector<Bytes> rooms;
     return with_messages([](ControlPlane& plane, Transport& transport) -> std::string {
         rooms.assign(static_cast<std::size_t>(plane.size()), Bytes(200));
         static const Bytes first = tests::pattern(50, 3);
-        // no receive is posted for this message; it is sent nevertheless
+        // The receiver posts no receive for this message. Closing the plane must cope with it.
         static const Bytes long_one = tests::pattern(1'000'000, 4);
         for (int peer = 0; peer < plane.size(); ++peer) {
             if (peer == plane.rank()) {
@@ -277,7 +277,7 @@ std::string posted_at_the_end() {
     });
 }
 
-/// A message is longer than the receiver's buffer. The receiver gets the error. After the error, both ranks make no
+/// A message is longer than the receiver's buffer. The receiver must get an error, and then both ranks must make no
 /// more MPI calls.
 std::string too_long() {
     start_mpi(MPI_THREAD_MULTIPLE);
@@ -287,9 +287,8 @@ std::string too_long() {
     }
     ControlPlane& plane = *opened.value().control_plane;
     Transport& transport = *plane.transport();
-    // The message is short, so that MPI sends it at once. A longer message waits for its receive. Then Open MPI 4.1.4
-    // copies the whole message from the memory of the sender on the same machine, and writes past the end of the
-    // receiver's buffer.
+    // A short message is sent at once. A longer message would wait for its receive. Then Open MPI 4.1.4 would copy the
+    // whole message from the sender's memory, and write past the end of the receiver's buffer.
     static const Bytes sent = tests::pattern(101, 3);
     const int to = (plane.rank() + 1) % plane.size();
     const int from = (plane.rank() + plane.size() - 1) % plane.size();

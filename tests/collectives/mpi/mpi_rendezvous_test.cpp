@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the rendezvous of some ranks of a communicator. The ranks share a fake MPI, and the tests set the clock.
+// Tests how some ranks of a communicator meet. The ranks share a fake MPI, and the tests set the clock.
 #include "collectives/mpi/mpi_rendezvous.hpp"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ using tests::StandIn;
 using namespace std::chrono_literals;
 using Ranks = std::vector<int>;
 
-/// Five ranks of a launch, and the messages between them.
+/// Five ranks of a launch, and the messages in transit between them.
 class Launch {
 public:
     explicit Launch(bool is_by_list = true) : is_by_list_(is_by_list) {
@@ -43,7 +43,7 @@ public:
         present_[rank] = begin_rendezvous(mpi(rank), plan, ++attempts_, now_);
         results_.erase(rank);
     }
-    /// Lets one rank process its messages. Returns its result if its rendezvous has ended now.
+    /// Lets a rank process its messages. Returns the rank's result if its rendezvous ends in this step.
     std::optional<Status> step(int rank) {
         auto result = present_.at(rank)->step(now_);
         if (result) {
@@ -52,7 +52,7 @@ public:
         }
         return result;
     }
-    /// Lets all ranks process their messages until nothing changes any more.
+    /// Lets all ranks process their messages until no message is left.
     void run() {
         for (int round = 0; round < 5; ++round) {
             for (int rank = 0; rank < 5; ++rank) {
@@ -82,7 +82,7 @@ private:
     void end(int rank) {
         CHECK(present_.at(rank)->have_messages_left());
         present_.erase(rank);
-        CHECK(mpi(rank).requests() == 0);  // no request is left that could receive a message of a later rendezvous
+        CHECK(mpi(rank).requests() == 0);  // a request that stays posted could receive a message of a later rendezvous
     }
 
     const bool is_by_list_;
@@ -117,7 +117,7 @@ TEST_CASE("lists that differ are told to all members", "[unit]") {
               "Mismatch: init: ranks that meet have given different lists: rank 1: 1, 3, 4; rank 4: 1, 4; give the "
               "same one in all of its members");
     }
-    launch.begin(1, {1, 3, 4});  // the next list works
+    launch.begin(1, {1, 3, 4});  // the ranks can meet again with a right list
     launch.begin(3, {1, 3, 4});
     launch.begin(4, {1, 3, 4});
     launch.run();
@@ -140,7 +140,8 @@ TEST_CASE("members that do not come are named, and may come later", "[unit]") {
     CHECK(launch.result(0) == text);
     CHECK(launch.result(3) == text);
 
-    launch.begin(2, {0, 2, 3, 4}, 1s);  // the rank finds an old question, and waits as if this were a new question
+    // Rank 2 finds a question of the previous attempt, and treats the question as new.
+    launch.begin(2, {0, 2, 3, 4}, 1s);
     launch.pass(2s + kRendezvousGrace - 1ms);
     launch.run();
     CHECK(launch.result(2) == "none");
@@ -271,7 +272,7 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
                 }
             } else if (const auto result = launch.step(rank)) {
                 INFO("rank " << rank << ": " << outcome(*result));
-                // No rank succeeds before the lowest member does. After the lowest member has succeeded, no rank fails.
+                // No rank may succeed before the lowest member, or fail after the lowest member has succeeded.
                 CHECK((result->is_ok() ? rank == 0 || gone.count(0) == 1 : gone.count(0) == 0));
                 CHECK((result->is_ok() || result->code() == ErrorCode::timeout));
                 if (result->is_ok()) {
@@ -279,13 +280,13 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
                 }
             }
         }
-        CHECK(gone.size() == 3);  // in the end the rendezvous of all ranks succeeds
+        CHECK(gone.size() == 3);  // all members succeed in the end
         attempts += launch.attempts();
     }
-    CHECK(attempts > 1800);  // 900 attempts succeed, so at least half of all attempts were given up
+    CHECK(attempts > 1800);  // 900 attempts succeed, so at least as many were given up
 }
 
-/// Makes rank `own` of five ranks, with an MPI that the program has initialised.
+/// Returns the fake MPI of rank `own` of five ranks. The program has already initialised MPI.
 std::shared_ptr<StandIn> rank_of_five(int own) {
     auto mpi = std::make_shared<StandIn>();
     mpi->is_initialized = true;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests messages over a fake MPI. The tests check which MPI calls are made, and which calls are no longer made after a
-// failure.
+// Tests messages over a fake MPI: which MPI calls Rueda makes, and that it makes none after a failure.
 #include "collectives/mpi/mpi_transport.hpp"
 
 #include <catch2/catch.hpp>
@@ -19,7 +18,7 @@ using tests::StandIn;
 using Channel = Transport::Channel;
 using namespace std::chrono_literals;
 
-/// A rank with its plane and its transport. Its fake MPI was initialised before.
+/// A rank with a control plane and a transport over a fake MPI that the program has initialised.
 struct Rank {
     Rank(int rank, int size, std::shared_ptr<tests::Mail> mail) : mpi(std::make_shared<StandIn>()) {
         mpi->is_initialized = true;
@@ -93,7 +92,7 @@ TEST_CASE("a message longer than its room ends the job, with both lengths where 
     const auto ticket = pair.b.transport().receive(0, Channel::data, room).value();
     static_cast<void>(pair.a.transport().send(1, Channel::data, pattern(11, 1)).value());
     CHECK(outcome(pair.b.transport().test(ticket).status()) == text);
-    // Every later call, for this message or for another message, returns the same error.
+    // Every later call returns the same error, also for other messages.
     CHECK(outcome(pair.b.transport().test(ticket).status()) == text);
     CHECK(outcome(pair.b.transport().receive(0, Channel::control, room).status()) == text);
     pair.b.plane->close(false);
@@ -197,7 +196,7 @@ TEST_CASE("all messages to a rank arrive before the end, even if no receive wait
 }
 
 TEST_CASE("a message that nobody can have sent is refused before there is room for it", "[unit]") {
-    const int tag = 32001;  // the channel for messages between any two ranks
+    const int tag = 32001;  // the tag of the channel for messages between any two ranks
     const auto refused = [](std::size_t bytes, int from) {
         return fmt::format(
             "Aborted: MPI has a message of {} bytes from rank {} for rank 1; expected at most 1073741824 bytes, from "
@@ -216,7 +215,7 @@ TEST_CASE("a message that nobody can have sent is refused before there is room f
         pair.b.mpi->expected = 1;
     }
     pair.b.plane->close(false);
-    CHECK(pair.b.mpi->diary.empty());  // after the failure, closing the plane changes nothing in MPI
+    CHECK(pair.b.mpi->diary.empty());  // after a failure, close() makes no MPI call
     CHECK(pair.b.mpi->requests() == 0);
 }
 

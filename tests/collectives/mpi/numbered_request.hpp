@@ -8,7 +8,7 @@
 
 namespace rueda::tests {
 
-/// A request of a fake MPI. It stores a number in an MPI_Request, which is a pointer in one MPI and an int in another.
+/// Returns an MPI_Request that contains a number. MPI_Request is a pointer in one MPI and an int in another.
 inline MPI_Request request_of(int number) {
     MPI_Request request{};
     std::memcpy(&request, &number, sizeof(number));

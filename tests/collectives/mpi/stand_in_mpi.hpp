@@ -28,12 +28,12 @@ using collectives::MpiApi;
 using collectives::MpiEnvelope;
 using collectives::MpiMessage;
 
-/// Messages that were sent but not yet received, by sender, receiver and tag.
+/// Messages in transit, by sender, receiver and tag.
 using Mail = std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>>;
 
-/// A fake MPI for one rank. It records in `diary` all calls that change something. Collectives behave as in a job of
-/// one rank. Messages go through `mail`, which several ranks may share. Threads: one thread for all ranks that share
-/// their mail.
+/// A fake MPI for one rank. `diary` records all calls that change something. Collectives behave as in a job of one
+/// rank. Messages go through `mail`, which several ranks may share. Threads: a single thread for all ranks with the
+/// same mail.
 class StandIn final : public MpiApi {
 public:
     bool is_initialized = false;
@@ -41,29 +41,29 @@ public:
     int level = MPI_THREAD_MULTIPLE;
     std::function<void()> during_init = [] {};
     bool answers = true;  ///< false: requests never complete
-    Status collective;    ///< the result of collectives, if it is a failure
-    /// The text names the ABI with which the tests are compiled.
+    Status collective;    ///< the failure that collectives return
+    /// Names the ABI with which the tests are compiled.
     std::string version = fmt::format("{} v9.8.7, package: stand-in", name_of(collectives::own_mpi_abi()));
     std::string diary;
     int own_rank = 0;
     int job_size = 1;
     std::shared_ptr<Mail> mail = std::make_shared<Mail>();
     bool delivers = true;  ///< false: sent messages are never delivered
-    Status messages;       ///< the result of calls for messages, if it is a failure
-    /// the number of messages to this rank that the other ranks report when the plane closes
+    Status messages;       ///< the failure that message calls return
+    /// When the plane closes, the other ranks report this number of messages to this rank.
     std::uint32_t expected = 0;
-    std::vector<std::uint32_t> told;  ///< by rank, the number of messages that this rank reported when the plane closed
-    std::optional<std::uint64_t> length_told;  ///< reported to a rank instead of a message's real length
-    std::optional<std::size_t> probed_bytes;   ///< the same, for a message without a posted receive
-    bool hides_length = false;                 ///< if a message was too long, hides its length, as some MPIs do
+    std::vector<std::uint32_t> told;  ///< by rank: the number of messages that this rank reported when the plane closed
+    std::optional<std::uint64_t> length_told;  ///< reported to a rank instead of a collective's real length
+    std::optional<std::size_t> probed_bytes;   ///< reported by probe() instead of a message's real length
+    bool hides_length = false;                 ///< hides the length of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
-    std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which represents a communicator of some ranks
-    /// true: at a rendezvous of all ranks, or of the ranks in `those_who_meet`, the other members take part; their
-    /// messages are not in `mail`
+    std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which stands for a communicator of some ranks
+    /// true: the other members take part in a rendezvous of all ranks, or of the ranks in `those_who_meet`. Their
+    /// messages are not in `mail`.
     bool others_meet = false;
     std::vector<int> those_who_meet;
     std::function<void()> during_creation = [] {};  ///< called while a communicator is created
-    bool is_between = false;                        ///< true: communicators are intercommunicators
+    bool is_between = false;                        ///< true: communicators count as intercommunicators
 
     bool initialized() override { return is_initialized; }
     bool finalized() override { return is_finalized; }
@@ -85,7 +85,7 @@ public:
         during_creation();
         return communicator;
     }
-    /// Returns MPI_COMM_SELF, which represents the new communicator.
+    /// Returns MPI_COMM_SELF, which stands for the new communicator.
     Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int /*tag*/) override {
         diary += "create ";
         during_creation();
@@ -209,10 +209,10 @@ public:
         under_way_.at(number_of(request)).is_cancelled = !is_coming;
         return {};
     }
-    bool is_coming = false;  ///< true: a receive cannot be cancelled, because the message is already arriving
+    bool is_coming = false;  ///< true: a receive cannot be cancelled, because its message is already arriving
     [[nodiscard]] std::size_t requests() const { return under_way_.size(); }
 
-    /// Does the same as a program that calls MPI_Finalize itself.
+    /// Finalises MPI like a program that calls MPI_Finalize itself.
     void end() {
         is_finalized = true;
         if (at_finalize) {
@@ -220,7 +220,7 @@ public:
             at_finalize = nullptr;
         }
     }
-    std::size_t longest = 0;  ///< longest piece of one call
+    std::size_t longest = 0;  ///< the longest piece that a collective exchanged
 
 private:
     struct UnderWay {
@@ -231,7 +231,7 @@ private:
         bool is_cancelled = false;
     };
 
-    /// Another member of a rendezvous.
+    /// Another member that takes part in a rendezvous.
     struct Other {
         std::unique_ptr<StandIn> mpi;
         std::unique_ptr<collectives::Rendezvous> rendezvous;
@@ -264,7 +264,7 @@ private:
         under_way_.emplace(++last_, started);
         return request_of(last_);
     }
-    /// Messages go to receives in the order in which the receives were started.
+    /// Returns whether the receive was started first among those that fit the same message. MPI matches in this order.
     [[nodiscard]] bool is_first(const std::pair<const int, UnderWay>& receive) const {
         return std::none_of(under_way_.begin(), under_way_.find(receive.first), [&](const auto& other) {
             return !other.second.is_send && other.second.rank == receive.second.rank &&
@@ -284,7 +284,7 @@ private:
 
     std::shared_ptr<Mail> rendezvous_mail_ = std::make_shared<Mail>();
     std::vector<Other> others_;
-    std::int32_t others_attempt_ = 0;  ///< negative, so it differs from the numbers of this rank's own attempts
+    std::int32_t others_attempt_ = 0;  ///< negative, and therefore different from this rank's own attempts
     std::map<int, UnderWay> under_way_;
     int last_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A plugin that claims to be built with MPICH. It can be loaded without any MPI, but it cannot open a control plane.
+// A plugin that claims to be built with MPICH. It can be loaded without MPI, but opens no control plane.
 #include "collectives/mpi/plugin_interface.hpp"
 #include "rueda/version.h"
 

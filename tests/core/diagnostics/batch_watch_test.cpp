@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// Two ranks, both in this process.
+/// A job of two ranks. This process plays both of them.
 struct Job {
     Members set{{.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -39,7 +39,7 @@ struct Job {
         return {StallSettings(config), *control, set.memory(), own,
                 [this](std::uint32_t member) { return moved[member]; }};
     }
-    /// What the ranks are doing comes from the stall monitor.
+    /// The source asks the stall monitor what the ranks are doing.
     [[nodiscard]] BatchWatch::Source source(std::int64_t now_ns) const {
         return {[this, now_ns] {
                     return StallMonitor(StallSettings(base::Config()), *control, 0, set.memory())
@@ -61,7 +61,7 @@ struct Job {
 TEST_CASE("a call that stays undone is reported, and again with growing intervals") {
     Job job;
     BatchWatch watch = job.watch(0);
-    CHECK_FALSE(job.look(watch, 1 * kSecond));  // no operation is called
+    CHECK_FALSE(job.look(watch, 1 * kSecond));  // no batch is under way
     job.call(2);
     job.beat(0, 2 * kSecond);
     job.beat(1, 2 * kSecond);
@@ -106,7 +106,8 @@ TEST_CASE("the rank that has done less is the cause, and without such a rank ano
     REQUIRE(other);
     CHECK_THAT(other->text, Catch::Contains("\n  Probable cause: no rank of this host is behind; another host has not "
                                             "delivered its part (ranks 2, 3)"));
-    // A rank that does not respond may be the cause, even if it has done as much as the others.
+    // Rank 1 may be the cause although it has done as many steps as rank 0, because it does not respond any more. The
+    // watch does not name a probable cause in this case.
     job.beat(0, 1000 * kSecond);
     const auto silent = job.look(watch, 1000 * kSecond);
     REQUIRE(silent);
@@ -126,12 +127,12 @@ TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
         return job.look(watch, seconds * kSecond);
     };
     CHECK_FALSE(look(1));
-    for (std::int64_t now = 2; now <= 100; ++now) {  // slow, but it moves
+    for (std::int64_t now = 2; now <= 100; ++now) {  // one step a second is progress
         job.moved[0] += 1;
         const auto found = look(now);
         CHECK_FALSE((found && found->shut_down));
     }
-    job.moved[1] = 98;  // rank 0 has done 99 steps
+    job.moved[1] = 98;  // rank 1 is one step behind rank 0, which has done 99
     CHECK_FALSE(look(101));
     for (std::int64_t now = 102; now < 131; ++now) {
         const auto found = look(now);
@@ -161,14 +162,15 @@ TEST_CASE("a batch that gets done is not reported, and the lowest rank that wait
     CHECK_FALSE(job.look(upper, 1 * kSecond));
     job.beat(0, 11 * kSecond);
     job.beat(1, 11 * kSecond);
-    CHECK_FALSE(job.look(upper, 11 * kSecond));  // rank 0 reports it
-    job.beat(1, 40 * kSecond);                   // rank 0 does not respond any more
+    CHECK_FALSE(job.look(upper, 11 * kSecond));  // only the lowest rank, rank 0, reports
+    // Rank 0 does not respond any more, so rank 1 reports.
+    job.beat(1, 40 * kSecond);
     CHECK(job.look(upper, 40 * kSecond));
     job.beat(0, 140 * kSecond);
     job.beat(1, 140 * kSecond);
     CHECK_FALSE(job.look(upper, 140 * kSecond));  // rank 0 responds again
     job.finish(0);
-    CHECK_FALSE(job.look(lower, 400 * kSecond));  // this rank has finished, so rank 0 has nothing to report
+    CHECK_FALSE(job.look(lower, 400 * kSecond));  // rank 0 has finished the batch, so it reports nothing
     job.beat(0, 600 * kSecond);
     job.beat(1, 600 * kSecond);
     CHECK(job.look(upper, 600 * kSecond));

@@ -25,7 +25,7 @@ std::string content_of(const std::filesystem::path& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Whether the file has this text, or gets it soon: on a slow disk, write() returns before.
+/// Returns whether the file contains this text within 20 s. On a slow disk, write() returns before the file is written.
 bool has_soon(const std::filesystem::path& path, const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (content_of(path) != text && std::chrono::steady_clock::now() < deadline) {
@@ -34,7 +34,7 @@ bool has_soon(const std::filesystem::path& path, const std::string& text) {
     return content_of(path) == text;
 }
 
-/// A slow disk is complained about, and is no failure.
+/// Returns whether the complaint is an error. A complaint about a slow disk is not.
 bool is_failure(const std::optional<std::string>& complaint) {
     return complaint && complaint->find("does not answer") == std::string::npos;
 }
@@ -47,7 +47,8 @@ std::size_t files_in(const std::filesystem::path& folder) {
     return count;
 }
 
-/// Makes the writer of rank 0 wait when it opens the unfinished file of this name, because nobody reads the pipe.
+/// Makes the writer of rank 0 block when it opens its unfinished file of this name: the file is a pipe that has no
+/// reader.
 std::filesystem::path hang_at(const Folder& folder, const std::string& name) {
     std::filesystem::path pipe = folder.path() / (name + ".rank0.partial");
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -59,7 +60,7 @@ TEST_CASE("the files are there when write() returns, and a later file replaces t
     const std::filesystem::path inner = folder.path() / "made" / "here";
     FileWriter files(inner.string(), 0);
     CHECK(files.is_wanted());
-    CHECK_FALSE(std::filesystem::exists(inner));  // without a file the folder is not made
+    CHECK_FALSE(std::filesystem::exists(inner));  // the writer creates the folder together with its first file
     CHECK_FALSE(is_failure(files.write({{"a", "first"}, {"b", "other"}})));
     CHECK(has_soon(inner / "a", "first"));
     CHECK(has_soon(inner / "b", "other"));
@@ -118,7 +119,7 @@ TEST_CASE("a file system that hangs holds up only the thread that writes") {
         files.stop();
     }
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(15));
-    // Lets the thread go, so that it does not outlive the test.
+    // Reading the pipe unblocks the writer's thread, so that the thread ends before the test does.
     CHECK(content_of(pipe) == "text");
 }
 

@@ -23,7 +23,7 @@ using Kind = LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// A socket like the one that ruedarun creates, together with the launcher's end of it.
+/// A socket pair like ruedarun's: one end for the launcher and one end for the rank.
 struct Ends {
     explicit Ends(int type = SOCK_SEQPACKET) {
         std::array<int, 2> ends{};
@@ -31,7 +31,8 @@ struct Ends {
         launcher.reset(ends[0]);
         rank.reset(ends[1]);
     }
-    /// Returns whether all bytes were sent. It contains no assertion, because threads that a test starts also call it.
+    /// Returns whether all bytes were sent. The function contains no assertion, because a test also calls it from other
+    /// threads.
     [[nodiscard]] bool send(const std::string& bytes) const {
         return ::send(launcher.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
     }
@@ -143,9 +144,11 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
     CHECK(line.notification_of_failure() == text);
-    CHECK(line.notification_about(2) == text);  // ranks are numbered as in the job, not as in the launch
-    CHECK_FALSE(line.notification_about(1));    // this rank itself
-    CHECK_FALSE(line.notification_about(7));    // the rank does not exist, because another process overwrote the line
+    // The socket counts ranks as in the launch; the line translates them to the ranks of the job.
+    CHECK(line.notification_about(2) == text);
+    CHECK_FALSE(line.notification_about(1));  // the caller is this rank itself
+    // no rank has this number; another process may have written a wrong number into shared memory
+    CHECK_FALSE(line.notification_about(7));
     CHECK_FALSE(line.notification_about(-1));
     line.set_members({});  // the next job consists of all launched ranks
     CHECK(cause_of(line) ==
@@ -248,7 +251,7 @@ TEST_CASE("the descriptor is taken from the environment, and programs started la
     Ends ends;
     const int fd = ends.rank.value();
     const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", ends.address(1, 3)}}));
-    static_cast<void>(ends.rank.release());  // from now on, the object `line` owns the descriptor
+    static_cast<void>(ends.rank.release());  // the object `line` owns the descriptor now
     CHECK(line->notice().empty());
     CHECK(line->is_about(1, 3));
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
@@ -274,7 +277,7 @@ TEST_CASE("a descriptor that is not the launcher's is left alone, with one line"
         CHECK_FALSE(cause_of(*line));
     }
     for (const int fd : {ends.rank.value(), stream.rank.value(), file.value()}) {
-        CHECK(::fcntl(fd, F_GETFD) >= 0);  // still open
+        CHECK(::fcntl(fd, F_GETFD) >= 0);  // the descriptor is still open
     }
 }
 

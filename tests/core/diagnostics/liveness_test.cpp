@@ -16,7 +16,8 @@ namespace {
 
 using base::RankState;
 
-/// A control block of three members. This process is the first one. The test starts processes for the others.
+/// The control block of a job of three ranks. This process is rank 0; the test starts child processes as the other
+/// ranks.
 class Job {
 public:
     Job() {
@@ -46,8 +47,8 @@ private:
     tests::Child children_[2];
 };
 
-/// Leaves the process one free descriptor. Reading /proc uses this descriptor only for a short time, but a pidfd would
-/// keep it.
+/// Leaves the process one free file descriptor. Reading /proc needs a descriptor only for a short time, but a pidfd
+/// would occupy the descriptor for the whole job.
 class OneDescriptor {
 public:
     OneDescriptor() {
@@ -76,7 +77,7 @@ TEST_CASE("the end of a rank that did not leave in order is known before any ran
     job.child(2).kill_without_reaping();
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     CHECK(liveness.check());
-    job.set_state(2, RankState::dead);  // the engine does the same in this case
+    job.set_state(2, RankState::dead);  // the engine also sets this state when a rank has died
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     job.set_state(2, RankState::left);
     CHECK(liveness.ended().empty());

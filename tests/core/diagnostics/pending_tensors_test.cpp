@@ -69,8 +69,9 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    CHECK(pending[0].id != before);  // the waiting for the join has made progress since then
-    // All members have joined. The join waits for the members that have not finished earlier operations.
+    // The id changes when a rank announces the join, because the join has then made progress.
+    CHECK(pending[0].id != before);
+    // After all members have joined, the join still waits for members that have not finished earlier operations.
     set_joined(set.memory(), 0);
     set_joined(set.memory(), 1);
     REQUIRE(set.settle(0).is_ok());
@@ -84,7 +85,7 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     CHECK(pending_tensors(set.memory()).empty());
 }
 
-/// Numbers 4 to 7 are for names, and the table cannot grow.
+/// The table has four slots for names (numbers 4 to 7) and cannot grow.
 TEST_CASE("a name that waits for a slot is pending, and so is what stands in a full mailbox and before it") {
     Members set({.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 2});
     for (const char* name : {"a", "bb", "ccc", "dddd"}) {
@@ -117,7 +118,7 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     REQUIRE(pending.size() == 3);
     CHECK(pending[0].name == "waits");
     CHECK(pending[0].ready_mask == 0b011);
-    // All members have announced the tensor, so its waiting time counts from the last announcement.
+    // The waiting time restarts at the last member's announcement.
     REQUIRE(set.announce_in_full(2, "waits", allreduce_of({3}), 2000).is_ok());
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 3);
@@ -125,7 +126,8 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     CHECK(pending[2].since_ns == 2000);
     CHECK(pending[2].ready_mask == 0b111);
     CHECK(pending[2].unread_mask == 0b100);
-    // All members have read it. Now the last registrar has to continue, and this member may be the stopped one.
+    // All members have read the announcement. The member that was the last registrar has to continue; if it is stopped,
+    // it is the cause.
     set.catch_up(2);
     pending = pending_tensors(set.memory());
     CHECK(pending[2].unread_mask == 0);
@@ -155,7 +157,7 @@ TEST_CASE("a member that went directly, and does not count as the others do, is 
     CHECK(pending[0].since_ns == 300);
 }
 
-/// The members change places, so both places soon contain stamps of both members.
+/// The two members exchange their places with each operation, so each place soon contains stamps of both members.
 TEST_CASE("if two members change places, the missing member is named") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8});
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
@@ -188,7 +190,7 @@ TEST_CASE(
     const std::uint32_t other = set.bind("other", allreduce_of({3}));
     for (std::uint64_t generation = 1; generation <= 6; ++generation) {
         const auto at_ns = 100 * static_cast<std::int64_t>(generation);
-        if (generation % 3 == 0) {  // rank 0's arrival is counted, so the others' arrivals are counted, too
+        if (generation % 3 == 0) {  // the arrivals of all members are counted in every third generation
             set.announce_directly(0, slot, generation, at_ns);
             REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::counted);
         } else {
@@ -210,7 +212,7 @@ TEST_CASE(
         }
         CHECK(pending_tensors(set.memory()).empty());
     }
-    // The last direct announcement of the other members may have been for another tensor.
+    // A member's most recent direct announcement may belong to another tensor.
     for (std::uint32_t member = 0; member < 3; ++member) {
         set.announce_directly(member, other, 1, 600);
     }
@@ -227,14 +229,14 @@ TEST_CASE("a directly announced tensor is pending in a slot that was retired mea
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("held", allreduce_of({3}));
     set.announce_directly(0, slot, 1, 100);
-    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so idle slots are retired
+    set.bind("needs", allreduce_of({3}));  // only one slot is free after this, so the registrar retires idle slots
     REQUIRE(ArrivalCount::is_retired(set.memory().arrivals(slot).count.load()));
     const auto pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 1, 1});
     CHECK(pending[0].name == "held");
     CHECK(pending[0].ready_mask == 0b01);
-    set.memory().cursor(0).direct.store(0);  // as if the announcement had been withdrawn
+    set.memory().cursor(0).direct.store(0);  // simulates the withdrawal of the announcement
     CHECK(pending_tensors(set.memory()).empty());
 }
 
@@ -274,7 +276,7 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("old", allreduce_of({3}));
     set.call(slot, 1);
-    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so idle slots are retired
+    set.bind("needs", allreduce_of({3}));  // only one slot is free after this, so the registrar retires idle slots
     CHECK(pending_tensors(set.memory()).empty());
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "newer", allreduce_of({3}), 400).is_ok());
@@ -282,7 +284,8 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 2, 0});
     CHECK(pending[0].name == "newer");
-    CHECK(pending[0].ready_mask == 0b10);  // in the slot's first use, rank 0 wrote the same stamp
+    // Rank 0's stamp from the slot's first use has the same value and must not count.
+    CHECK(pending[0].ready_mask == 0b10);
     REQUIRE(set.announce_in_full(0, "newer", allreduce_of({3})).is_ok());
     REQUIRE(set.arrive_at(1, slot, 1, 500) == Arrival::counted);
     REQUIRE(pending_tensors(set.memory()).size() == 1);
@@ -325,7 +328,7 @@ TEST_CASE("a label's name belongs to the state that was read before, or is empty
     const auto first = label.state();
     CHECK(label.name(first) == "first");
     label.set(SlotState::bound);
-    CHECK(label.name(first) == "first");  // the label still stands for this name
+    CHECK(label.name(first) == "first");  // the label keeps its name until open() sets another one
     label.open("other");
     CHECK(label.name(first).empty());
     CHECK(label.name(label.state()) == "other");

@@ -19,7 +19,7 @@ namespace {
 TEST_CASE("the tracer of a process is read from its status") {
     CHECK(parse_tracer("Name:\tpython\nTracerPid:\t4711\nUid:\t0\n") == 4711);
     CHECK(parse_tracer("Name:\tpython\nTracerPid:\t0\n") == 0);
-    // The name of a program may contain anything but a line break.
+    // The name of a program may contain any text except a line break.
     CHECK(parse_tracer("Name:\tTracerPid:\t5\nTracerPid:\t6\n") == 6);
     for (const char* text : {"", "Name:\tpython\n", "Name:\tx\nTracerPid:", "Name:\tx\nTracerPid:\tmany\n",
                              "Name:\tx\nTracerPid:\t-3\n", "Name:\tx\nTracerPid:\t99999999999999\n"}) {
@@ -33,7 +33,8 @@ TEST_CASE("what a real process is doing") {
     const pid_t pid = child.pid();
     const std::uint64_t start = base::process_start_time(pid);
     CHECK(describe_process(pid, 0).empty());
-    CHECK(describe_process(pid, start + 1) == "gone");  // the number belongs to another process now
+    // A different start time means that another process has this number now.
+    CHECK(describe_process(pid, start + 1) == "gone");
     child.stop();
     CHECK(describe_process(pid, start) == "stopped by a signal");
     child.resume();
@@ -44,7 +45,7 @@ TEST_CASE("what a real process is doing") {
         CHECK(describe_process(pid, start).ends_with(", pid " + std::to_string(getpid()) + ")"));
         REQUIRE(ptrace(PTRACE_DETACH, pid, nullptr, nullptr) == 0);
     } else {
-        CHECK(errno == EPERM);  // a container may forbid it
+        CHECK(errno == EPERM);  // containers may forbid ptrace
     }
     child.kill_without_reaping();
     CHECK(describe_process(pid, start) == "ended");

@@ -108,7 +108,7 @@ TEST_CASE("each report replaces the file, which keeps the last ones") {
     const std::filesystem::path inner = folder.path() / "made" / "here";
     FileWriter files(inner.string(), 3);
     StallFile file(files);
-    CHECK_FALSE(std::filesystem::exists(inner));  // without a report nothing is written
+    CHECK_FALSE(std::filesystem::exists(inner));  // the file is created together with its first report
     constexpr std::size_t kReports = StallFile::kMostEntries + 3;
     for (std::size_t i = 0; i < kReports; ++i) {
         CHECK_FALSE(file.add({.rank = 3}, {report_about("w" + std::to_string(i)), "", 0, ""}));

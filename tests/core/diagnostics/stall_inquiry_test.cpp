@@ -83,13 +83,13 @@ TEST_CASE("damaged messages about stalls are refused", "[unit]") {
     for (std::size_t length = 0; length < whole.size(); ++length) {
         CHECK_FALSE(parse_stall_message(std::span(whole).first(length), 4, 2).is_ok());
     }
-    CHECK_FALSE(parse_stall_message(whole, 3, 2).is_ok());  // from a rank that does not exist
-    CHECK_FALSE(parse_stall_message(whole, 4, 1).is_ok());  // from a host that does not exist
+    CHECK_FALSE(parse_stall_message(whole, 3, 2).is_ok());  // a job of three ranks has no rank 3
+    CHECK_FALSE(parse_stall_message(whole, 4, 1).is_ok());  // a job of one host has no host 1
     for (std::size_t at = 0; at < whole.size(); ++at) {
         std::vector<std::byte> flipped = whole;
         flipped[at] ^= std::byte{0xFF};
         const Result<StallMessage> parsed = parse_stall_message(flipped, 4, 2);
-        // Texts and times may have any value, but the rank numbers are checked.
+        // Texts and times may have any value; only rank numbers can be checked.
         if (parsed.is_ok() && parsed.value().kind == StallMessageKind::account) {
             for (const StallReport::Rank& described : parsed.value().account.ranks) {
                 CHECK((described.rank >= 0 && described.rank < 4));
@@ -124,7 +124,7 @@ TEST_CASE("accounts of all hosts make one report", "[unit]") {
         {1, {tensor("a", 71, {2, 3}), tensor("b", 80, {2, 3})}, false, {rank(2), rank(3)}},
     };
     const StallReport report = merge(accounts, std::vector<std::int32_t>{0, 0, 1, 1}, 60);
-    REQUIRE(report.tensors.size() == 1);  // all ranks are ready for "a", and "young" has not been pending for long
+    REQUIRE(report.tensors.size() == 1);  // "a" is complete, and "young" has not waited long enough
     CHECK(report.tensors.front().name == "b");
     CHECK(report.tensors.front().seconds == Approx(80));
     CHECK(report.tensors.front().ready == std::vector<std::int32_t>{0, 2, 3});
@@ -166,7 +166,7 @@ TEST_CASE("tensors that a host could not report or did not report make no rank m
     CHECK_THAT(format_stall_report(silent), Catch::Contains("ranks 2, 3: nothing was heard from the host"));
 }
 
-/// Three leaders in a chain, each below the previous one: 0 <- 1 <- 2.
+/// The leaders of three hosts in a chain: leader 0 is the root, leader 1 reports to leader 0, and leader 2 to leader 1.
 class Chain {
 public:
     explicit Chain(const base::Config& config) : transports_(collectives::make_thread_transports(3)) {
@@ -181,7 +181,7 @@ public:
                 host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children, *transports_[host]));
         }
     }
-    /// Lets time pass in steps of 50 ms. Returns the findings of the root.
+    /// Advances the clock in steps of 50 ms. Returns the root's findings.
     std::vector<StallMonitor::Finding> pass(double seconds, const std::function<HostAccount(std::int64_t)>& of_last) {
         std::vector<StallMonitor::Finding> findings;
         for (const std::int64_t end = now_ + std::llround(seconds * 1e9); now_ < end; now_ += kSecond / 20) {
@@ -211,7 +211,7 @@ public:
         return findings;
     }
 
-    /// Tells the stacks of a host's ranks, as StallInquiry::Source::stacks does.
+    /// Returns the stacks of a host's ranks, like StallInquiry::Source::stacks.
     std::function<std::optional<std::vector<StallReport::Rank>>(std::uint32_t host, std::span<const std::int32_t> ranks,
                                                                 std::int64_t now)>
         stacks;
@@ -237,8 +237,8 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK_THAT(first.front().text,
                Catch::Contains("tensor 'weight'") && Catch::Contains("ready: rank 2; missing: ranks 0, 1"));
     CHECK_THAT(first.front().text, Catch::Contains("rank 0 (pid 1000)") && Catch::Contains("busy with 'saving'"));
-    CHECK(chain.pass(8, waits).size() == 1);  // one interval after the first report
-    CHECK(chain.pass(15, waits).empty());     // then two
+    CHECK(chain.pass(8, waits).size() == 1);  // the second report comes one interval after the first one
+    CHECK(chain.pass(15, waits).empty());     // the third report comes two intervals after the second one
     CHECK(chain.pass(6, waits).size() == 1);
     CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, false, {rank(2)}}; }).empty());
 }

@@ -32,8 +32,7 @@ std::string sentence(const std::string& seconds) {
            "of ranks is submitting tensors, which will cause deadlock.";
 }
 
-/// Three ranks, with a clock that the test controls. All of them are threads of this process unless a test says
-/// otherwise.
+/// A job of three ranks with a simulated clock. This process plays all three ranks unless a test sets another pid.
 struct Job {
     Members set{{.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -106,7 +105,7 @@ TEST_CASE("if the lowest rank does not respond, the next rank continues its repo
     StallMonitor second = job.monitor(1);
     StallMonitor third = job.monitor(2);
     job.beat_all(60 * kSecond);
-    CHECK_FALSE(second.tick(60 * kSecond));  // rank 0's report
+    CHECK_FALSE(second.tick(60 * kSecond));  // rank 0 reports for the whole host
     CHECK_FALSE(third.tick(60 * kSecond));
     job.beat(1, 120 * kSecond);
     job.beat(2, 120 * kSecond);
@@ -118,7 +117,7 @@ TEST_CASE("if the lowest rank does not respond, the next rank continues its repo
                                job.pid() + ": waits in no collective itself; has not responded for 60 s");
     CHECK_FALSE(third.tick(120 * kSecond));
     CHECK_FALSE(second.tick(239 * kSecond));
-    // Rank 1, which would have to report now, has left. So rank 2 reports.
+    // Rank 1 is the lowest remaining rank, but it has left the job. Therefore rank 2 reports.
     job.control->ranks[1].state.store(static_cast<std::uint32_t>(RankState::left));
     job.beat(1, 240 * kSecond);
     CHECK(third.tick(240 * kSecond));
@@ -131,7 +130,7 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
     StallMonitor first(StallSettings(config), *job.control, 0, job.set.memory());
     begin_to_await_end(job.set.memory(), 0, EndCall::shutdown, 0);
     note_end_announced(job.set.memory(), 0);
-    // Rank 1 waits for the end, too, and its mailbox is too full to announce this.
+    // Rank 1 also waits for the end, but its mailbox is too full to announce this.
     begin_to_await_end(job.set.memory(), 1, EndCall::shutdown, 5 * kSecond);
     job.set.memory().mailbox(1).reads_awaited = 1;
     job.control->ranks[0].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
@@ -157,7 +156,7 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
         end->text ==
         "shutdown() has waited for ranks 1, 2 for 91 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (90); ready: rank "
         "0; the job is ended");
-    // A rank that stopped waiting is treated like a rank that never waited.
+    // A rank whose wait for the end has timed out counts as a rank that never waited.
     end_to_await_end(job.set.memory(), 0);
     end_to_await_end(job.set.memory(), 1);
     CHECK(pending_tensors(job.set.memory()).empty());
@@ -205,7 +204,7 @@ TEST_CASE("a rank with announcements that wait for room is not called missing") 
     const AwaitedTensor awaited{.name = "a"};
     const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
     job.beat_all(60 * kSecond);
-    mailbox.deferred_count.store(1);  // every rank can see "b"
+    mailbox.deferred_count.store(1);  // every rank can see that rank 1 has an announcement of "b" waiting
     CHECK(wait().starts_with("ranks 1, 2 have not announced it, rank 0 has; rank 1 (pid"));
     mailbox.deferred_count.store(2);
     CHECK(
@@ -337,9 +336,9 @@ TEST_CASE("after the shutdown time every rank asks for the end of the job, first
                   " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: rank 2; the job is ended");
         CHECK(finding->ends_job == finding->text);
         CHECK((finding->report == nullptr) == (own != 0));
-        CHECK_FALSE(monitor.tick(ends_at + kSecond / 4));  // once
+        CHECK_FALSE(monitor.tick(ends_at + kSecond / 4));  // the monitor says only once that the job ends
     }
-    // If the lower ranks do not respond, this rank reports, and comes first.
+    // If the lower ranks do not respond, rank 1 reports the stall and ends the job.
     StallMonitor monitor = job.monitor(1, 0.5, 2);
     job.beat(0, -kSecond);
     job.beat(1, 2 * kSecond);
@@ -384,19 +383,19 @@ TEST_CASE("the report gives a missing rank's host, its step, and the operation t
     };
     const std::string head = "\n  rank 1 on node7" + job.pid() + ": in step 17; ";
     CHECK(line(70 * kSecond) == head + "waits in no collective itself");
-    // This rank finished an operation after its last heartbeat, so its background thread has not noticed the end yet.
+    // Rank 1 finished an operation after its last heartbeat, so its background thread has not recorded the time yet.
     cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits | (slot + 1));
     StallMonitor own(StallSettings(config), *job.control, 1, job.set.memory());
     CHECK(line(75 * kSecond) == head + "last finished tensor 'layer1.weight' 0 s ago; waits in no collective itself");
     own.date_last_finished(76 * kSecond);
-    own.date_last_finished(80 * kSecond);  // nothing new
+    own.date_last_finished(80 * kSecond);  // no operation has finished since the last call
     CHECK(line(86 * kSecond) == head + "last finished tensor 'layer1.weight' 10 s ago; waits in no collective itself");
     cursor.finished.store(std::uint64_t{2} << kFinishedSlotBits | 4);
     own.date_last_finished(87 * kSecond);
     CHECK(line(100 * kSecond) == head +
                                      "last finished the 8th unnamed operation of this process set 13 s ago; waits in "
                                      "no collective itself");
-    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);  // an operation without a slot
+    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);  // an operation without a slot has no name to report
     CHECK(line(101 * kSecond) == head + "waits in no collective itself");
 }
 
@@ -408,7 +407,8 @@ TEST_CASE("the arena is looked at four times per warning time, and at least once
         const std::int64_t start = 1000 * kSecond;
         CHECK_FALSE(monitor.tick(start));
         REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
-        CHECK_FALSE(monitor.tick(start + interval - 1));  // the tensor is stalled, but the next look is not yet due
+        // The tensor is stalled, but the monitor looks only at the end of its interval.
+        CHECK_FALSE(monitor.tick(start + interval - 1));
         CHECK(monitor.tick(start + interval));
     }
 }

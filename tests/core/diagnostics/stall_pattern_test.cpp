@@ -40,7 +40,7 @@ std::vector<Kind> kinds_of(const StallReport& report) {
     return kinds;
 }
 
-/// The only pattern of the report.
+/// Requires that the report shows exactly one pattern, and returns it.
 StallPattern only_pattern(const StallReport& report) {
     const std::vector<StallPattern> patterns = find_stall_patterns(report);
     REQUIRE(patterns.size() == 1);
@@ -63,7 +63,7 @@ TEST_CASE("ranks that wait for each other crosswise") {
     CHECK(pattern.ranks == Ranks{0, 1, 3});
     CHECK(pattern.text ==
           "the ranks are waiting for each other crosswise: rank 0 in tensor 'a', ranks 1, 3 in tensor 'b'");
-    // If one rank is ahead of the others for both tensors, the ranks do not wait crosswise.
+    // Every rank that is ready for 'b' is also ready for 'a', so all ranks may use the same order: first 'a', then 'b'.
     report.tensors[1] = tensor("b", {2}, {0, 1, 3});
     CHECK(find_stall_patterns(report).empty());
 }
@@ -82,7 +82,7 @@ TEST_CASE("names that differ only in a number") {
         report.tensors[1].name = other;
         CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
     }
-    // Both ranks wait for the first one, so the second one is only later.
+    // Ranks 0 and 1 both wait in g.1, so g.2 cannot be rank 1's name for the tensor that rank 0 calls g.1.
     report.tensors = {tensor("g.1", {0, 1}, {2}), tensor("g.2", {1}, {0, 2})};
     CHECK(find_stall_patterns(report).empty());
 }
@@ -98,13 +98,13 @@ TEST_CASE("a rank that has fewer batches") {
     CHECK(pattern.text ==
           "rank 1 ended its loop with step 118 and waits in tensor 'validation loss', while ranks 0, 2 are in step "
           "119; with data of different length, a rank that has no more calls join()");
-    // Without steps it is not known.
+    // Without step numbers, the pattern cannot be recognised.
     report.steps = {{-1, {0, 1, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
-    // In the same step it is another order of the calls.
+    // If all ranks are in the same step, they call the operations in a different order.
     report.steps = {{118, {0, 1, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
-    // One of the ranks that wait is no further.
+    // Rank 2 also waits in 'gradient', but it is in the same step as rank 1. So rank 1 did not end its loop early.
     report.steps = {{118, {1, 2}}, {119, {0}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
 }
@@ -134,7 +134,7 @@ TEST_CASE("a rank that is busy with what it declared") {
     CHECK(pattern.ranks == Ranks{0});
     CHECK(pattern.text == "rank 0 has been busy with 'saving checkpoint' for 71 s");
     report.missing_ranks[1].busy.clear();
-    report.missing_ranks[0].busy = "a\nb";  // another process wrote it
+    report.missing_ranks[0].busy = "a\nb";  // another process may have written an invalid text
     report.missing_ranks[0].busy_seconds = -1;
     pattern = only_pattern(report);
     CHECK(pattern.text == "rank 0 has been busy with 'a?b'");
@@ -151,10 +151,10 @@ TEST_CASE("two ranks that send to each other") {
           "ranks 1 and 3 are both in a send to each other, and neither receives; one of them must receive first, or "
           "send with send_async");
     const std::vector<StallReport::Tensor> others{
-        message(true, 1, 2),          // a send to another rank
-        message(false, 1, 3),         // a receive: the tags differ
-        message(true, 1, 3, true),    // it also receives: the tags differ
-        tensor("gradient", {1}, {3})  // no message
+        message(true, 1, 2),          // this send goes to another rank
+        message(false, 1, 3),         // a receive fits the send of rank 3; only the tags can differ
+        message(true, 1, 3, true),    // an exchange also receives; only the tags can differ
+        tensor("gradient", {1}, {3})  // this is not a message
     };
     for (const StallReport::Tensor& other : others) {
         report.missing_ranks = {rank(1, {other})};
@@ -202,7 +202,7 @@ TEST_CASE("an operation that is being executed") {
     report.missing_ranks[2].steps_behind = 4;
     const StallPattern pattern = only_pattern(report);
     CHECK(pattern.kind == Kind::undelivered);
-    CHECK(pattern.ranks == Ranks{2});  // rank 0 may only wait for it
+    CHECK(pattern.ranks == Ranks{2});  // rank 0, one step behind, may only be waiting for rank 2
     CHECK(pattern.text == "rank 2 has not delivered its part: 4 steps behind the rank that has done most");
 }
 

@@ -12,8 +12,8 @@ PendingTensor tensor(std::uint32_t slot, std::int64_t since_ns) {
     return {.id = {slot, 1, 1}, .name = "t", .call = 0, .since_ns = since_ns, .ready_mask = 1};
 }
 
-/// Asks the schedule at every unit of time in [0, end). Returns the times at which a report is due. `pending_at(now)`
-/// returns the tensors that are pending.
+/// Asks the schedule at each time in [0, end), and returns the times at which a report is due. `pending_at(now)`
+/// returns the tensors that are pending at that time.
 template <class F>
 std::vector<std::int64_t> report_times(StallSchedule& schedule, std::int64_t end, F&& pending_at) {
     std::vector<std::int64_t> times;
@@ -36,7 +36,8 @@ TEST_CASE("one stalled tensor is reported after the warning time and then after 
 TEST_CASE("short stalls are not reported") {
     StallSchedule schedule(60, 0);
     CHECK(report_times(schedule, 600, [](std::int64_t now) {
-              return std::vector{tensor(9, now - now % 59)};  // a new generation begins every 59 units
+              // A new generation begins every 59 units, one unit before a report.
+              return std::vector{tensor(9, now - now % 59)};
           }).empty());
     CHECK(report_times(schedule, 600, [](std::int64_t) { return std::vector<PendingTensor>{}; }).empty());
 }
@@ -59,8 +60,8 @@ TEST_CASE("a tensor that joins is reported a warning time after the last report,
         }
         return pending;
     };
-    // Tensor 5 is reported at 60 and 120; its next report is due at 240. Tensor 6 is stalled from 130 on, so it is
-    // reported at 180. Tensor 7 is pending from 260 on. The report at 240 contains tensors 5 and 6 again.
+    // Tensor 5 is reported at 60 and 120, and next at 240. Tensor 6 is stalled from 130 on, and reported at 180. Tensor
+    // 7 is pending from 260 on. The report at 240 contains tensors 5 and 6.
     CHECK(report_times(schedule, 450, pending_at) == std::vector<std::int64_t>{60, 120, 180, 240, 300, 360});
 }
 
@@ -92,7 +93,8 @@ TEST_CASE("the job is to be ended at the shutdown time, once, with the report th
     CHECK_FALSE(schedule.look(pending, 61).shut_down_for);
 }
 
-/// The caller comes every 2 units of time. It looks at the arena only if the schedule asks for it.
+/// The test calls the schedule every 2 units of time. The schedule looks at the arena only at the times that it has
+/// chosen.
 TEST_CASE("the shutdown comes at its time, however seldom the arena is looked at") {
     for (const std::int64_t shutdown : {60, 61, 90, 97, 119, 120, 121, 300}) {
         StallSchedule schedule(60, shutdown);

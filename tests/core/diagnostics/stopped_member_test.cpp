@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A member stops in the middle of a step of the negotiation. The tests repeat this for each of its accesses to shared
-// atomics: it stops before that access. They check which operation the other members find pending, and which member
-// they name.
+// A member of a process set stops in the middle of a negotiation step. The tests repeat the step and stop the member
+// before each of its accesses to shared atomics. They check which operation the other members see as pending, and which
+// member they name as the cause.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -27,9 +27,10 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kLater = 3600 * kSecond;
 constexpr std::uint32_t kStopped = 2;
 
-/// Atomics of a process that stops itself before one of its accesses. The real code of the protocol uses them.
+/// Atomics that stop the calling process with SIGSTOP before a chosen access. The protocol's templates are compiled
+/// with these atomics.
 struct StoppingAtomics {
-    static inline int accesses_left = -1;  ///< accesses until the process stops itself; negative: it does not stop
+    static inline int accesses_left = -1;  ///< the process stops after this many accesses; negative: never
 
     static void access() {
         if (accesses_left >= 0 && accesses_left-- == 0) {
@@ -41,7 +42,7 @@ struct StoppingAtomics {
     class Atomic {
     public:
         Atomic() = default;
-        Atomic(T value) : value_(value) {}  // NOLINT(google-explicit-constructor): as std::atomic
+        Atomic(T value) : value_(value) {}  // NOLINT(google-explicit-constructor): implicit as in std::atomic
         T load(std::memory_order order) const {
             access();
             return value_.load(order);
@@ -75,7 +76,7 @@ static_assert(sizeof(StoppingAtomics::Atomic<std::uint64_t>) == sizeof(std::atom
 static_assert(sizeof(SetHeader<StoppingAtomics>) == sizeof(SetHeader<base::StdAtomics>));
 static_assert(sizeof(MailboxRecord<StoppingAtomics>) == sizeof(MailboxRecord<base::StdAtomics>));
 
-/// Three members in memory that processes share. The third member is a child process that stops itself.
+/// A set of three members in memory shared between processes. The third member is a child process that stops itself.
 struct Job {
     Members set{{.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -91,7 +92,7 @@ struct Job {
     [[nodiscard]] NegotiationMemory<StoppingAtomics> stopping_memory() const {
         return {reinterpret_cast<std::byte*>(&set.header()), set.extent()};
     }
-    /// The stall monitor of rank 0, one hour later. Only the stopped member does not respond.
+    /// The stall monitor of rank 0 one hour later, when every member except the stopped one responds.
     [[nodiscard]] StallMonitor monitor(pid_t child, double shutdown_seconds = 0) const {
         control->ranks[kStopped].pid.store(child);
         control->ranks[kStopped].process_start.store(base::process_start_time(child));
@@ -105,17 +106,17 @@ struct Job {
         const auto finding = monitor(child).tick(kLater);
         return finding ? finding->text : "";
     }
-    /// Returns the reason that rank 0 gives when it ends the job.
+    /// Returns the reason with which rank 0 ends the job.
     [[nodiscard]] std::string reason(pid_t child) const {
         const auto finding = monitor(child, 100).tick(kLater);
         return finding && finding->shut_down ? finding->text : "";
     }
-    /// Returns the text of the Timeout error of an operation of rank 0.
+    /// Returns the text of rank 0's Timeout error for this operation.
     [[nodiscard]] std::string wait_for(std::string_view name, pid_t child) const {
         const AwaitedTensor awaited{.name = std::string(name)};
         return format_wait(monitor(child).account_of(std::span(&awaited, 1), kLater));
     }
-    /// Returns whether the log says how the operation ends. If it does, a waiting caller returns.
+    /// Returns whether the log contains the end of the operation. If it does, waiting callers return.
     [[nodiscard]] bool is_answered(std::string_view name) const {
         const Log<Atomics> log(set.memory());
         for (std::uint64_t position = 0; log.is_published(position); ++position) {
@@ -132,7 +133,7 @@ struct Job {
     }
 };
 
-/// Announces the next generation of a bound slot in the same way as ProcessSet.
+/// Announces the next use of a bound slot with the same steps as ProcessSet.
 template <class TheseAtomics>
 void announce_counted(const NegotiationMemory<TheseAtomics>& memory, std::uint32_t member, std::uint32_t slot,
                       std::uint64_t generation, const Metadata* changed = nullptr) {
@@ -175,7 +176,7 @@ void announce_in_full(const NegotiationMemory<TheseAtomics>& memory, std::uint32
     static_cast<void>(registrar.post());
 }
 
-/// Starts a child that runs `step` as the third member, and that stops before its `accesses`-th access.
+/// A child process that runs `step` as the third member and stops before the access number `accesses`.
 class StoppedMember {
 public:
     StoppedMember(const Job& job, int accesses,
@@ -210,13 +211,13 @@ private:
 };
 
 struct Seen {
-    int missing = 0;     ///< stops before the announcement is visible
-    int unfinished = 0;  ///< stops after that, but before the log says how the operation continues
+    int missing = 0;     ///< the number of stops before the announcement is visible
+    int unfinished = 0;  ///< the number of stops with a visible announcement but no log entry about the operation
     int answered = 0;
 };
 
-/// Runs `prepare`, and then `step` as the third member, which is the last member to announce "weight". The third member
-/// stops at one access of `step`; this is repeated for each access. After the stop, the other members do `meanwhile`.
+/// Runs `prepare`, then `step` as the third member, which is the last to announce "weight". Repeats this for each
+/// access of `step` as the point where the third member stops. After the stop, the other members run `meanwhile`.
 Seen stop_everywhere(
     const std::function<void(Job&)>& prepare,
     const std::function<void(const NegotiationMemory<StoppingAtomics>&)>& step,
@@ -271,7 +272,7 @@ Seen stop_everywhere(
     return seen;
 }
 
-constexpr std::uint32_t kSlot = 4;  // the first slot with a name
+constexpr std::uint32_t kSlot = 4;  // the first slot number for names
 
 bool has_stamped_generation_1(const Job& job) { return job.set.memory().place(kSlot, kStopped, 1).stamp.load() == 2; }
 
@@ -285,7 +286,9 @@ TEST_CASE("a last arriver that is stopped between its announcement and the call 
         },
         [](const auto& memory) { announce_counted(memory, kStopped, kSlot, 1); }, has_stamped_generation_1);
     CHECK(seen.missing > 0);
-    CHECK(seen.unfinished >= 4);  // it stops before it counts, claims, or publishes
+    // The member can stop before it counts its arrival, before it claims a log position, and before it publishes the
+    // entry.
+    CHECK(seen.unfinished >= 4);
     CHECK(seen.answered > 0);
 }
 
@@ -324,7 +327,7 @@ TEST_CASE("a registrar that is stopped while it handles the last announcement of
     CHECK(seen.answered > 0);
 }
 
-/// The other members see that a registrar is at work, and leave their announcements to it.
+/// A stopped registrar still holds its role, so the other members leave their announcements to it.
 TEST_CASE("a registrar that is stopped while others announce is named, once all have announced") {
     const Seen seen = stop_everywhere(
         [](Job&) {}, [](const auto& memory) { announce_in_full(memory, kStopped, "weight", allreduce_of({3})); },
@@ -335,7 +338,7 @@ TEST_CASE("a registrar that is stopped while others announce is named, once all 
         });
     CHECK(seen.missing > 0);
     CHECK(seen.unfinished > 10);
-    CHECK(seen.answered > 0);  // it stopped when it had already given up the role
+    CHECK(seen.answered > 0);  // the registrar stopped after it gave up the role
 }
 
 TEST_CASE("an operation that is called behind an entry of a stopped member is pending, and that member is named") {
@@ -360,7 +363,7 @@ TEST_CASE("an operation that is called behind an entry of a stopped member is pe
         const auto pending = pending_tensors(job.set.memory());
         if (log.claimant(2) == kStopped) {
             was_held_up = true;
-            REQUIRE(log.is_published(3));  // no member can read it
+            REQUIRE(log.is_published(3));  // members cannot read entry 3 before the stopped member publishes entry 2
             REQUIRE(pending.size() == 2);
             for (const PendingTensor& tensor : pending) {
                 CHECK(tensor.ready_mask == 0b111);
@@ -383,8 +386,7 @@ TEST_CASE("a member that is stopped while it posts its shutdown is named, with w
             note_end_announced(job.set.memory(), other);
             REQUIRE(job.set.shut_down(other).is_ok());
         }
-        // Does the same as ProcessSet, except that it writes the note with plain atomics, at which the child does not
-        // stop.
+        // The child does the same as ProcessSet. But it writes the note with ordinary atomics, at which it cannot stop.
         const StoppedMember member(job, accesses, [&](const auto& memory) {
             Registrar<StoppingAtomics> registrar(memory, kStopped, {});
             begin_to_await_end(job.set.memory(), kStopped, EndCall::shutdown, 1);

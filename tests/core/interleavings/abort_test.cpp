@@ -12,7 +12,8 @@ namespace {
 
 struct Aborting {
     base::AbortBlock<ExploredAtomics> block;
-    std::array<ExploredPlain<std::uint32_t>, 2> before;  ///< stands for the text that a raiser writes first
+    /// Stands for the reason's text, which a rank writes before it raises the abort.
+    std::array<ExploredPlain<std::uint32_t>, 2> before;
     std::array<bool, 2> won{};
     std::array<std::string, 2> read;
 };
@@ -22,7 +23,6 @@ void raise(Aborting& s, std::size_t raiser) {
     s.won[raiser] = s.block.raise(raiser == 0 ? ErrorCode::timeout : ErrorCode::internal, raiser == 0 ? "zero" : "one");
 }
 
-/// Waits until the job is aborted, and reads the reason.
 void read(Aborting& s, std::size_t reader) {
     while (!s.block.raised()) {
         ExploredAtomics::pause();

@@ -6,8 +6,8 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Announcements of a bound slot: each one is counted once, each operation is called once, and no place changes while a
-/// rank reads it.
+/// Ranks announce a bound slot. Each announcement must be counted once, and each operation must be called once. No
+/// place may change while a rank reads it.
 namespace rueda::core::test {
 namespace {
 
@@ -27,7 +27,7 @@ struct Announcing : ExploredSet {
     std::array<std::uint32_t, 4> called_by_last{};
 };
 
-/// Each rank goes through the generations as fast as the calls allow.
+/// Each rank announces all generations one after another, as fast as the calls allow.
 template <std::uint32_t members>
 Exploration announce(std::uint64_t generations, std::uint64_t parity_mask, const Options& options) {
     using State = Announcing<members>;
@@ -73,7 +73,7 @@ TEST_CASE("two ranks, three generations: one call each, and two places are enoug
         INFO(result.report);
         CHECK(result.passed());
         REQUIRE(result.exhausted);
-        CHECK(result.schedules >= 8);  // who is last, three times
+        CHECK(result.schedules >= 8);  // in each of the three generations, either rank can be last
     }
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("three ranks announce two generations in the same way", "[unit]") {
     INFO(result.report);
     CHECK(result.passed());
     REQUIRE(result.exhausted);
-    CHECK(result.schedules >= 36);  // three arrivals have six orders, and they arrive twice
+    CHECK(result.schedules >= 36);  // three arrivals have six orders, in each of two generations
 }
 
 TEST_CASE("with one place, a fast rank would write what a slow one reads", "[unit]") {

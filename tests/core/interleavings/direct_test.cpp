@@ -6,8 +6,8 @@
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Direct announcements, which are not counted. Whatever else happens, either all members complete the operation by
-/// direct announcements, or no member does.
+/// Tests of direct announcements, which no counter counts. In every interleaving, either all members complete the
+/// operation by direct announcements, or no member does.
 namespace rueda::core::test {
 namespace {
 
@@ -22,7 +22,8 @@ struct Bound : RanksOf<members> {
     }
 };
 
-/// Runs `body` for one rank. Then the rank completes its operations, shuts down, and reads the log to its end.
+/// Returns a thread body: it runs `body` for one rank; then the rank completes its operations, shuts down, and reads
+/// the log to its end.
 template <class Set, class Body>
 auto then_leave(std::uint32_t rank, Body&& body) {
     return [=](Set& s) {
@@ -63,7 +64,8 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
                               [](Bound<2>& s) {
                                   require_all_called(s);
                                   RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == 2 && s.ranks[1].direct == 2);
-                                  RUEDA_EXPLORER_REQUIRE(s.entries().size() == 1);  // of the name's first operation
+                                  // Only the name's first operation needed the log.
+                                  RUEDA_EXPLORER_REQUIRE(s.entries().size() == 1);
                               },
                               {.memory = memory});
         INFO(result.report);
@@ -72,8 +74,8 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
     }
 }
 
-/// Two members use the places of a slot in turn. A member's third announcement goes to the place that held the other
-/// member's first one, and its fifth announcement goes to the place of its own first one.
+/// Two members alternate between a slot's places. A member's third announcement uses the place of the other member's
+/// first one, and its fifth announcement uses the place of its own first one.
 TEST_CASE("all ranks announce directly while they use each other's places", "[unit]") {
     constexpr std::uint32_t kOperations = 6;
     const auto often = [](std::uint32_t rank) {
@@ -99,7 +101,6 @@ TEST_CASE("all ranks announce directly while they use each other's places", "[un
     }
 }
 
-// The search allows two preemptions.
 TEST_CASE("directly, counted and with changed metadata in turns, while places change hands", "[unit]") {
     bool changed_hands = false;
     const auto turns = [](std::uint32_t rank) {
@@ -113,7 +114,7 @@ TEST_CASE("directly, counted and with changed metadata in turns, while places ch
                 }
                 own.run();
             }
-            own.announce(a, vector_of(4));  // both ranks do this, so the slot is given up
+            own.announce(a, vector_of(4));  // both ranks announce changed metadata, so they give up the slot
             own.run();
             own.announce(a, vector_of(4));
             own.run();
@@ -181,7 +182,6 @@ TEST_CASE("one announces directly, the other with changed metadata: a mismatch, 
     REQUIRE(result.exhausted);
 }
 
-// The search allows two preemptions.
 TEST_CASE("if one of three ranks is counted, all three are", "[unit]") {
     const auto directly = [](std::uint32_t rank) {
         return [=](Bound<3>& s) {
@@ -205,8 +205,8 @@ TEST_CASE("if one of three ranks is counted, all three are", "[unit]") {
     CHECK(result.passed());
 }
 
-/// Numbers 20 to 23 are for names, and the table cannot grow. With "a" bound, three numbers are left. So the next name
-/// first takes back idle numbers, and "a" is idle according to its count of arrivals.
+/// The table has four slots for names (20 to 23) and cannot grow. One of them belongs to "a". When the next name needs
+/// a slot, the registrar takes back idle slots. The arrival counter of "a" says that "a" is idle.
 template <std::uint32_t members>
 struct Reclaiming : RanksOf<members> {
     Reclaiming()
@@ -216,7 +216,6 @@ struct Reclaiming : RanksOf<members> {
     }
 };
 
-// The search allows two preemptions.
 TEST_CASE("a slot is taken back under a direct announcement: completed by all, or announced in full by all", "[unit]") {
     bool completed = false;
     bool withdrawn = false;
@@ -245,7 +244,6 @@ TEST_CASE("a slot is taken back under a direct announcement: completed by all, o
     CHECK(withdrawn);
 }
 
-// The search allows one preemption.
 TEST_CASE("one of three ranks reads the retirement before it announces", "[unit]") {
     bool completed = false;
     bool withdrawn = false;
@@ -281,7 +279,7 @@ TEST_CASE("if a rank shuts down during a direct announcement, the operation is c
           "[unit]") {
     bool called = false;
     bool failed = false;
-    // The other rank leaves without announcing, or while a direct announcement of another of its threads is pending.
+    // Rank 1 leaves before it announces, or while another of its threads has a direct announcement pending.
     for (const bool both : {false, true}) {
         const auto result = explore<Bound<2>>([](Bound<2>&) {},
                                               {[](Bound<2>& s) {
@@ -314,7 +312,6 @@ struct Leaving : Bound<3> {
     ExploredAtomics::Atomic<std::uint32_t> ended{0};
 };
 
-// The search allows two preemptions.
 TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdown of who cannot announce any more",
           "[unit]") {
     const auto result =
@@ -327,7 +324,8 @@ TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdow
                               s.ranks[0].run_until_closed();
                           },
                           [](Leaving& s) {
-                              s.ranks[1].announce_directly(a);  // pending on another thread
+                              // Another thread of rank 1 has this announcement pending.
+                              s.ranks[1].announce_directly(a);
                               s.ranks[1].shut_down();
                               s.ranks[1].run_until_closed();
                           },
@@ -358,7 +356,7 @@ struct Sleeping : ExploredSet {
         place.flags = flags;
         place.stamp.store(kGeneration + 1, std::memory_order_seq_cst);
     }
-    /// Rank 0 announces directly. It sleeps as a caller as long as it does not know how the operation continues.
+    /// Rank 0 announces directly, and sleeps as a caller until it knows how the operation continues.
     void announce_and_wait(std::uint64_t last_position = kNoLastPosition) {
         announce(0, Place<ExploredAtomics>::kDirect);
         const auto waiting = [&] {
@@ -370,7 +368,7 @@ struct Sleeping : ExploredSet {
     }
 };
 
-/// Runs DirectAnnouncements::announce() and Announcer::announce() while a caller sleeps.
+/// Runs the steps of DirectAnnouncements::announce() and Announcer::announce() while a caller sleeps.
 TEST_CASE("a rank that sleeps after its direct announcement is woken by every rank that announces", "[unit]") {
     constexpr std::uint32_t kDirect = Place<ExploredAtomics>::kDirect;
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
@@ -398,7 +396,7 @@ TEST_CASE("a rank that sleeps after its direct announcement is woken by every ra
     }
 }
 
-/// Runs LogAnswers::pass_and_tell() for an entry at position 0 while a caller sleeps.
+/// Runs the steps of LogAnswers::pass_and_tell() for the log entry 0 while a caller sleeps.
 Exploration end_announcements_beside_a_sleeper(const Steps& steps, Orders memory) {
     return explore<Sleeping>(
         [=](Sleeping& s) { s.steps = steps; },

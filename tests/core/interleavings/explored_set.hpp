@@ -43,13 +43,13 @@ inline Metadata vector_of(std::int64_t elements) {
     return metadata;
 }
 
-/// The same as ShippedSteps, but as variables, so that a test can choose a wrong order.
+/// Has the constants of ShippedSteps as variables, so that a test can choose a wrong order of the steps.
 struct Steps {
     bool called_before_append = ShippedSteps::called_before_append;
     std::memory_order end_of_announcements = ShippedSteps::end_of_announcements;
 };
 
-/// The memory of one process set. Each schedule gets a new one.
+/// The shared memory of one process set. Every explored schedule begins with new memory.
 class ExploredSet {
 public:
     explicit ExploredSet(const NegotiationExtent& extent)
@@ -69,7 +69,7 @@ public:
         }
     }
 
-    /// Returns all entries that were appended. Only valid after all threads have ended.
+    /// Returns all log entries. Call this function only after all threads have ended.
     [[nodiscard]] std::vector<Entry> entries() const {
         std::vector<Entry> all;
         const std::uint64_t end = log.end(0);
@@ -99,34 +99,34 @@ private:
 
 public:
     NegotiationMemory<ExploredAtomics> memory;
-    const Log<ExploredAtomics> log;  ///< only for reading; a thread that appends has its own Log
-    /// Stands for the content of the announcement in this place. The race detector does not see the plain members of a
-    /// place, so the tests write and read this variable whenever the real code writes and reads these members.
+    const Log<ExploredAtomics> log;  ///< used only for reading; each thread that appends has its own Log
+    /// Stands for the content of an announcement in its place. The race detector cannot see the plain members of a
+    /// place, so the tests access this variable whenever the shipped code accesses those members.
     [[nodiscard]] ExploredPlain<std::uint32_t>& placed(std::uint32_t slot, std::uint32_t rank,
                                                        std::uint64_t generation) {
         return placed_[static_cast<std::size_t>(&memory.place(slot, rank, generation) - &memory.place(0, 0, 0))];
     }
-    /// Stands in the same way for the content of a full announcement, which is in a mailbox record. The indices are the
-    /// name, the rank, and the number of the operation modulo 2.
+    /// Stands for the content of a full announcement in a mailbox record. The indices are the name, the rank, and the
+    /// operation's number modulo 2.
     std::array<std::array<std::array<ExploredPlain<std::uint32_t>, 2>, kMostMembers>, kNames.size()> mailed;
-    /// False in tests in which no rank joins. They do not look at which ranks have joined, because this would only make
-    /// the search longer.
+    /// Whether a test contains joins. Without joins, the test does not read the joined ranks, because these reads would
+    /// lengthen the search.
     bool somebody_joins = false;
     Steps steps;
-    /// Stands for the registrar's tables. It is written whenever the tables grow.
+    /// Stands for the registrar's tables. Each growth of the tables writes this variable.
     ExploredPlain<std::uint32_t> tables;
 };
 
-/// What became of an announcement.
+/// How an announcement ended.
 enum class Ending { called, mismatch, failed, refused, exhausted };
 
-/// One rank. It does the same as ProcessSet, but moves no data: it announces, and reads the log. One thread uses it.
+/// One rank, used by one thread. It announces and reads the log like ProcessSet, but moves no data.
 class Rank {
 public:
     struct Event {
         Ending ending;
         std::size_t name;
-        std::uint32_t operation;  ///< 0 for the first operation with this name
+        std::uint32_t operation;  ///< counts the operations with this name from 0
         [[nodiscard]] bool operator==(const Event&) const = default;
     };
 
@@ -139,7 +139,7 @@ public:
                          return Status();
                      }}) {}
 
-    /// Returns false if no announcement was made, because a rank has shut down.
+    /// Returns false if no announcement was made because some rank has shut down.
     bool announce(std::size_t name, const Metadata& metadata = vector_of(3)) {
         return announce(name, metadata, /*directly=*/false);
     }
@@ -147,8 +147,9 @@ public:
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void join() { set_joined(set_.memory, rank_); }
-    /// For a set of two ranks, after join(). If the other rank has announced a bound name, this rank announces it, too,
-    /// without contributing anything. Returns whether it announced.
+    /// Stands in for an announcement of the other rank after join(); needs a set of two ranks. If the other rank has
+    /// announced a bound name, this rank also announces it, but contributes no data. Returns whether this rank
+    /// announced.
     bool stand_in(std::size_t name) {
         Tensor& tensor = tensors_[name];
         if (tensor.pending || tensor.slot == kNoSlot ||
@@ -209,7 +210,7 @@ public:
             }
         }
     }
-    /// Until nothing is pending.
+    /// Handles log entries until every announcement of this rank has ended.
     void run() {
         run_until([this] { return events.size() == announced; });
     }
@@ -219,13 +220,13 @@ public:
 
     [[nodiscard]] std::uint32_t slot_of(std::size_t name) const { return tensors_[name].slot; }
 
-    std::vector<Event> events;  ///< ordered as in the log
+    std::vector<Event> events;  ///< in the order of the log
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
-    std::uint32_t sent_away = 0;  ///< arrivals that found their slot retired
-    std::uint32_t direct = 0;     ///< operations that needed no call
-    std::uint32_t withdrawn = 0;  ///< direct announcements that were withdrawn and counted
-    std::uint32_t waited = 0;     ///< turns in which an announcement waited for a number
+    std::uint32_t sent_away = 0;  ///< arrivals at a slot that was already retired
+    std::uint32_t direct = 0;     ///< operations that all members announced directly
+    std::uint32_t withdrawn = 0;  ///< direct announcements that were withdrawn and then counted
+    std::uint32_t waited = 0;     ///< turns in which an announcement waited for a slot number
     bool closed = false;
 
 private:
@@ -233,7 +234,7 @@ private:
         std::uint32_t slot = kNoSlot;
         std::uint64_t generation = 0;
         std::uint64_t counted = 0;
-        std::uint32_t ticket = 0;  ///< announced in full, not answered
+        std::uint32_t ticket = 0;  ///< the number of an unanswered full announcement
         std::uint32_t operations = 0;
         bool pending = false;
         Metadata metadata;
@@ -275,8 +276,8 @@ private:
                      std::uint32_t flags = 0, std::memory_order order = std::memory_order_seq_cst) {
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
-        // AnnouncementWriter::publish() uses the same order: seq_cst if members may have announced directly, because
-        // such members look for the stamp and sleep.
+        // The order is seq_cst if members may have announced directly, because such members look for this stamp before
+        // they sleep. AnnouncementWriter::publish() uses the same order.
         place.stamp.store(generation + 1, order);
     }
 
@@ -356,7 +357,7 @@ private:
 
     [[nodiscard]] MailboxRecord<ExploredAtomics>& next_record() {
         MailboxRecord<ExploredAtomics>* record = registrar_.next_record();
-        RUEDA_EXPLORER_REQUIRE(record != nullptr);  // the mailboxes of these tests are large enough
+        RUEDA_EXPLORER_REQUIRE(record != nullptr);  // the mailboxes of these tests never become full
         return *record;
     }
     void post() { finish(registrar_.post()); }
@@ -437,8 +438,8 @@ private:
         }
     }
     /// Executes the call of an operation. All members' announcements must be complete and belong to this operation,
-    /// even if some members are already further. The announcements are in the places of `slot`, or in the mailboxes if
-    /// this is the first call of the name (kNoSlot).
+    /// even if some members have continued. In the first call of a name, `slot` is kNoSlot and the announcements are in
+    /// the mailboxes. Later they are in the places of `slot`.
     void call(std::size_t name, std::uint32_t slot) {
         const std::uint32_t operation = tensors_[name].operations - 1;
         for (std::uint32_t member = 0; member < set_.memory.extent().members; ++member) {
@@ -492,11 +493,11 @@ private:
     std::uint64_t next_ = 0;
     std::uint32_t tickets_ = 0;
     std::uint64_t closing_at_ = kNoLastPosition;
-    std::size_t direct_ = kNone;  ///< the name that was announced directly
+    std::size_t direct_ = kNone;  ///< the name with a pending direct announcement
     bool shut_down_posted_ = false;
 };
 
-/// An ExploredSet together with its ranks. A test uses one thread for each rank.
+/// An ExploredSet and its ranks. A test uses one thread for each rank.
 template <std::uint32_t members>
 struct RanksOf : ExploredSet {
     explicit RanksOf(const NegotiationExtent& extent) : ExploredSet(extent) {
@@ -505,7 +506,7 @@ struct RanksOf : ExploredSet {
             ranks.emplace_back(*this, rank);
         }
     }
-    /// Gives the name its slot. For the setup of a test.
+    /// Binds the name to a slot before the threads start.
     void bind(std::size_t name) {
         for (Rank& rank : ranks) {
             rank.announce(name);
@@ -514,8 +515,8 @@ struct RanksOf : ExploredSet {
             rank.run();
         }
     }
-    /// Requires that the registrar has nothing left to do, and that every announcement has ended once. For the check of
-    /// a test.
+    /// Checks after all threads have ended: the registrar has no more work, and every announcement has ended exactly
+    /// once.
     void require_all_ended() const {
         RUEDA_EXPLORER_REQUIRE(memory.header().requests.load() == 0);
         for (std::uint32_t rank = 0; rank < members; ++rank) {

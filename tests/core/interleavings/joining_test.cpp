@@ -6,7 +6,7 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// A rank joins, or comes back, while another rank announces.
+/// A rank joins, or returns from a join, while another rank announces.
 namespace rueda::core::test {
 namespace {
 
@@ -76,7 +76,7 @@ TEST_CASE("with weaker orders an announcement could be lost", "[unit]") {
     CHECK_FALSE(result.passed());
 }
 
-/// The registrar uses only release order when it writes what other ranks read.
+/// The registrar writes a new name's label with release order only. This test shows that no rank misses the name.
 TEST_CASE("either a rank that joins finds a new name, or the announcing rank notifies it", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         const auto result =
@@ -104,40 +104,39 @@ struct Away : RanksOf<2> {
     }
 };
 
-// With `directly`, the announcing rank announces directly until it sees that the other rank has joined. The search
-// allows three preemptions.
+// If `directly` is true, rank 0 announces directly until it sees that rank 1 has joined.
 TEST_CASE("a joined rank stands in once for each announcement, counted or direct, and the operation is called",
           "[unit]") {
     const bool directly = GENERATE(false, true);
     bool withdrawn = false;
-    const auto result =
-        explore<Away>([](Away&) {},
-                      {[directly](Away& s) {
-                           for (int step = 0; step < 2; ++step) {
-                               if (directly && joined_to_tell(s.memory) == 0) {
-                                   s.ranks[0].announce_directly(0);
-                               } else {
-                                   s.ranks[0].announce(0);
-                               }
-                               s.ranks[0].run();
-                           }
-                       },
-                       [](Away& s) {
-                           s.ranks[1].join();
-                           s.ranks[1].run_until([&s] {
-                               s.ranks[1].stand_in(0);
-                               return s.ranks[1].events.size() == 3;  // the one that bound the name, and these
-                           });
-                       }},
-                      [&withdrawn](Away& s) {
-                          s.require_all_ended();
-                          s.require_same_history();
-                          withdrawn = withdrawn || s.ranks[0].withdrawn > 0;
-                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 3);
-                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::call) == 2);
-                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 2);
-                      },
-                      {.preemptions = 3});
+    const auto result = explore<Away>([](Away&) {},
+                                      {[directly](Away& s) {
+                                           for (int step = 0; step < 2; ++step) {
+                                               if (directly && joined_to_tell(s.memory) == 0) {
+                                                   s.ranks[0].announce_directly(0);
+                                               } else {
+                                                   s.ranks[0].announce(0);
+                                               }
+                                               s.ranks[0].run();
+                                           }
+                                       },
+                                       [](Away& s) {
+                                           s.ranks[1].join();
+                                           s.ranks[1].run_until([&s] {
+                                               s.ranks[1].stand_in(0);
+                                               // Three operations: the one that bound the name, and two more.
+                                               return s.ranks[1].events.size() == 3;
+                                           });
+                                       }},
+                                      [&withdrawn](Away& s) {
+                                          s.require_all_ended();
+                                          s.require_same_history();
+                                          withdrawn = withdrawn || s.ranks[0].withdrawn > 0;
+                                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 3);
+                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::call) == 2);
+                                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 2);
+                                      },
+                                      {.preemptions = 3});
     INFO(result.report);
     CHECK(result.passed());
     CHECK(withdrawn == directly);
@@ -157,7 +156,7 @@ struct Returning : RanksOf<2> {
         RUEDA_EXPLORER_REQUIRE(registrars[rank].post().is_ok());
     }
     std::vector<Registrar<ExploredAtomics>> registrars;
-    bool late = false;  // a look found the announcement, and that no rank is away any more
+    bool late = false;  // a look found the announcement after all ranks had returned from the join
 };
 
 TEST_CASE("no rank stands in for a rank that has come back and announces", "[unit]") {
@@ -174,7 +173,8 @@ TEST_CASE("no rank stands in for a rank that has come back and announces", "[uni
                                                 },
                                                 [](Returning& s) {
                                                     s.settle(1);
-                                                    for (int look = 0; look < 2; ++look) {  // before it reads the log
+                                                    // Rank 1 looks before it reads the log.
+                                                    for (int look = 0; look < 2; ++look) {
                                                         const bool found = has_new_arrivals(s.memory, 0, 0);
                                                         RUEDA_EXPLORER_REQUIRE(!found || !is_away(s.memory, 1));
                                                         s.late = s.late || found;

@@ -7,12 +7,13 @@
 #include "core/negotiation/batch_end.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Appenders and readers of the log. All readers divide the log into the same batches, whichever reader closes a batch.
+/// Threads append to the log and read it. All readers must divide the log into the same batches, whichever reader
+/// closes a batch.
 namespace rueda::core::test {
 namespace {
 
 constexpr NegotiationExtent kTiny = {.members = 2, .unnamed_slots = 0, .slots = 1, .mailbox_records = 1};
-constexpr std::uint64_t kRing = 8;  // entries
+constexpr std::uint64_t kRing = 8;  // number of entries in the ring
 constexpr std::uint64_t kAnySize = 1000;
 
 using Batches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
@@ -20,7 +21,8 @@ using Batches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 struct Reading : ExploredSet {
     Reading() : ExploredSet(kTiny) {}
     std::array<Log<ExploredAtomics>, 2> appenders{Log<ExploredAtomics>(memory, 0), Log<ExploredAtomics>(memory, 1)};
-    std::array<ExploredPlain<std::uint32_t>, kRing> tensor;  ///< by slot: stands for the plain members of an entry
+    /// Indexed by slot; stands for the plain members of an entry.
+    std::array<ExploredPlain<std::uint32_t>, kRing> tensor;
     std::array<Batches, 2> seen;
     std::uint64_t first = 0;
 };
@@ -33,7 +35,7 @@ void append(Reading& s, std::size_t appender, std::uint32_t slot,
     s.appenders[appender].append(allreduce_of(slot), begins_batch_at);
 }
 
-/// Returns the end of the batch, found in the same way as in BatchRunner::start_batch().
+/// Returns the end of the batch with the steps of BatchRunner::start_batch().
 std::uint64_t agreed_end(Reading& s, std::uint64_t begin) {
     const std::uint64_t end = s.log.end_of_batch(begin);
     return end != Log<ExploredAtomics>::kOpen ? end
@@ -64,7 +66,8 @@ void require_same_batches(Reading& s) {
     RUEDA_EXPLORER_REQUIRE(s.seen[0] == s.seen[1]);
 }
 
-/// Brings the ring into its second round: all entries of the first round were read, in batches of `batch` entries.
+/// Fills the ring and reads it completely in batches of `batch` entries, so that the next entry starts the second
+/// round.
 void come_round(Reading& s, std::uint64_t batch) {
     for (std::uint64_t position = 0; position < kRing; ++position) {
         s.appenders[0].append(allreduce_of(0));
@@ -88,8 +91,8 @@ TEST_CASE("two appenders, two readers: the same batches, and no entry is lost", 
     REQUIRE(result.exhausted);
 }
 
-/// Returns the end that the appender wrote. The leader of a set on several hosts appends whole batches, so readers do
-/// not close them.
+/// Returns the batch end that the appender wrote. On several hosts, the leader appends whole batches, so readers do not
+/// close them.
 std::uint64_t written_end(Reading& s, std::uint64_t begin) { return s.log.end_of_batch(begin); }
 
 TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
@@ -114,8 +117,9 @@ TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
 }
 
 TEST_CASE("an end from the previous round of the ring is not taken for the end of a batch", "[unit]") {
-    for (const std::uint64_t batch : {1U, 8U}) {  // with 8, the old end equals the position at which the batch begins
-        // The position at which a batch begins, if the appender knows it.
+    // With batches of 8, the old end equals the position at which the next batch begins.
+    for (const std::uint64_t batch : {1U, 8U}) {
+        // The position at which the batch begins, or kNowhere if the appender does not know it.
         const std::uint64_t known = batch == 1 ? Log<ExploredAtomics>::kNowhere : kRing;
         for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
             const auto result = explore<Reading>(

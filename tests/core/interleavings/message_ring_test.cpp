@@ -9,8 +9,8 @@
 #include "base/shared_memory/attention.hpp"
 #include "tests/support/explorer/explorer.hpp"
 
-/// One rank writes to the ring of another rank, which reads it. The tests check what the reader gets, and that no rank
-/// sleeps forever: futexes have no timeout here, so a lost wake-up is a deadlock.
+/// One rank writes to another rank's ring, and the other rank reads it. The tests check what the reader gets, and that
+/// no rank sleeps forever. The futexes have no timeout, so a lost wake-up is a deadlock.
 namespace rueda::collectives {
 namespace {
 
@@ -22,10 +22,10 @@ using Orders = explorer::Memory;
 using Attention = base::Attention<ExploredAtomics>;
 
 constexpr std::uint64_t kRing = 256;
-/// A record takes two of the ring's four lines, so the third record has to wait for free space.
+/// A record fills two of the ring's four cache lines, so the third record has to wait for space.
 constexpr std::uint64_t kRecord = 64;
 
-/// The steps of a rank that a test can leave out.
+/// The steps of a rank. A test can leave out each of them.
 struct Way {
     bool says_that_it_starves = true;
     bool looks_after_starving = true;
@@ -48,7 +48,7 @@ struct Ranks {
     Attention writer_attention;
 };
 
-/// HostLink::knock().
+/// Does the same as HostLink::knock(): notifies a rank that this member has news for it.
 void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t member) {
     if (door.knock(member)) {
         if (const AttentionState state = attention.state(); state != AttentionState::awake) {
@@ -57,8 +57,8 @@ void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t 
     }
 }
 
-/// Waits as a caller that drives progress. Each of its turns looks at the rank's door first, and the caller sleeps as
-/// long as no rank has knocked.
+/// Waits as a caller that drives progress. Each turn looks for knocks at the rank's door (the word that
+/// HostLink::knock() sets). The caller sleeps while no rank has knocked.
 template <class Look>
 void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& has_done) {
     while (!has_done(/*knocked=*/door.anybody() && door.take() != 0)) {
@@ -66,11 +66,11 @@ void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& ha
     }
 }
 
-/// Writes `records` records. Each contains its number.
+/// Writes `records` records, each of which contains its number.
 void write(Ranks& r, std::uint64_t records) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     std::uint64_t written = 0;
-    // The writer tries at once, and then again after each knock.
+    // The writer tries once, and again each time when the reader knocks at the writer's door.
     bool first = true;
     wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
         bool has_room = knocked || std::exchange(first, false);
@@ -121,10 +121,12 @@ TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, an
     }
 }
 
-/// Runs a writer that finds the ring full, with the steps of `way`. The tests show that no step can be left out.
+/// Runs a writer that finds the ring full, with only the steps in `way`. The tests show that each step is necessary.
 Exploration starve(const Way& way, Orders memory) {
     return explore<Ranks>([](Ranks& r) { r.state.written.store(kRing, std::memory_order_relaxed); },
-                          {[=](Ranks& r) {  // as MessageRingWriter::reserve() with a full ring, and the sleep after it
+                          // These are the steps of MessageRingWriter::reserve() with a full ring, and of the sleep
+                          // after it.
+                          {[=](Ranks& r) {
                                if (r.state.read.load(std::memory_order_seq_cst) != 0) {
                                    return;
                                }
@@ -138,7 +140,7 @@ Exploration starve(const Way& way, Orders memory) {
                                wait_until(r.writer_door, r.writer_attention,
                                           [&](bool knocked) { return woken = woken || knocked; });
                            },
-                           [=](Ranks& r) {  // MessageRingReader::pop()
+                           [=](Ranks& r) {  // the steps of MessageRingReader::pop()
                                r.state.read.store(kRing, std::memory_order_seq_cst);
                                const bool starved = r.state.starved.load(std::memory_order_seq_cst) != 0 &&
                                                     r.state.starved.exchange(0, std::memory_order_seq_cst) != 0;

@@ -8,8 +8,8 @@
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Tests of the engine's progress lock, which decides which thread drives a rank. Here the rank has no real operations;
-/// it only counts. Sleeps have no timeouts, so a lost wake-up is a deadlock.
+/// Tests the engine's progress lock, which decides which thread of a rank drives progress. The rank in these tests is a
+/// model that only counts operations. Sleeps have no timeouts, so a lost wake-up is a deadlock.
 namespace rueda::core::test {
 namespace {
 
@@ -21,10 +21,10 @@ constexpr auto kAnyTime = std::chrono::nanoseconds(1);
 
 enum class Turn { idle, advanced };
 
-/// Engine::Haste.
+/// The model's copy of Engine::Haste: how urgently a waiting caller needs progress.
 enum class Haste { urgent, none };
 
-/// The same as AllSteps, but as variables, so that a test can leave steps out.
+/// Has the constants of AllSteps as variables, so that a test can leave out steps.
 struct LeftOut {
     bool no_second_look = AllSteps::no_second_look;
     bool no_look_for_work = AllSteps::no_look_for_work;
@@ -38,7 +38,7 @@ struct LeftOut {
     bool ring_before_release = AllSteps::ring_before_release;
 };
 
-/// A model of a rank. Its operations are only numbers. The functions of its threads follow those of Engine.
+/// A model of a rank whose operations are only numbers. Its threads take the same steps as those of Engine.
 class Model {
 public:
     explicit Model(const LeftOut& left_out) : lock_(attention_, *this, left_out) {
@@ -57,30 +57,30 @@ public:
         }
     }
 
-    /// For the functions that ring ranks: the model has only one rank.
+    /// Gives functions that ring ranks this rank's attention, because the model has no other rank.
     [[nodiscard]] auto attention_of() {
         return [this](std::uint32_t) -> auto& { return attention_; };
     }
 
     // ---- callers ----
 
-    /// Submits an operation for which another rank arrives last.
+    /// Submits an operation that another rank announces last.
     void submit(std::uint32_t operation) {
         pending_.fetch_add(1, std::memory_order_seq_cst);
         submitted_[operation].store(1, std::memory_order_release);
     }
-    /// Submits an operation for which this rank arrives last.
+    /// Submits an operation that this rank announces last.
     void submit_last(std::uint32_t operation, bool blocking) {
         pending_.fetch_add(1, std::memory_order_seq_cst);
         publish(operation + 1);
         ring_readers_of_log(1, 0, /*own_background=*/!blocking, attention_of());
     }
     void attend() { lock_.attend(); }
-    /// With `looked`, the wait begins after the caller has seen that the operation is not done.
+    /// Waits for the operation. If `looked` is true, the caller has already seen that the operation is not done.
     void wait(std::uint32_t operation, bool looked = false) {
         wait_for([=, this] { return is_done(operation); }, looked);
     }
-    /// Waits as a rank in join() does. The join ends when the operation ends.
+    /// Waits as a rank in join() does. The model's join ends together with the operation.
     void join(std::uint32_t operation) {
         wait_for([=, this] { return is_done(operation); }, /*looked=*/false, Haste::none);
     }
@@ -91,25 +91,25 @@ public:
             return before == AttentionState::asleep;
         });
     }
-    /// Polls in a loop until an operation is done.
     void poll_until_done(std::uint32_t operation) {
         for (poll(); !is_done(operation); poll()) {
             ExploredAtomics::pause();
         }
     }
-    /// Waits like a caller that does not drive progress, but relies on the other threads of the rank.
+    /// Waits as a caller that leaves progress to the other threads of the rank.
     void look_on(std::uint32_t operation) {
         while (!is_done(operation)) {
             ExploredAtomics::pause();
         }
     }
-    /// Requests a change of what the rank attends to, and waits until the next turn has made the change.
+    /// Requests a change of the list of process sets, and waits until the next turn makes the
+    /// change.
     void change() {
         change_.store(1, std::memory_order_seq_cst);
         lock_.ring_for_change();
         wait_for([this] { return changed_.load(std::memory_order_seq_cst) != 0; }, /*looked=*/false);
     }
-    /// Submits a message, which the next turn sends. The caller does not wait until it is sent.
+    /// Submits a message that the next turn sends. The caller does not wait for the sending.
     void send() {
         pending_.fetch_add(1, std::memory_order_seq_cst);
         message_.store(1, std::memory_order_seq_cst);
@@ -133,7 +133,7 @@ public:
 
     // ---- another rank ----
 
-    /// Acts as another rank that arrives last: it publishes the call, and also starts the batch.
+    /// Acts as another rank that announces the operation last: it publishes the call and wakes this rank for the batch.
     void call(std::uint32_t operation) {
         while (submitted_[operation].load(std::memory_order_acquire) == 0) {
             ExploredAtomics::pause();
@@ -142,8 +142,8 @@ public:
         ring_readers_of_log(1, 1, /*own_background=*/false, attention_of());
         ring_if_sleeping(attention_);
     }
-    /// Publishes an entry that ends no operation of this rank, rings this rank, and waits until this rank has read the
-    /// entry.
+    /// Publishes an entry that ends none of this rank's operations, rings this rank, and waits until this rank has read
+    /// the entry.
     void wait_for_reader() {
         const std::uint32_t position = publish(kNoOperation);
         attention_.ring(attention_.state());
@@ -174,7 +174,7 @@ public:
         }
     }
 
-    // ---- the functions that ProgressLock calls (its Work) ----
+    // ---- the functions that ProgressLock calls; they make this class a Work ----
 
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     [[nodiscard]] bool has_work() const { return published() != 0 || message_.load(std::memory_order_seq_cst) != 0; }
@@ -186,7 +186,7 @@ public:
     [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst) != 0; }
 
 private:
-    static constexpr std::uint32_t kNoOperation = 100;  // in the log
+    static constexpr std::uint32_t kNoOperation = 100;  // the log's mark for an entry that calls no operation
 
     std::uint32_t publish(std::uint32_t entry) {
         const std::uint32_t position = tail_.fetch_add(1, std::memory_order_relaxed);
@@ -263,24 +263,24 @@ private:
     ProgressLock<ExploredAtomics, Model, LeftOut> lock_;
     Word pending_;
     Word stopping_;
-    Word change_;   ///< Engine::has_changes_
-    Word changed_;  ///< the change was made
-    Word message_;  ///< a message waits for a turn
+    Word change_;   ///< stands for Engine::has_changes_
+    Word changed_;  ///< whether the change was made
+    Word message_;  ///< whether a message waits for a turn
     Word tail_;
-    Word cursor_;  ///< the same number as next_, for other threads
+    Word cursor_;  ///< a copy of next_ for other threads
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;
-    ExploredPlain<std::uint32_t> next_;  ///< used by the holder of the lock, so a race means two holders
+    ExploredPlain<std::uint32_t> next_;  ///< only the holder of the lock uses it, so a race here means two holders
 
 public:
-    // False in tests without such work: to look for it would only make the search longer.
+    // Only tests that need these kinds of work set the flags, because looking for such work lengthens the search.
     bool makes_changes = false;
     bool sends_messages = false;
 };
 
-/// A Model without some of the steps. explore() creates one for each schedule and cannot pass arguments to it, so this
-/// variable says which steps are left out.
+/// The steps that the models leave out. explore() creates a Model for each schedule and cannot pass arguments, so the
+/// steps are in this variable.
 const LeftOut* left_out_now = nullptr;
 struct Explored : Model {
     Explored() : Model(*left_out_now) {}
@@ -318,7 +318,8 @@ Scenario asynchronous() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// A caller submits one operation, and then drives progress until another operation is done.
+/// A caller submits two operations. It drives progress for the second one and then leaves the first one to the
+/// background thread.
 Scenario left_behind() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -330,8 +331,8 @@ Scenario left_behind() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The same, but the threads begin when both operations are submitted and the caller has seen that its operation is not
-/// done. That saves two preemptions.
+/// The scenario of left_behind() from a later point: both operations are submitted, and the caller has seen that its
+/// operation is not done. Beginning at this point saves two preemptions.
 Scenario about_to_wait() {
     return {.before =
                 [](Model& model) {
@@ -346,7 +347,7 @@ Scenario about_to_wait() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// Two callers, and an operation for which no caller waits.
+/// Two callers wait for an operation each. No caller waits for the third operation.
 Scenario two_callers() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -373,7 +374,7 @@ TEST_CASE("an operation that nobody waits for is driven by the background thread
     }
 }
 
-// From here on, the search is bounded: it allows two preemptions with three threads, and one with four.
+// The searches from here to the end of the file are bounded: two preemptions with three threads, one with four threads.
 TEST_CASE("the same, called by another rank", "[unit]") {
     const auto result = run(asynchronous(), {.preemptions = 2});
     INFO(result.report);
@@ -398,7 +399,7 @@ TEST_CASE("two callers, one of which may find its work done by the other", "[uni
     CHECK(result.passed());
 }
 
-/// A caller polls twice and then never again.
+/// A caller polls twice and then stops polling.
 Scenario polled() {
     return {.threads = {[](Model& model) {
                             model.submit(0);
@@ -410,7 +411,8 @@ Scenario polled() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The same, but the threads begin when only the background thread attends to the operation.
+/// The scenario of polled() from a later point: the caller has polled, and the background thread attends to the
+/// operation.
 Scenario polled_asleep() {
     return {.before =
                 [](Model& model) {
@@ -424,7 +426,7 @@ Scenario polled_asleep() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The caller polls until one operation is done. Another one of its operations stays pending.
+/// A caller polls until one operation is done, while another of its operations stays pending.
 Scenario polled_until_done() {
     return {.before =
                 [](Model& model) {
@@ -449,8 +451,8 @@ TEST_CASE("a caller that only looks leaves nothing undone", "[unit]") {
     }
 }
 
-/// Another rank waits until this rank has read the log. Meanwhile a caller waits for its operation, and then leaves
-/// with nothing pending.
+/// Another rank waits until this rank has read the log. Meanwhile a caller of this rank waits for the only pending
+/// operation, and then leaves the engine.
 Scenario read_for_others() {
     return {.threads = {[](Model& model) {
                             model.submit_last(0, /*blocking=*/true);
@@ -462,7 +464,8 @@ Scenario read_for_others() {
                             model.stop();
                         }}};
 }
-/// The same with a second caller. It may turn the background thread away, and then find its own operation done.
+/// The scenario of read_for_others() with a second caller, who may send the background thread away and then find its
+/// own operation done.
 Scenario read_beside_two_callers() {
     return {.threads = {[](Model& model) {
                             model.submit_last(0, /*blocking=*/true);
@@ -478,7 +481,6 @@ Scenario read_beside_two_callers() {
                             model.stop();
                         }}};
 }
-/// A caller is in join() while the background thread drives progress.
 Scenario joining() {
     return {.threads = {[](Model& model) {
                             model.submit(0);

@@ -4,7 +4,7 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// A rank shuts down while other ranks announce. Every operation ends exactly once.
+/// One rank shuts down while other ranks announce. Every operation must end exactly once.
 namespace rueda::core::test {
 namespace {
 
@@ -54,7 +54,7 @@ TEST_CASE("a shutdown against an arrival: the announcement fails, or was never b
     CHECK(result.passed());
     REQUIRE(result.exhausted);
     CHECK(seen[static_cast<std::size_t>(Ending::failed)]);
-    CHECK(seen[static_cast<std::size_t>(Ending::refused)]);  // the arrival met the bit
+    CHECK(seen[static_cast<std::size_t>(Ending::refused)]);  // the announcement arrived after the closing bit was set
 }
 
 TEST_CASE("a shutdown against a full announcement: it fails in its slot, or is refused", "[unit]") {
@@ -84,7 +84,6 @@ TEST_CASE("a shutdown against a full announcement: it fails in its slot, or is r
     CHECK(seen[static_cast<std::size_t>(Ending::refused)]);
 }
 
-// The search allows two preemptions.
 TEST_CASE("operations that are complete before the shutdown are called on all ranks, the others on no rank", "[unit]") {
     bool called = false;
     bool not_called = false;

@@ -7,8 +7,8 @@
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// A thread sleeps until the log continues, while other threads publish entries. Futexes have no timeout here, so a
-/// lost wake-up is a deadlock.
+/// A thread sleeps until the log has a new entry, while other threads publish entries. The futexes have no timeout, so
+/// a lost wake-up is a deadlock.
 namespace rueda::core::test {
 namespace {
 
@@ -17,14 +17,14 @@ using Catch::Matchers::Contains;
 
 constexpr NegotiationExtent kTiny = {.members = 2, .unnamed_slots = 0, .slots = 1, .mailbox_records = 1};
 
-/// A copy of the steps of base::Attention and Log, in which a test can choose weaker memory orders or another order of
-/// the steps. The shipped code must not do that.
+/// A copy of the steps of base::Attention and Log. A test can choose weaker memory orders or another order of the
+/// steps, to show that the shipped choice is necessary.
 struct Way {
     std::memory_order publication = std::memory_order_seq_cst;
     std::memory_order state = std::memory_order_seq_cst;
     bool looks_after_state = true;
     bool ticket_first = true;
-    bool unrung_after_ticket = true;  ///< if false, the sleeper resets the bell before it takes its ticket
+    bool unrung_after_ticket = true;  ///< if false, the sleeper resets the bell before it takes the futex ticket
 };
 
 struct Sleeping : ExploredSet {
@@ -45,13 +45,12 @@ struct Sleeping : ExploredSet {
     ExploredAtomics::Atomic<std::uint32_t> weak_rung;
 };
 
-/// Appends to the log in the same way as ProcessSet after an arrival.
+/// Appends to the log with the steps that ProcessSet takes after the last arrival.
 void append_and_ring(Sleeping& s, std::uint32_t rank) {
     Log<ExploredAtomics>(s.memory, rank).append({EntryKind::call, 0});
     ring_readers_of_log(2, rank, /*own_background=*/false, s.attention_of());
 }
 
-/// Sleeps as a caller until the log has `entries` entries.
 void wait_as_caller(Sleeping& s, base::Attention<ExploredAtomics>& attention, std::uint64_t entries) {
     for (std::uint64_t next = 0; next < entries; ++next) {
         while (!s.log.is_published(next)) {
@@ -125,8 +124,8 @@ TEST_CASE("weaker ways to sleep are found as deadlocks", "[unit]") {
     CHECK(deadlocks({.ticket_first = false}, Orders::sequentially_consistent));
 }
 
-/// Two threads publish, and one thread sleeps until both have published. The bell is rung at most once for each time
-/// that this thread looks.
+/// Two threads publish, and one thread sleeps until both have published. Between two looks of the sleeping thread, the
+/// bell is rung at most once.
 Exploration sleep_with_one_ring(const Way& way, Orders memory) {
     const auto publish = [=](Sleeping& s) {
         s.weak_sequence.fetch_add(1, std::memory_order_seq_cst);
@@ -166,13 +165,14 @@ TEST_CASE("a bell that is rung once per look: its order, and the order of its sl
     CHECK(weak.failure == Failure::deadlock);
 }
 
-/// The background thread of a rank sleeps. Two other threads of the same rank announce and wake it, as announced_more()
-/// does.
+/// The background thread of a rank sleeps. Two other threads of this rank announce, and wake the background thread with
+/// the steps of announced_more().
 TEST_CASE("a background thread is woken however many ring, by one system call", "[unit]") {
     std::uint32_t most = 0;
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
         std::vector<std::uint32_t> looks(1);
-        // Both threads belong to rank 0. Each has its own Log, because this test leaves out the enqueue lock.
+        // Both threads belong to rank 0. Each has its own Log, because this test has no enqueue lock that would let
+        // them share one.
         const auto announce = [](Sleeping& s, std::uint32_t appender) {
             Log<ExploredAtomics>(s.memory, appender).append({EntryKind::call, 0});
             ring_readers_of_log(1, 0, /*own_background=*/true, s.attention_of());
@@ -204,7 +204,7 @@ TEST_CASE("a background thread is woken however many ring, by one system call", 
     CHECK(most == 2);
 }
 
-/// An event of threads of one process, and a variable that one of the threads changes.
+/// An event between threads of one process, and the variable for whose change a thread waits.
 struct Event {
     base::BasicLocalEvent<ExploredAtomics> event;
     ExploredAtomics::Atomic<std::uint32_t> changed;

@@ -4,15 +4,15 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Slots are taken back while a rank announces, metadata change, and several ranks announce a new name at the same
-/// time.
+/// The registrar takes slots back while a rank announces, while metadata change, and while several ranks announce a new
+/// name.
 namespace rueda::core::test {
 namespace {
 
 enum : std::size_t { a, b, c, d };
 
-/// Numbers 20 to 23 are for names, and the table cannot grow. With "a" bound, three numbers are left. So the next name
-/// first takes back idle numbers.
+/// The table has four slots for names (20 to 23) and cannot grow. One of them belongs to "a". When the next name needs
+/// a slot, the registrar takes back idle slots.
 struct Reclaiming : RanksOf<2> {
     Reclaiming()
         : RanksOf({.members = 2, .unnamed_slots = 20, .initial_slots = 24, .slots = 24, .mailbox_records = 4}) {
@@ -33,7 +33,7 @@ TEST_CASE("an arrival during a reclaim is either counted or sent away, never bot
             RUEDA_EXPLORER_REQUIRE(ArrivalCount::is_retired(word) == (state == SlotState::retired));
             RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::retire) == (ArrivalCount::is_retired(word) ? 1U : 0U));
             RUEDA_EXPLORER_REQUIRE(s.memory.header().requests.load() == 0);
-            // An arrival was sent away only if it came after the retired bit was set. Its name then has a new number.
+            // An arrival is sent away only if the slot was retired before it. The name then gets a new slot number.
             RUEDA_EXPLORER_REQUIRE(s.ranks[0].sent_away == (ArrivalCount::is_retired(word) ? 1U : 0U));
             int waiting = 0;
             for (std::uint32_t slot = kSlotOfA + 1; slot < 24; ++slot) {
@@ -52,7 +52,6 @@ TEST_CASE("an arrival during a reclaim is either counted or sent away, never bot
     CHECK(sent_away);
 }
 
-// The search allows two preemptions.
 Exploration reclaim_while_calling(bool same_order, const Steps& steps) {
     return explore<Reclaiming>([=](Reclaiming& s) { s.steps = steps; },
                                {[](Reclaiming& s) {
@@ -74,8 +73,8 @@ Exploration reclaim_while_calling(bool same_order, const Steps& steps) {
 }
 
 TEST_CASE("every name is called once, with or without a reclaim", "[unit]") {
-    // If both ranks announce "a" first, the last of them may not have appended the call yet when the other one reclaims
-    // slots.
+    // If both ranks announce "a" first, the last arriver may not have appended the call when the other rank takes slots
+    // back.
     for (const bool same_order : {false, true}) {
         const auto result = reclaim_while_calling(same_order, {});
         INFO(result.report);
@@ -88,7 +87,6 @@ TEST_CASE("a slot that is marked as called before its call is appended could be 
     CHECK(result.failure == Failure::check);
 }
 
-// The search allows two preemptions.
 TEST_CASE("numbers are used again when the cursors have passed, and nobody arrives in the old one", "[unit]") {
     bool reused = false;
     const auto result = explore<Reclaiming>([](Reclaiming&) {},
@@ -118,7 +116,7 @@ TEST_CASE("numbers are used again when the cursors have passed, and nobody arriv
     CHECK(reused);
 }
 
-/// There are two numbers, 20 and 21. They belong to "a" and "b".
+/// The table has only two slots for names, 20 and 21. They belong to "a" and "b".
 struct Full : RanksOf<2> {
     Full() : RanksOf({.members = 2, .unnamed_slots = 20, .initial_slots = 22, .slots = 22, .mailbox_records = 4}) {
         bind(a);
@@ -135,7 +133,6 @@ struct Full : RanksOf<2> {
     }
 };
 
-// The search allows two preemptions.
 TEST_CASE("idle numbers that not all have read about are waited for, and no name is refused", "[unit]") {
     bool waited = false;
     const auto result = explore<Full>([](Full&) {},
@@ -162,7 +159,6 @@ TEST_CASE("idle numbers that not all have read about are waited for, and no name
     CHECK(waited);
 }
 
-// The search allows one preemption.
 TEST_CASE("three names, two numbers: one is refused on all ranks, the others are called on all", "[unit]") {
     bool refused = false;
     const auto result = explore<Full>([](Full&) {},
@@ -188,7 +184,7 @@ TEST_CASE("three names, two numbers: one is refused on all ranks, the others are
                                               RUEDA_EXPLORER_REQUIRE(s.endings_of(0, name) == s.endings_of(1, name));
                                           }
                                           RUEDA_EXPLORER_REQUIRE(s.memory.header().refusals == 0);
-                                          // Two of the three names have numbers. Both numbers are idle afterwards.
+                                          // Two of the three names have slots, and both slots are idle at the end.
                                           RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) <= 2);
                                           RUEDA_EXPLORER_REQUIRE(s.endings_of(0, c).back() == Ending::called);
                                           refused = refused || s.count(EntryKind::exhausted) == 2;
@@ -237,7 +233,7 @@ TEST_CASE("metadata changes on one rank or on both: one resolve, one outcome, an
     }
 }
 
-/// The only number is in use, so the new names make the table grow. The number of "d" may be taken back.
+/// The table has one slot, which is in use, so it grows for the new names. The registrar may take back the slot of "d".
 template <std::uint32_t members>
 struct FirstSight : RanksOf<members> {
     FirstSight()
@@ -272,7 +268,6 @@ TEST_CASE("two ranks see two names first at once: the registrar's role is handed
     REQUIRE(result.exhausted);
 }
 
-// The search allows one preemption.
 TEST_CASE("three ranks: the same", "[unit]") {
     const auto result = explore<FirstSight<3>>(
         [](FirstSight<3>&) {}, {announce_both<3>(0, a, b), announce_both<3>(1, b, a), announce_both<3>(2, a, b)},

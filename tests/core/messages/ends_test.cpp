@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests messages that do not arrive, and how their operations end. Either the messages do not fit, or their rank leaves
-// or dies, or their process set is removed, or no receive matches them.
+// Tests how operations end whose message does not arrive. The possible causes are: sizes or types differ, a rank leaves
+// or dies, the process set is removed, or no receive matches.
 #include <unistd.h>
 
 #include <array>
@@ -105,7 +105,7 @@ TEST_CASE("pending operations of a rank that shuts down end", "[threads]") {
                 for (StartedMessage* message : {&sent, &received}) {
                     static_cast<void>(expect_failure(message->wait(), ErrorCode::not_initialized, "pending"));
                 }
-            } else {  // this fails only after rank 0 has begun to shut down
+            } else {  // the send fails only after rank 0 has begun to shut down
                 Bytes nothing(1);
                 static_cast<void>(
                     expect_failure(receive(client, std::span(nothing), {0, 9}), ErrorCode::aborted, "until it leaves"));
@@ -161,7 +161,7 @@ TEST_CASE("a rank that is killed while others wait for its messages", "[processe
                         if (client.rank() == 2) {
                             context.report("pid", ::getpid());
                             if (waiting == Waiting::half_way) {
-                                // The rank is killed at a random moment during a send or a receive.
+                                // Rank 1 is killed at a random moment of a send or receive.
                                 for (;;) {
                                     auto one = start_send(client, all, {0, 1});
                                     auto other = start_send(client, all, {1, 1});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A message in resident memory is read in place, so its send ends only when no rank reads the memory any more. That
-// also holds if a rank shuts down or a process set is removed during the transfer. The callers in these tests overwrite
-// their memory as soon as their operation ends. A receive that reports success must nevertheless have all bytes of the
-// message.
+// A receiver reads a message in resident memory in place, so the send must end only when no rank reads the memory any
+// more. This must hold even if a rank shuts down or a process set is removed during the transfer. The callers in these
+// tests overwrite their memory as soon as their operation ends. A receive that reports success must still have all
+// bytes.
 #include <unistd.h>
 
 #include <atomic>
@@ -23,10 +23,10 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::uint64_t kResidentBytes = 32 * base::kMiB;
-/// The size of a message that is more than a receiver reads in one step.
+/// A message of this size needs more than one step of its receiver.
 constexpr std::size_t kLarge = base::kMiB + 1000;
 
-/// A send or a receive. Its caller checks the bytes that it received.
+/// A send or a receive. The caller of a receive checks the received bytes.
 struct Call {
     core::Completion completion;
     std::uint8_t* memory = nullptr;
@@ -39,7 +39,8 @@ struct Call {
     [[nodiscard]] bool done() const { return completion.done(); }
     [[nodiscard]] bool is_ok() const { return completion.status().is_ok(); }
 
-    /// If the operation has ended, does once what its caller does at this moment.
+    /// If the operation has ended, does once what a caller does next: checks the received bytes or overwrites the sent
+    /// ones.
     void look() {
         if (is_seen || !done()) {
             return;
@@ -53,7 +54,7 @@ struct Call {
     }
 };
 
-/// One of the two ranks of a host. It has a Messenger that the test steps.
+/// One of two ranks on a host. The test steps the rank's Messenger.
 class SteppedRank {
 public:
     SteppedRank(std::shared_ptr<collectives::Arena> arena, int rank) : arena_(std::move(arena)) {
@@ -160,7 +161,7 @@ struct Pair {
             receiver().step();
         }
     }
-    /// Reads the first part of a message, but not the rest.
+    /// Makes the receiver read the first part of the message and stop there.
     void begin_reading(const Call& receive) {
         sender().step();
         receiver().step();
@@ -229,8 +230,7 @@ TEST_CASE("both ranks shut down, the receiver first or last", "[unit]") {
     pair.step_both(3);
     CHECK(sent.done());
     CHECK(pair.receiver().all_done());
-    // The receiver's operation ended because the sender has shut down. The sender's own operation ended earlier,
-    // because of its own shutdown.
+    // The receive ended because the sender had shut down. The send ended earlier, through the sender's own shutdown.
     CHECK(sent.completion.status().code() == ErrorCode::not_initialized);
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("a process set is removed while a message in it is read", "[unit]") {
     } else {
         pair.receiver().forget(3);
         pair.step_both();
-        REQUIRE_FALSE(sent.done());  // it ends only when this rank has removed the set, too
+        REQUIRE_FALSE(sent.done());  // the send ends only when the sender has removed the set, too
         pair.sender().forget(3);
         CHECK(sent.done());
     }
@@ -262,7 +262,7 @@ TEST_CASE("a process set is removed while a message in it is read", "[unit]") {
     REQUIRE(sent.done());
     CHECK(sent.completion.status().code() == ErrorCode::invalid_argument);
     CHECK(pair.receiver().all_done());
-    // The world continues to work.
+    // Other process sets, such as the world, continue to work.
     const Call& next = pair.receiver().receive(kLarge, 0, 2);
     pair.sender().send(kLarge, 0, 2);
     pair.step_both();
@@ -275,7 +275,7 @@ TEST_CASE("a rank is stopped while it reads, until the others have aborted the j
     pair.sender().send(kLarge, 0, 1);
     pair.begin_reading(received);
     pair.sender().arena().control().abort.raise(ErrorCode::aborted, "a rank has died");
-    pair.sender().fail_all();  // and overwrites the message
+    pair.sender().fail_all();  // the sender's caller also overwrites the message
     for (int i = 0; i < 8; ++i) {
         pair.receiver().step();
     }
@@ -284,7 +284,7 @@ TEST_CASE("a rank is stopped while it reads, until the others have aborted the j
     CHECK(received.completion.status().code() == ErrorCode::aborted);
 }
 
-/// Runs events in a random order. look() throws if a received message contains wrong bytes.
+/// Runs random events in a random order. look() throws if a received message contains wrong bytes.
 TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
     for (std::uint32_t seed = 0; seed < 100; ++seed) {
         std::mt19937 random(seed);
@@ -306,7 +306,7 @@ TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
                     break;
                 case 2:
                     if (next < 12) {
-                        pair.ranks[1]->send(bytes, set, ++next);  // there may be no receive for it
+                        pair.ranks[1]->send(bytes, set, ++next);  // a matching receive need not exist
                         if (random() % 2 == 0) {
                             pair.ranks[0]->receive(bytes, set, next);
                         }
@@ -346,8 +346,8 @@ TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
     }
 }
 
-/// Each rank has its own thread. So ThreadSanitizer checks that all reads of the memory happen before the end of the
-/// send.
+/// Each rank has its own thread, so that ThreadSanitizer can check that all reads of the memory happen before the end
+/// of the send.
 TEST_CASE("the memory of a message is its sender's again when it has been read", "[threads]") {
     const bool shuts_down = GENERATE(true, false);
     Pair pair;

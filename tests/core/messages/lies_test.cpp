@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Everything that another rank writes is checked before it is used. If a frame arrives that no working rank would send,
-// the job ends with a reason.
+// Rueda checks everything that another rank writes before it uses it. A frame that no correct rank would send ends the
+// job with a reason.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -47,8 +47,8 @@ TEST_CASE("frames that a working rank may send, and others", "[unit]") {
     CHECK_FALSE(is_plausible(flagged, 0));
 }
 
-/// Rank 1 writes the frames, each followed by `payload` bytes, directly into its ring for rank 0. The Runtime of rank 1
-/// does not know about these frames.
+/// Rank 1 writes the frames into its ring for rank 0, each followed by `payload` bytes. Rank 1's Runtime does not know
+/// about these frames.
 void lie(const std::vector<Frame>& lies, std::size_t payload, const std::string& reason) {
     const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {
         std::array<int, 1> value{};
@@ -86,8 +86,8 @@ TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
     constexpr auto kInt = static_cast<std::uint32_t>(DType::int32);
     Frame kept = frame(FrameKind::offer, 1, 4, kInt);
     kept.tag = 5;                       // no receive matches this tag
-    lie({kept, withdrawn}, 0, reason);  // offered
-    // the receive was posted first, so rank 0 asks for the offered message
+    lie({kept, withdrawn}, 0, reason);  // rank 0 keeps the offer, because no receive matches it
+    // Rank 0 has already posted the receive, so it requests the offered message.
     lie({frame(FrameKind::offer, 1, 4, kInt), withdrawn}, 0, reason);
     Frame whole = frame(FrameKind::whole, 1, 0, kInt);
     whole.tag = 5;
@@ -119,7 +119,7 @@ TEST_CASE("invalid counts of a ring's writer or reader are detected", "[unit]") 
             if (!front.value()) {
                 break;
             }
-            // The whole record must lie inside the ring's memory.
+            // The whole record must be inside the ring's memory.
             REQUIRE(front.value()->data() >= memory.data());
             REQUIRE(front.value()->data() + front.value()->size() <= memory.data() + memory.size());
             static_cast<void>(reader.pop());

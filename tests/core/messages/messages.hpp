@@ -11,7 +11,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 
-/// Functions that send and receive with a Runtime.
+/// Functions with which tests send and receive through a Runtime.
 namespace rueda::tests {
 
 inline constexpr int kAnybody = RUEDA_ANY_PEER;
@@ -52,7 +52,7 @@ template <class T, std::size_t N>
     return status;
 }
 
-/// A send or receive in progress. The memory belongs to the caller.
+/// A send or receive that is not yet awaited. The caller owns the memory.
 class StartedMessage {
 public:
     StartedMessage(RuntimeClient& client, bool sends, const MessageTo& to, const void* memory, std::uint64_t bytes)
@@ -80,7 +80,8 @@ template <class T, std::size_t N>
     return {client, false, from, values.data(), values.size_bytes()};
 }
 
-/// Returns bytes that show their origin: they differ between messages, and between positions in a message.
+/// Returns bytes by which a test recognises a message and a position in it: they differ between seeds and between
+/// positions.
 template <std::integral Seed>
 [[nodiscard]] std::vector<std::uint8_t> pattern(std::size_t bytes, Seed seed) {
     std::vector<std::uint8_t> values(bytes);

@@ -32,7 +32,7 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
                 const auto room = writer.reserve(record.size());
                 REQUIRE(room.is_ok());
                 if (room.value() == nullptr) {
-                    REQUIRE(!expected.empty());  // an empty ring has space for the largest record
+                    REQUIRE(!expected.empty());  // the largest record fits into an empty ring
                     ++full;
                     continue;
                 }
@@ -52,7 +52,7 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
             }
         }
         CHECK(full > 100);
-        CHECK(told > 100);  // a writer that found the ring full is notified when there is space
+        CHECK(told > 100);  // a writer that finds the ring full is notified as soon as there is space
         CHECK(told <= full);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that every byte of a message arrives, at the right receive, and that messages arrive in the right order.
+// Tests that every byte of a message arrives at the right receive, and that messages arrive in order.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -26,8 +26,8 @@ void check(int size, const std::function<void(RuntimeClient&)>& body, const Layo
     CHECK(result.passed());
 }
 
-/// Sizes of messages: an empty message; inline messages; the largest message that is sent whole; the smallest that is
-/// not; about one chunk; several times the ring.
+/// Sizes of messages in bytes: empty; inline; the largest message that is sent whole, and the next larger one; about
+/// one chunk; several times the ring.
 constexpr std::array<std::size_t, 9> kSizes = {0, 1, 4, 8192, 8193, 65'464, 65'536, 262'144 * 3 + 5, 2'000'003};
 
 void there_and_back(RuntimeClient& client) {
@@ -134,7 +134,7 @@ TEST_CASE("when a rank waits in another operation, senders of messages that arri
         if (client.rank() == 0) {
             expect_ok(send(client, std::span(values), {1, 0, DType::float64}), "send");
         } else {
-            // usually long enough for the message to arrive and be stored
+            // 30 ms are usually enough for the message to arrive and be stored.
             std::this_thread::sleep_for(std::chrono::milliseconds(30));
         }
         if (in_join) {
@@ -247,8 +247,8 @@ TEST_CASE("messages from resident memory into resident and private memory", "[th
     });
 }
 
-/// Every rank sends random messages to random ranks, and receives the messages that were sent to it. The calls come in
-/// random orders, with allreduces in between. All ranks draw the same plan.
+/// Every rank sends random messages to random ranks, and receives the messages for itself. The calls have a random
+/// order and are mixed with allreduces. All ranks compute the same plan from the seed.
 void everything_at_random(RuntimeClient& client, std::uint32_t seed) {
     struct Planned {
         int from, to;
@@ -265,7 +265,7 @@ void everything_at_random(RuntimeClient& client, std::uint32_t seed) {
         planned.push_back({static_cast<int>(plan() % size), static_cast<int>(plan() % size),
                            static_cast<std::int32_t>(plan() % 4), bytes, i});
     }
-    // The calls of each channel, in their order. Each step draws a random channel, which makes its next call.
+    // The calls of each channel (peer and tag) in their order. Each step makes the next call of a random channel.
     std::map<std::tuple<bool, int, std::int32_t>, std::deque<Planned>> calls;
     for (const Planned& message : planned) {
         if (message.from == client.rank()) {

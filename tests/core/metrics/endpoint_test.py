@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Fetches the metrics of real jobs, as Prometheus does.
+"""Fetches the metrics of real jobs over HTTP, as Prometheus does.
 
-Called as: endpoint_test.py RUEDARUN MEASURED_RANK LIBRUEDA PLUGIN [unittest's arguments]. PLUGIN is "" in a build
-without prometheus-cpp.
+Usage: endpoint_test.py RUEDARUN MEASURED_RANK LIBRUEDA PLUGIN [unittest's arguments]. PLUGIN is "" in a build without
+prometheus-cpp.
 """
 
 import os
@@ -52,7 +52,7 @@ def listening(pid):
 
 
 def parse(text):
-    """Returns {(name, labels): value} of Prometheus' text form, with the labels in alphabetical order."""
+    """Parses Prometheus' text format. Returns {(name, labels): value}; the labels are in alphabetical order."""
     samples = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -68,7 +68,7 @@ class WithJob(unittest.TestCase):
         self.stop = self.folder / "stop"
 
     def start(self, mode="work", **variables):
-        """Starts a job, and waits until its work is done. The test ends it."""
+        """Starts a job and waits until its ranks have done their work. The job then runs until end() is called."""
         kept = {
             n: v for n, v in os.environ.items() if not n.startswith(("RUEDA_", "HOROVOD_", "SLURM_", "OMPI_", "PMIX_"))
         }
@@ -85,13 +85,13 @@ class WithJob(unittest.TestCase):
         self.addCleanup(self.end)
         line = self.job.stdout.readline().rstrip()
         self.assertEqual(line.split()[-1:], ["worked"], self.errors.read_text())
-        # The ranks are the children of ruedarun, in the order of their start.
+        # The ranks are ruedarun's child processes, in the order of their start.
         children = pathlib.Path(f"/proc/{self.job.pid}/task/{self.job.pid}/children").read_text()
         self.pids = [int(pid) for pid in children.split()]
         self.assertEqual(len(self.pids), RANKS)
 
     def end(self):
-        """Returns the exit status of the job and what it wrote to the standard error."""
+        """Ends the job. Returns its exit status and its standard error."""
         if self.job.returncode is None:
             self.stop.write_text("")
             try:

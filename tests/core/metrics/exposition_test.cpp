@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The text that Prometheus gets.
+// Tests the text that Prometheus fetches, and the endpoint that serves it.
 #include "core/metrics/prometheus/exposition.hpp"
 
 #include <prometheus/text_serializer.h>
@@ -33,7 +33,7 @@ TEST_CASE("an endpoint that cannot listen says why", "[unit]") {
     const auto no_address = core::open_prometheus_endpoint({"127.0.0.1,8080", 9400}, collect);
     CHECK(no_address.status().code() == ErrorCode::unsupported);
     CHECK(no_address.status().message().find("no address in numbers") != std::string::npos);
-    // 192.0.2.0/24 is for documentation, so this machine does not have the address.
+    // The addresses 192.0.2.0/24 are reserved for documentation, so no interface of this machine has one.
     const auto foreign = core::open_prometheus_endpoint({"192.0.2.1", 9400}, collect);
     CHECK(foreign.status().code() == ErrorCode::unsupported);
     CHECK(foreign.status().message().find("cannot listen on 192.0.2.1:9400: ") != std::string::npos);

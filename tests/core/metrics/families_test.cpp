@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The names, labels and values of the metrics, and whether docs/metrics.md explains each of them.
+// Tests the names, labels and values of the metrics, and that docs/metrics.md explains each metric.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -19,7 +19,7 @@ using core::MetricFamily;
 using core::MetricType;
 using core::RankMetrics;
 
-/// Two ranks of a job of five. Each number occurs once.
+/// Two ranks of a job of five. Each number occurs only once, so that a test notices exchanged values.
 HostMetrics two_ranks() {
     HostMetrics host{.job_ranks = 5, .is_aborted = false, .ranks = {}};
     RankMetrics rank;
@@ -43,7 +43,7 @@ HostMetrics two_ranks() {
     return host;
 }
 
-/// The value of a sample, found by its labels in their order: "2" or "2 allreduce".
+/// Returns the value of the sample with these labels, for example "2" (a rank) or "2 allreduce".
 double value_of(const std::vector<MetricFamily>& families, const std::string& name, const std::string& labels) {
     for (const MetricFamily& family : families) {
         for (const core::MetricSample& sample : family.samples) {
@@ -129,7 +129,7 @@ TEST_CASE("the JSON of a rank has all metrics, and integers stay integers", "[un
     CHECK(json["rueda_operations_total"]["allreduce"].is_number_integer());
     CHECK(json["rueda_operation_waiting_seconds_total"]["reduce"] == 11.25);
     CHECK(json["rueda_step"] == 110);
-    CHECK(json["rueda_operations_total"].size() == core::kOperationKinds - 1);  // without join
+    CHECK(json["rueda_operations_total"].size() == core::kOperationKinds - 1);  // a join is not counted as an operation
     CHECK(json.size() == core::families_of(host).size() + 1);
     host.ranks.erase(host.ranks.begin());
     CHECK(nlohmann::json::parse(core::json_of(host))["rueda_step"] == -1);

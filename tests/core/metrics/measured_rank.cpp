@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of the jobs whose metrics endpoint_test.py fetches: measured_rank MODE STOP_FILE. It does a known amount of
-// work, writes "worked", and waits until the file exists.
-//   work   the job then ends
-//   abort  rank 1 ends the job at the end of its work
+// A rank of the jobs that endpoint_test.py measures. Usage: measured_rank MODE STOP_FILE. The rank does a known amount
+// of work, prints "worked", and waits until STOP_FILE exists. MODE is one of:
+//   work   the job ends after STOP_FILE exists
+//   abort  rank 1 aborts the job at the end of its work
 #include <signal.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
         return 2;
     }
     const std::string_view mode = argv[1];
-    signal(SIGPIPE, SIG_DFL);  // NOLINT(cert-err33-c): Python, which starts the job, ignores the signal
+    signal(SIGPIPE, SIG_DFL);  // NOLINT(cert-err33-c): Python starts this rank with SIGPIPE ignored
     rueda::init();
     std::vector<float> gradient(16384, 1.0F);
     std::vector<std::int32_t> number(1);
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     try {
         rueda::barrier();
     } catch (const rueda::Aborted&) {
-        if (mode != "abort") {  // else rank 1 may leave the barrier and end the job before this rank has left it
+        if (mode != "abort") {  // in mode "abort", rank 1 may abort the job before this rank has left the barrier
             return 4;
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the metrics say about ranks that do a known amount of work.
+// Tests the metrics of ranks that do a known amount of work.
 #include <array>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -59,7 +59,7 @@ TEST_CASE("a rank counts what it has done, and sees the other ranks", "[threads]
         RUEDA_RANK_CHECK(own["rueda_steps_total"] == 2);
         RUEDA_RANK_CHECK(own["rueda_step"] == 41);
         RUEDA_RANK_CHECK(own["rueda_operations_pending"] == 0);
-        // The first one needs a batch, because its slot is not known yet.
+        // The first allreduce needs a batch, because its name has no slot yet. The others may be direct announcements.
         RUEDA_RANK_CHECK(own["rueda_batches_total"] >= 1 && own["rueda_batches_total"] <= 5);
         RUEDA_RANK_CHECK(own["rueda_batched_operations_total"] == own["rueda_batches_total"]);
         RUEDA_RANK_CHECK(own["rueda_operation_waiting_seconds_total"]["allreduce"] >= 0.0);
@@ -91,7 +91,7 @@ TEST_CASE("a stalled operation is pending, is reported, and then fails", "[threa
         Completion completion;
         if (context.rank() == 0) {
             rank.start("lonely", completion);
-            // The report is made by the background thread; the deadline of the test limits this loop.
+            // The background thread makes the report. The test's deadline limits this loop.
             while (rank.own()["rueda_stall_reports_total"] == 0) {
                 std::this_thread::yield();
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests with tables that no working rank writes. Every function that uses such a table must return, and report the
-// damage.
+// Tests with shared tables that no correct rank would write. Every function that reads such a table must return and
+// report the damage.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -74,7 +74,7 @@ TEST_CASE("a shutdown reads no slot that does not exist") {
                         [](const Entry& entry) { return entry.kind == EntryKind::failed && entry.slot == 4; }) == 1);
 }
 
-/// Announces with a new name, and returns the error.
+/// Announces an operation with a new name. Returns the message of the error.
 std::string refusal_of_new_name(Members& set) {
     return set.announce_in_full(0, "new", allreduce_of({3})).status().message();
 }
@@ -92,7 +92,7 @@ TEST_CASE("the table of slots is compared with what is possible") {
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 1000;
           }) == kDamaged + std::string("it has slot 1000, of 16"));
-    CHECK(damaged([](Members& set) {  // all slots are free, and one of them is also retired
+    CHECK(damaged([](Members& set) {  // all slots are free, but slot 0 of the retired list is also in use
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 4;
               set.header().free_count = 16;

@@ -6,7 +6,7 @@
 
 #include "tests/core/negotiation/members.hpp"
 
-/// Tests how the registrar treats announcements of members that have joined, and how a join ends.
+/// Tests how the registrar processes announcements of joined members, and how a join ends.
 namespace rueda::core::test {
 namespace {
 
@@ -37,7 +37,7 @@ TEST_CASE("a bound allreduce is called without the ranks that have joined, and k
         CHECK(set.entries().back().bytes == 12);
         CHECK(set.memory().arrivals(slot).called.load() == generation * 3);
     }
-    set.call(slot, 4);  // works as before
+    set.call(slot, 4);  // after the join, the slot is called as before
 }
 
 TEST_CASE("the other ranks' new metadata are called, and only those can disagree") {
@@ -138,7 +138,7 @@ TEST_CASE("a rank that has joined does not have to confirm the refusal of a name
     CHECK(set.header().refusals == 0);
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "refused", allreduce_of({3})).is_ok());
-    CHECK(set.entries().back().kind == EntryKind::retire);  // retires "taken" to get its slot
+    CHECK(set.entries().back().kind == EntryKind::retire);  // the new name retires the slot of "taken"
 }
 
 TEST_CASE("impossible actions end the job; after a shutdown no rank settles") {

@@ -18,8 +18,8 @@ inline TensorKey by_id(std::uint64_t id) { return {id, "", std::nullopt}; }
 inline TensorKey by_name(std::string name) { return {0, std::move(name), std::nullopt}; }
 inline TensorKey by_call(std::uint64_t call) { return {0, "", call}; }
 
-/// The leaders of all hosts. Each host has `ranks_per_host` ranks, which are numbered host by host. Messages between
-/// the leaders are encoded to bytes and decoded again, and run() delivers them at once.
+/// The leaders of all hosts. Each host has `ranks_per_host` ranks with consecutive numbers. Every message between
+/// leaders is encoded and decoded, and run() delivers it at once.
 class Leaders {
 public:
     struct Setting {
@@ -49,7 +49,7 @@ public:
     [[nodiscard]] std::uint32_t ranks() const { return setting_.hosts * setting_.ranks_per_host; }
     [[nodiscard]] const TreeShape& shape() const { return shape_; }
 
-    /// Returns a claim in which all ranks of the host have the same metadata.
+    /// Returns the claim of a host whose ranks all have the same metadata.
     [[nodiscard]] Claim claim_of(std::uint32_t host, const Metadata& metadata) const {
         const auto first = static_cast<std::int32_t>(host * setting_.ranks_per_host);
         return {metadata, {{first, first + static_cast<std::int32_t>(setting_.ranks_per_host) - 1}}};
@@ -68,7 +68,7 @@ public:
         }
     }
 
-    /// Runs until no leader has a message to send. Returns the number of messages.
+    /// Delivers messages until no leader has one to send. Returns the number of messages.
     int run() {
         int messages = 0;
         for (bool goes_on = true; goes_on;) {
@@ -111,8 +111,7 @@ public:
         return nodes_[to]->receive(from, parsed.value());
     }
 
-    /// Returns the decisions that run() has added since the previous call of this function. They are the same on every
-    /// host.
+    /// Returns the decisions since the previous call of this function. Requires that all hosts have the same ones.
     [[nodiscard]] std::vector<Decision> decisions() {
         for (std::uint32_t host = 1; host < hosts(); ++host) {
             REQUIRE(bytes_of_all(got_[host]) == bytes_of_all(got_[0]));
@@ -137,7 +136,7 @@ private:
     Setting setting_;
     TreeShape shape_;
     std::vector<std::unique_ptr<TreeNode>> nodes_;
-    std::vector<std::vector<Decision>> got_;  ///< by host
+    std::vector<std::vector<Decision>> got_;  ///< indexed by host
 };
 
 }  // namespace rueda::core::test

@@ -63,7 +63,7 @@ TEST_CASE("the first end of a batch wins, and what earlier rounds of the ring le
         CHECK(log.close_batch(begin, begin + 3) == begin + 16);
         CHECK(log.end_of_batch(begin) == begin + 16);
     }
-    CHECK_FALSE(log.is_published(0));  // the ring has wrapped around
+    CHECK_FALSE(log.is_published(0));  // the second round of the ring has overwritten the entry
 }
 
 TEST_CASE("an appender that begins a batch can close it behind its entry") {
@@ -71,7 +71,7 @@ TEST_CASE("an appender that begins a batch can close it behind its entry") {
     Log<Atomics> log(set.memory());
     CHECK(log.append({EntryKind::call, 1}, 0) == 0);
     CHECK(log.end_of_batch(0) == 1);
-    CHECK(log.append({EntryKind::call, 2}, 5) == 1);  // a batch begins elsewhere
+    CHECK(log.append({EntryKind::call, 2}, 5) == 1);  // the batch does not begin at position 5
     CHECK(log.end_of_batch(1) == Log<Atomics>::kOpen);
 }
 
@@ -100,7 +100,8 @@ TEST_CASE("a batch ends before an entry of another kind") {
     }
     CHECK(ends == std::vector<std::uint64_t>{2, 4, 5, 6, 7, 8});
     CHECK(propose_batch_end(log, 9, 1024).end == 10);
-    CHECK_FALSE(propose_batch_end(log, 9, 1024).complete);  // another adasum may follow
+    // The batch is not closed, because another adasum may follow.
+    CHECK_FALSE(propose_batch_end(log, 9, 1024).complete);
 }
 
 TEST_CASE("an invalid end is recognized") {

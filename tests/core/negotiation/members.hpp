@@ -33,7 +33,8 @@ inline Metadata allreduce_of(std::initializer_list<std::int64_t> shape, DType dt
     return metadata;
 }
 
-/// All members of a process set, in private memory. One thread steps them; each call is one step of the protocol.
+/// All members of a process set, in private memory. One thread plays all members; each call is one step of the
+/// protocol.
 class Members {
 public:
     explicit Members(const NegotiationExtent& extent)
@@ -59,10 +60,10 @@ public:
     [[nodiscard]] SetHeader<Atomics>& header() const { return memory().header(); }
     [[nodiscard]] Registrar<Atomics>& registrar(std::uint32_t member) { return *registrars_[member]; }
 
-    /// A hash for tests. Names of equal length have the same hash, so they collide.
+    /// A weak hash, so that tests can create collisions: names of equal length have the same hash.
     [[nodiscard]] static std::uint64_t hash_of(std::string_view name) { return name.size(); }
 
-    /// Announces a name in full. Returns the number of log entries that this appended.
+    /// Makes a full announcement (with the name). Returns the number of log entries that it caused.
     Result<std::uint64_t> announce_in_full(std::uint32_t member, std::string_view name, const Metadata& metadata,
                                            std::int64_t at_ns = 1, std::uint32_t ticket = 7) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
@@ -75,8 +76,8 @@ public:
         write(record->place, 0, at_ns, &metadata);
         return registrar(member).post();
     }
-    /// Announces in a slot, and counts the arrival. Unnamed slots also work; their places always contain metadata. For
-    /// a named slot, `metadata` means that the metadata have changed.
+    /// Writes an announcement into the member's place of the slot, and counts the arrival. For a named slot, `metadata`
+    /// means that the metadata have changed. Announcements in unnamed slots always contain metadata.
     Arrival arrive_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns = 1,
                       const Metadata* metadata = nullptr) {
         write(memory().place(slot, member, generation), generation, at_ns, metadata);
@@ -92,10 +93,12 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
         record->slot = slot;
         record->generation = generation;
-        record->counted = generation;  // these members never announce directly
+        // Every generation is counted, because these members make no direct announcements.
+        record->counted = generation;
         return registrar(member).post();
     }
-    /// Announces as a joined rank does, which takes part in an operation of the other ranks without an input.
+    /// Makes the full announcement of a joined rank. It lets the other ranks execute their operation, but contains no
+    /// input.
     Result<std::uint64_t> stand_in_in_full(std::uint32_t member, std::string_view name) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);
@@ -126,7 +129,7 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
         return registrar(member).post();
     }
-    /// All members announce the name for the first time, with the same metadata. Returns the slot.
+    /// Announces the name for the first time on all members, with the same metadata. Returns the name's slot.
     std::uint32_t bind(std::string_view name, const Metadata& metadata) {
         for (std::uint32_t member = 0; member < extent().members; ++member) {
             const auto posted = announce_in_full(member, name, metadata);
@@ -137,7 +140,7 @@ public:
         REQUIRE(last.kind == EntryKind::first_call);
         return last.slot;
     }
-    /// All members announce one more generation of a bound slot, and the last member to arrive calls the operation.
+    /// Announces the next generation of a bound slot on all members. The last member to arrive calls the operation.
     void call(std::uint32_t slot, std::uint64_t generation) {
         for (std::uint32_t member = 0; member + 1 < extent().members; ++member) {
             REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
@@ -145,12 +148,12 @@ public:
         REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
         append_call(slot, generation);
     }
-    /// Appends the call, as the last member to arrive does.
+    /// Appends the call to the log, as the last member to arrive does.
     void append_call(std::uint32_t slot, std::uint64_t generation) {
         Log<Atomics> log(memory());
         core::append_call(memory(), log, {EntryKind::call, slot}, generation * extent().members);
     }
-    /// Lets `member` catch up: after this call, it has read and handled everything in the log.
+    /// Moves the member's cursor to the end of the log, as if the member had executed all entries.
     void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }
     void catch_up() {
         for (std::uint32_t member = 0; member < extent().members; ++member) {
@@ -158,7 +161,7 @@ public:
         }
     }
 
-    /// Returns the end of the log. This is also right if no member has read the log and the ring has wrapped around.
+    /// Returns the position after the last entry, even if no member has read the log and the ring has wrapped around.
     [[nodiscard]] std::uint64_t log_end() const {
         const Log<Atomics> log(memory());
         std::uint64_t end = log.end(0);
@@ -168,7 +171,7 @@ public:
         return end;
     }
 
-    /// Returns all entries that were ever appended. Only valid until the ring wraps around.
+    /// Returns all entries since the beginning. Do not call this function after the ring has wrapped around.
     [[nodiscard]] std::vector<Entry> entries() const {
         const Log<Atomics> log(memory());
         std::vector<Entry> all;
@@ -182,7 +185,7 @@ public:
         return all;
     }
 
-    Status growth;  ///< the answer to the question whether the table may grow
+    Status growth;  ///< the answer when the registrar asks whether the table of slots may grow
     bool no_memory_to_ask = false;
     std::vector<std::uint64_t> asked_bytes;
 
@@ -204,7 +207,7 @@ private:
     }
 
     std::size_t memory_bytes_;
-    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros, and shared with child processes that act as members
+    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros; shared with child processes that play members
     std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
 };
 

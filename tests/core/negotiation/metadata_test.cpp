@@ -13,7 +13,7 @@
 namespace rueda::core::test {
 namespace {
 
-/// Functions that each change one field. There is one function for every field.
+/// For each field of the metadata, a function that changes this field.
 const std::vector<std::function<void(Metadata&)>> kChanges = {
     [](Metadata& m) { m.operation = 1; },       [](Metadata& m) { m.dtype = 0; },
     [](Metadata& m) { m.reduce_op = 1; },       [](Metadata& m) { m.ndim = 1; },
@@ -47,7 +47,7 @@ TEST_CASE("extents behind the last dimension mean nothing, and a NaN agrees with
     CHECK(agree(a, b));
     b.prescale = 0.0;
     a.prescale = -0.0;
-    CHECK_FALSE(agree(a, b));  // floats are compared by their bits
+    CHECK_FALSE(agree(a, b));  // floating-point fields are compared bit by bit
 }
 
 TEST_CASE("bytes of a tensor") {
@@ -55,7 +55,8 @@ TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({3, 4}, DType::int64)) == 96);
     CHECK(bytes_of(allreduce_of({}, DType::bfloat16)) == 2);
     CHECK(bytes_of(allreduce_of({3, 0, 4})) == 0);
-    CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);  // a row
+    // The size of one row, because the number of rows is open.
+    CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);
 }
 
 TEST_CASE("bytes that no working rank writes are recognized") {

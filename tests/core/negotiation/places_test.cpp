@@ -8,7 +8,7 @@
 #include "core/negotiation/direct.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// Tests which line belongs to each place of an announcement in each generation.
+/// Tests the addresses of places: where each member writes its announcement of a slot in each generation.
 namespace rueda::core::test {
 namespace {
 
@@ -25,7 +25,7 @@ NegotiationExtent extent_of(std::uint32_t members) {
             .payload_bytes = kPayloadBytes};
 }
 
-/// All memory that an announcement may write, as ranges of bytes.
+/// The memory ranges that an announcement may write.
 using Lines = std::vector<std::pair<const std::byte*, std::size_t>>;
 Lines lines_of(const Members& set, std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) {
     const auto memory = set.memory();
@@ -93,10 +93,10 @@ TEST_CASE("the smallest payloads lie in their place, larger ones where there is 
     }
 }
 
-/// The places still contain stamps of an earlier use of the number: the highest stamp of each member, in both places.
+/// When a slot gets a new name, both places of each member still contain stamps of the slot's earlier use.
 TEST_CASE("a number is used again: no member finds an announcement of its earlier use") {
     for (const std::uint32_t members : {2U, 3U}) {
-        // Four numbers are for names. The table cannot grow.
+        // The table has four slots for names and cannot grow, so slots are used again soon.
         Members set({.members = members, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
         const Metadata metadata = allreduce_of({3});
         const std::uint32_t slot = set.bind("a", metadata);

@@ -25,7 +25,7 @@ TEST_CASE("a name is called when all members have announced it in full, and then
     REQUIRE(set.entries().size() == 1);
     const Entry call = set.entries()[0];
     CHECK(call.kind == EntryKind::first_call);
-    CHECK(call.slot == 4);  // the first slot after the unnamed ones
+    CHECK(call.slot == 4);  // the first slot for names; the lower slots are for unnamed operations
     CHECK(call.fusion == Fusion::allreduces);
     CHECK(call.bytes == 48);
     const SlotRecord& record = set.memory().record(4);
@@ -50,8 +50,8 @@ TEST_CASE("a bound name is called by its last arriver, without the registrar") {
 TEST_CASE("names that arrive in different orders are matched") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
-    CHECK(set.announce_in_full(0, "aa", metadata).value() == 0);  // the names have equal lengths, so they have the same
-                                                                  // hash
+    // All three names have the same length, and so the same hash.
+    CHECK(set.announce_in_full(0, "aa", metadata).value() == 0);
     CHECK(set.announce_in_full(1, "bb", metadata).value() == 0);
     CHECK(set.announce_in_full(2, "cc", metadata).value() == 0);
     CHECK(set.announce_in_full(0, "bb", metadata).value() == 0);
@@ -75,7 +75,7 @@ TEST_CASE("members that disagree at first sight get a mismatch, and the name is 
     CHECK(set.entries()[0].kind == EntryKind::mismatch);
     CHECK(set.entries()[0].slot == 4);
     CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::retired));
-    // The announced metadata are still stored, so that the error message can show them.
+    // The announced metadata stay in the slot for the error message.
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 1, 0).shape[0] == 4);
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 2, 0).shape[0] == 3);
     CHECK(set.bind("weight", allreduce_of({5})) == 5);
@@ -217,7 +217,7 @@ TEST_CASE("requests that no working rank posts end the Runtime with their reason
           }) == "rank 1 posted a request of unknown kind 9");
 }
 
-/// With 255 dimensions, comparing or printing the shape would read far past the end of the array of extents.
+/// A shape with 255 dimensions must not be read, because the array of extents is much shorter.
 TEST_CASE("metadata that no working rank writes is not compared, and its rank is named") {
     const std::string expected = "rank 1 announced metadata that no working rank writes, in slot ";
     Metadata broken = allreduce_of({3});
@@ -237,7 +237,7 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
     }
     CHECK(unnamed.resolve(2, 2, 1).status().message() == expected + "2");
 
-    // The metadata may also become wrong between the announcement and the first comparison.
+    // The metadata of a full announcement may also become wrong before the registrar compares them.
     Members first(kThree);
     for (std::uint32_t member = 0; member < 2; ++member) {
         REQUIRE(first.announce_in_full(member, "weight", allreduce_of({3})).is_ok());
@@ -251,17 +251,17 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
 TEST_CASE("a mailbox fills while another rank is the registrar, which then handles all of it") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
-    set.header().requests.store(1);  // rank 2 is the registrar now, and is slow
+    set.header().requests.store(1);  // plays a slow registrar: rank 2 holds the role and does nothing
     for (int i = 0; i < 4; ++i) {
         CHECK(set.announce_in_full(0, fmt::format("t{}", i), metadata).value() == 0);
     }
     CHECK(set.registrar(0).next_record() == nullptr);
-    CHECK(set.announce_in_full(1, "t0", metadata).value() == 0);  // another member's mailbox has room
+    CHECK(set.announce_in_full(1, "t0", metadata).value() == 0);  // the other member's mailbox still has space
     CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::unused));
-    set.header().requests.store(0);  // rank 2 gives up the role, and later posts a request of its own
+    set.header().requests.store(0);  // rank 2 gives up the role; its next request makes it registrar again
     CHECK(set.announce_in_full(2, "t0", metadata).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);
-    CHECK(set.memory().header().high_slot.load() == 8);  // all four names have a slot
+    CHECK(set.memory().header().high_slot.load() == 8);  // each of the four names has a slot
     CHECK(set.registrar(0).next_record() != nullptr);
     CHECK(set.header().requests.load() == 0);
 }

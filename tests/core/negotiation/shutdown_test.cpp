@@ -4,7 +4,7 @@
 
 #include "tests/core/negotiation/members.hpp"
 
-/// Tests what a shutdown does to everything that is pending.
+/// Tests how a shutdown ends pending operations.
 namespace rueda::core::test {
 namespace {
 
@@ -34,7 +34,7 @@ TEST_CASE("incomplete operations of every form fail, and complete ones do not") 
     }
     CHECK(set.header().first_shut_down.load() == 1);
     CHECK(set.header().shut_down.load() == 0b010);
-    // After a shutdown, no kind of announcement is possible.
+    // After the shutdown, arrivals of every kind are sent away.
     CHECK(set.arrive_at(0, pending, 1) == Arrival::retired);
     CHECK(set.arrive_at(0, complete, 2) == Arrival::retired);
     CHECK(set.arrive_at(0, 2, 1, 1, &metadata) == Arrival::retired);

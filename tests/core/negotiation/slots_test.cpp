@@ -9,11 +9,11 @@
 #include "core/negotiation/refusals.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// Tests how numbers are given to names, taken back, and used again.
+/// Tests how names get slots, and how the registrar takes idle slots back for new names.
 namespace rueda::core::test {
 namespace {
 
-/// Eight numbers, four of them for names. The table cannot grow.
+/// Eight slots, four of them for names. The table cannot grow.
 constexpr NegotiationExtent kFixed = {
     .members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8};
 
@@ -26,13 +26,13 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     const Metadata metadata = allreduce_of({3});
     CHECK(set.bind("a", metadata) == 4);
     CHECK(set.bind("b", metadata) == 5);
-    REQUIRE(set.arrive_at(0, 5, 1) == Arrival::counted);  // pending
+    REQUIRE(set.arrive_at(0, 5, 1) == Arrival::counted);  // stays pending, so slot 5 is not idle
     CHECK(set.bind("c", metadata) == 6);
     CHECK(set.bind("d", metadata) == 7);
     CHECK(state_of(set, 4) == SlotState::retired);
     CHECK(state_of(set, 5) == SlotState::bound);
     CHECK(state_of(set, 6) == SlotState::retired);
-    // In the log, the retirement comes before the call that took the last number.
+    // The log contains the retirements before the call that took the last free slot.
     const std::vector<Entry> entries = set.entries();
     REQUIRE(entries.size() == 6);
     CHECK(entries[3].kind == EntryKind::retire);
@@ -40,15 +40,15 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(entries[4].kind == EntryKind::retire);
     CHECK(entries[4].slot == 6);
     CHECK(entries[5].kind == EntryKind::first_call);
-    // An arrival that comes later finds the retired bit.
+    // A member that arrives in a retired slot is sent away.
     CHECK(set.arrive_at(1, 4, 1) == Arrival::retired);
 
     set.catch_up(0);
-    set.memory().cursor(1).position.store(4);  // this member has read only the first retirement
+    set.memory().cursor(1).position.store(4);  // member 1 has read only the first retirement
     REQUIRE(set.announce_in_full(0, "e", metadata).is_ok());
     CHECK(state_of(set, 4) == SlotState::first_sight);
     CHECK(state_of(set, 6) == SlotState::retired);
-    CHECK(state_of(set, 7) == SlotState::retired);  // it was idle by then, and again only one number was left
+    CHECK(state_of(set, 7) == SlotState::retired);  // slot 7 was idle, and again only one slot was free
     CHECK(set.memory().arrivals(4).count.load() == 0);
     CHECK(set.memory().label(4).state().use == 2);
     set.catch_up();
@@ -62,7 +62,7 @@ TEST_CASE("a number is not retired between its last arrival and the call in the 
     const Metadata metadata = allreduce_of({3});
     CHECK(set.bind("a", metadata) == 4);
     REQUIRE(set.arrive_at(0, 4, 1) == Arrival::counted);
-    REQUIRE(set.arrive_at(1, 4, 1) == Arrival::last);  // all members have arrived, and the call is not yet appended
+    REQUIRE(set.arrive_at(1, 4, 1) == Arrival::last);  // all members have arrived, but the call is not in the log yet
     CHECK(set.bind("b", metadata) == 5);
     CHECK(set.bind("c", metadata) == 6);
     CHECK(set.bind("d", metadata) == 7);
@@ -70,7 +70,7 @@ TEST_CASE("a number is not retired between its last arrival and the call in the 
     CHECK(state_of(set, 5) == SlotState::retired);
 }
 
-/// Takes all numbers, with an operation of `member` pending on each.
+/// Occupies every slot with a pending operation of `member`.
 void fill_up(Members& set, std::uint32_t member = 0) {
     for (const char* name : {"a", "b", "c", "d"}) {
         REQUIRE(set.announce_in_full(member, name, allreduce_of({3})).value() == 0);
@@ -89,7 +89,7 @@ TEST_CASE("when every number is pending, a new name is refused, and nothing else
     CHECK(refused.slot == kNoSlot);
     CHECK(refused.bytes == 8);
     CHECK(set.registrar(0).waits_for_readers() == 0);
-    // Pending operations continue.
+    // Pending operations are not affected.
     CHECK(set.announce_in_full(1, "b", metadata).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);
     CHECK(set.entries().back().slot == 5);
@@ -105,8 +105,7 @@ TEST_CASE("a refused operation is refused on every member, also when there is a 
         REQUIRE(set.announce_in_full(1, name, metadata).value() == 1);
     }
     set.catch_up();
-    // All four slots are idle now. Member 0 announces "e" for the second time, before member 1 announces it for the
-    // first time.
+    // All four slots are idle. Member 0 announces "e" again before member 1 has announced "e" at all.
     CHECK(set.announce_in_full(0, "e", metadata, 1, 2).value() == 4);
     CHECK(set.entries().back().kind == EntryKind::retire);
     CHECK(set.registrar(0).waits_for_readers() != 0);
@@ -151,8 +150,8 @@ TEST_CASE("refusals are counted per member and name, however often one of them t
 TEST_CASE("names whose refusals collide are found, whichever goes first") {
     Members set(kFixed);
     Refusals<Atomics> refusals(set.memory());
-    // All keys belong to the last bucket or the first one. So collisions move keys to later buckets, and from the end
-    // of the table to its beginning.
+    // All keys hash to the first or the last bucket, so collisions move keys to later buckets and around the end of the
+    // table.
     const std::uint64_t last = set.extent().refusal_buckets() - 1;
     const auto key = [&](std::uint64_t i) { return RefusalKey{i % 3 == 0 ? 0 : last, i}; };
     std::uint64_t shuffled = 1;
@@ -195,14 +194,14 @@ TEST_CASE("a burst of new names waits for the readers of the retirements, not fo
     for (const char* name : {"a", "b", "c", "d"}) {
         set.bind(name, metadata);
     }
-    set.catch_up(0);  // member 1 lags
+    set.catch_up(0);  // member 1 has not read the log
     const std::size_t before = set.entries().size();
     for (const char* name : {"e", "f", "g"}) {
         CHECK(set.announce_in_full(0, name, metadata).is_ok());
     }
     CHECK(set.entries().size() == before);
     CHECK(set.registrar(0).holds_announcements());
-    CHECK(set.registrar(0).retry().value() == 0);  // member 1 has not read any further
+    CHECK(set.registrar(0).retry().value() == 0);  // the retry cannot succeed before member 1 reads the log
     CHECK(set.registrar(0).holds_announcements());
     set.catch_up();
     CHECK(set.registrar(0).retry().is_ok());
@@ -224,7 +223,8 @@ TEST_CASE("the next rank that posts continues with waiting requests; a shutdown 
     const bool shuts_down = GENERATE(false, true);
     if (shuts_down) {
         CHECK(set.shut_down(1).value() == 1);
-        CHECK(set.registrar(1).holds_announcements());  // this member's own mailbox was filled later
+        // Member 1's request also waits, because member 0's request came first.
+        CHECK(set.registrar(1).holds_announcements());
         CHECK(set.shut_down(0).is_ok());
         CHECK(set.entries().back().kind == EntryKind::closed);
         const std::vector<Entry> entries = set.entries();
@@ -238,7 +238,8 @@ TEST_CASE("the next rank that posts continues with waiting requests; a shutdown 
     CHECK(set.memory().mailbox(0).taken.load() == set.memory().mailbox(0).posted.load());
 }
 
-/// The log can hold one mailbox of answers for each member. An unread entry must not be overwritten.
+/// The log has space for the answers to one mailbox of each member, so a record is reused only after everyone read its
+/// answer. Otherwise the log could overwrite an unread entry.
 TEST_CASE("a mailbox record that was answered is free when all members have read the answer") {
     Members set(kFixed);
     fill_up(set);
@@ -275,7 +276,7 @@ TEST_CASE("the table doubles when nothing is idle, after the memory was asked fo
     while (names < 13) {
         REQUIRE(announce_next().is_ok());
     }
-    CHECK(set.header().slot_limit == 20);  // not beyond the address space
+    CHECK(set.header().slot_limit == 20);  // the address space of the table limits its growth
     CHECK(set.asked_bytes == std::vector<std::uint64_t>{8 * per_slot, 4 * per_slot});
     CHECK(set.header().high_slot.load() == 17);
 }
@@ -306,7 +307,7 @@ TEST_CASE("while the table can grow, only what was not called for long is taken 
     CHECK(set.bind("d", metadata) == 7);
     CHECK(state_of(set, 4) == SlotState::retired);
     CHECK(state_of(set, 5) == SlotState::bound);
-    CHECK(state_of(set, 6) == SlotState::bound);  // new
+    CHECK(state_of(set, 6) == SlotState::bound);  // the slot of the new name
     CHECK(set.header().slot_limit == 8);
 }
 
@@ -321,14 +322,14 @@ TEST_CASE("a name can come back after its number was given to another one") {
             const SlotRecord& record = set.memory().record(slot);
             REQUIRE(std::string_view(record.name, record.name_bytes) == name);
             set.catch_up();
-            // The other slots must not hold this name.
+            // No other slot may hold this name.
             for (std::uint32_t other = 4; other < 8; ++other) {
                 const SlotRecord& page = set.memory().record(other);
                 REQUIRE((other == slot || state_of(set, other) != SlotState::bound ||
                          std::string_view(page.name, page.name_bytes) != name));
             }
         }
-        // A bound name must not be announced in full again. So the names are released before the next round.
+        // A bound name must not be announced in full again, so a mismatch releases the names before the next round.
         for (std::uint32_t slot = 4; slot < 8; ++slot) {
             if (state_of(set, slot) == SlotState::bound) {
                 const Metadata changed = allreduce_of({7});

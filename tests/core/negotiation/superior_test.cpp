@@ -7,7 +7,7 @@
 #include "core/negotiation/joining.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// Tests of a set on several hosts, in which only the leader can be the registrar.
+/// Tests the negotiation on one of several hosts, where only the leader can be the registrar.
 namespace rueda::core::test {
 namespace {
 
@@ -43,12 +43,12 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
     const auto served = set.registrar(0).serve();
     INFO(served.status().message());
     REQUIRE(served.is_ok());
-    // The table of this set has no attachments, so nothing may write to the memory behind the table.
+    // This set's table has no attachments, so the memory behind the table must stay unchanged.
     CHECK(std::all_of(attachments.begin(), attachments.end(), [](std::byte byte) { return byte == kUntouched; }));
 }
 
-/// If all members of a host have joined, the leader learns this when the last of them has settled. The leader ends the
-/// join when the root decides this.
+/// When all members of a host have joined, the leader learns this from the last member that settles (has no own
+/// operation pending). The leader ends the join when the root of the tree decides it.
 TEST_CASE("on several hosts the root ends the joins") {
     constexpr NegotiationExtent kExtent = {.members = 2,
                                            .unnamed_slots = 4,
@@ -78,9 +78,9 @@ TEST_CASE("on several hosts the root ends the joins") {
         set_joined(set.memory(), 1);
         CHECK(header.last_joined.load() == 0);
         set_joined(set.memory(), 0);
-        CHECK(header.last_joined.load() == 1);  // member 0
+        CHECK(header.last_joined.load() == 1);  // member 0 joined last
 
-        // Before the join ends, the members that have joined must handle what other hosts have announced.
+        // Before the join ends, the joined members must stand in for operations that other hosts announced.
         const std::uint64_t asked = registrar.append_wanted(kNoSlot, 1);
         CHECK(set.entries().back().kind == EntryKind::wanted);
         CHECK(asked == set.log_end());

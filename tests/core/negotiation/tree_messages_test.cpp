@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint32_t kRanks = 6;
 constexpr std::uint32_t kHosts = 3;
 
-/// Sets every field except compression, because an alltoall has no compression.
+/// Returns metadata in which every field is set, except compression, because an alltoall has none.
 Metadata everything_set() {
     Metadata metadata = allreduce_of({Metadata::kAnyExtent, 7}, DType::int64);
     metadata.operation = static_cast<std::uint8_t>(collectives::Operation::alltoall);
@@ -271,7 +271,8 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
-        longest.joined.swap(longest.claims[0].ranks);  // a rank appears in only one of the lists
+        // The lists exchange the ranks, because a rank must appear in only one of them.
+        longest.joined.swap(longest.claims[0].ranks);
         longest.uncounted.swap(longest.claims[1].ranks);
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
 
@@ -325,7 +326,7 @@ TEST_CASE("a message with any byte changed is refused or is another proper messa
 }
 
 TEST_CASE("a length without the bytes for it costs nothing") {
-    // The message has the maximum length, and claims to contain 2^32 - 1 decisions.
+    // The message claims 2^32 - 1 decisions, but contains none.
     std::vector<std::byte> bytes(13, std::byte{0});
     bytes[0] = std::byte{2};
     std::memset(bytes.data() + 9, 0xff, 4);

@@ -28,7 +28,7 @@ std::vector<std::uint64_t> ids_of(const std::vector<Decision>& decisions) {
     return ids;
 }
 
-/// Returns the lengths of the batches into which the calls in `decisions` are divided.
+/// Returns the number of calls in each batch of `decisions`.
 std::vector<int> batches_of(const std::vector<Decision>& decisions) {
     std::vector<int> batches;
     int calls = 0;
@@ -43,7 +43,7 @@ std::vector<int> batches_of(const std::vector<Decision>& decisions) {
     return batches;
 }
 
-/// Calls the names "a", "b", … once, so that they get the ids 1, 2, …
+/// Announces the names "a", "b", … once on all hosts, so that they get the ids 1, 2, …
 void give_ids(Leaders& leaders, const std::vector<Metadata>& metadata) {
     for (std::size_t i = 0; i < metadata.size(); ++i) {
         leaders.announce_everywhere(by_name(std::string(1, static_cast<char>('a' + i))), metadata[i]);
@@ -91,7 +91,7 @@ TEST_CASE("the tree: every host is the child of its parent, and no host is left 
     CHECK(depth_of({9, 8}) == 1);
     CHECK(depth_of({64, 8}) == 2);
     CHECK(depth_of({512, 8}) == 3);
-    // Tests host numbers that are near the maximum of their type.
+    // The number of a child must not overflow for the highest host numbers.
     CHECK(TreeShape{0xffffffff, 8}.children(0xfffffff0).empty());
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("later the id is enough, and the name is not sent again") {
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
-    // Host 1 has the children 3 and 4. One host no longer knows the id: first a leaf, then an inner host, then the
+    // Host 1 has the children 3 and 4. In each run, another host has released the id: a leaf, an inner host, or the
     // root.
     for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
         Leaders leaders({.hosts = 5, .radix = 2});
@@ -163,7 +163,7 @@ TEST_CASE("changed metadata are called, and are what an announcement by id means
     leaders.announce_everywhere(by_id(1));
     leaders.run();
     CHECK(leaders.only_decision().bytes == 16);
-    // One host announces by id, another one in full; both announce the same operation.
+    // The hosts announce the same operation: host 0 by id only, hosts 1 and 2 by id and with metadata.
     leaders[0].announce({by_id(1), {}, {}});
     leaders[1].announce({by_id(1), {{std::nullopt, {{2, 2}}}, {allreduce_of({4}), {{3, 3}}}}, {}});
     leaders.announce(2, by_id(1), allreduce_of({4}));
@@ -207,7 +207,7 @@ TEST_CASE("hosts that agree on an impossible operation all learn the reason, by 
     refused(by_call(0), "", 1);
     give_ids(leaders, {allreduce_of({8})});
     refused(by_id(1), "a", 0);
-    leaders.announce_everywhere(by_id(1));  // as in the previous call
+    leaders.announce_everywhere(by_id(1));  // an announcement by id means the metadata of the previous call
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
 }
@@ -221,7 +221,8 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
     gathered.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
     Leaders leaders({.hosts = 3, .ranks_per_host = 2});
     leaders[0].announce({by_name("g"), {{group, {{0, 1}}}}, {{0, {3, 2}}}});
-    leaders[1].announce({by_name("g"), {{group, {{2, 2}}}, {gathered, {{3, 3}}}}, {{1, {3, 7}}}});  // 7 are rows
+    // The 7 is a number of rows, and must not be read as a number of members.
+    leaders[1].announce({by_name("g"), {{group, {{2, 2}}}, {gathered, {{3, 3}}}}, {{1, {3, 7}}}});
     leaders[2].announce({by_name("g"), {{allreduce_of({4}), {{4, 5}}}}, {}});
     leaders.run();
     const Decision disagreed = leaders.only_decision();
@@ -232,8 +233,8 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
           "allreduce");
 }
 
-/// The ranks of one host, and of several hosts together, have more different metadata than fit into a message. The
-/// metadata of groups are never dropped.
+/// The ranks of a host announce more different metadata than fit into a message, and so do several hosts together.
+/// Messages must never leave out the metadata of groups.
 TEST_CASE("the numbers of groups are sent, however many different metadata the ranks announce") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
@@ -247,7 +248,7 @@ TEST_CASE("the numbers of groups are sent, however many different metadata the r
         std::vector<std::int64_t> rows(kRanks, 0);
         for (std::uint32_t i = 0; i < kRanks; ++i) {
             const auto rank = static_cast<std::int32_t>(host * kRanks + i);
-            // the last two ranks of host 1, and the last three of host 2
+            // The last two ranks of host 1 and the last three of host 2 announce a group.
             const bool is_of_group = host > 0 && i + host + 1 >= kRanks;
             rows[i] = is_of_group ? host + 1 : 0;
             merge(claims, {is_of_group ? group : allreduce_of({++extent}), {{rank, rank}}});
@@ -273,7 +274,7 @@ TEST_CASE("a disagreement of ranks of one host is noticed, also with the previou
     CHECK(disagreed.id == 1);
     CHECK(disagreed.name.empty());
     CHECK(disagreed.text == "tensor 'a': the ranks disagree about the shape: ranks 0-3, 5-8: [8]; rank 4: [9]");
-    // A host that still holds the id finds it, with the metadata of the last call.
+    // The hosts still hold the id, with the metadata of the last call.
     leaders.announce_everywhere(by_id(1));
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
@@ -350,7 +351,8 @@ TEST_CASE("an id is kept while some host has announced the name again, and all h
         leaders.run();
     }
     CHECK(leaders.only_decision().id == 1);
-    // The releases are counted from zero again: after one release, the other hosts still hold the id.
+    // For each use of the id, the root counts the hosts that have released the id. After one release, other hosts still
+    // hold the id.
     leaders[2].release(1);
     leaders.run();
     CHECK(leaders.decisions().empty());
@@ -375,7 +377,7 @@ TEST_CASE("after a disagreement about a name whose id no host holds any more, th
 TEST_CASE("operations without names are matched by their numbers") {
     Leaders leaders({.hosts = 3});
     for (std::uint32_t host = 0; host < 3; ++host) {
-        // The hosts announce in different orders.
+        // Each host announces the calls in a different order.
         for (const std::uint64_t call : {host % 3, (host + 1) % 3, (host + 2) % 3}) {
             leaders.announce(host, by_call(call), allreduce_of({static_cast<std::int64_t>(call) + 1}));
         }
@@ -394,7 +396,7 @@ TEST_CASE("operations without names are matched by their numbers") {
 }
 
 TEST_CASE("first dimensions come to all hosts by rank") {
-    // Two hosts whose ranks alternate.
+    // Ranks 0 and 2 are on host 0, ranks 1 and 3 on host 1.
     const std::vector<std::int32_t> host_of = {0, 1, 0, 1};
     TreeNode root({.host = 0, .shape = {2, 8}, .host_of = host_of, .job_ranks = {}});
     TreeNode leaf({.host = 1, .shape = {2, 8}, .host_of = host_of, .job_ranks = {}});
@@ -406,13 +408,13 @@ TEST_CASE("first dimensions come to all hosts by rank") {
     const auto call = root.next_decision();
     REQUIRE(call.has_value());
     CHECK(call->rows == std::vector<std::int64_t>{10, 11, 12, 13});
-    CHECK(call->bytes == 8);  // the bytes of one row
+    CHECK(call->bytes == 8);  // bytes of one row
     CHECK_FALSE(root.next_decision().has_value());
 }
 
 TEST_CASE("small allreduces that are ready together are called together, up to the threshold") {
     Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 40, .batches_ahead = 100});
-    // 16 + 16 | 12 | 44 | broadcast | 4 + 4
+    // Bytes of the expected batches: 16 + 16 | 12 | 44 | broadcast | 4 + 4
     Metadata broadcast = allreduce_of({1});
     broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
     const std::vector<Metadata> metadata = {allreduce_of({4}),  allreduce_of({4}), allreduce_of({3}), broadcast,
@@ -459,7 +461,7 @@ TEST_CASE("a threshold of 0 calls every tensor by itself, and a batch has an end
 
 TEST_CASE("while two batches are not executed, ready tensors wait and are added, unless they fill a batch") {
     Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 32});
-    give_ids(leaders, std::vector<Metadata>(8, allreduce_of({2})));  // 8 bytes each
+    give_ids(leaders, std::vector<Metadata>(8, allreduce_of({2})));  // each tensor has 8 bytes
     const auto announce = [&leaders](std::uint64_t id) {
         leaders.announce_everywhere(by_id(id));
         leaders.run();
@@ -471,7 +473,7 @@ TEST_CASE("while two batches are not executed, ready tensors wait and are added,
     CHECK(announce(3).empty());
     CHECK(announce(4).empty());
     CHECK(leaders[0].pending().size() == 2);
-    leaders[0].executed(2 + 1);  // the two calls that give_ids() made, and one more
+    leaders[0].executed(2 + 1);  // the two calls of give_ids() and one call after them
     leaders.run();
     const std::vector<Decision> joined = leaders.decisions();
     CHECK(ids_of(joined) == Ids{3, 4});
@@ -479,7 +481,7 @@ TEST_CASE("while two batches are not executed, ready tensors wait and are added,
     CHECK(announce(5).empty());
     CHECK(announce(6).empty());
     CHECK(announce(7).empty());
-    CHECK(announce(8) == Ids{5, 6, 7, 8});  // 32 bytes
+    CHECK(announce(8) == Ids{5, 6, 7, 8});  // the four tensors have 32 bytes, which is the threshold
 }
 
 TEST_CASE("operations outside of batches keep their place in the order") {
@@ -490,7 +492,7 @@ TEST_CASE("operations outside of batches keep their place in the order") {
         leaders.run();
     }
     (void)leaders.decisions();
-    leaders.announce_everywhere(by_id(3));  // waits
+    leaders.announce_everywhere(by_id(3));  // this tensor waits
     leaders.run();
     CHECK(leaders.decisions().empty());
     leaders.announce(0, by_name("x"), allreduce_of({1}));
@@ -512,7 +514,7 @@ TEST_CASE("one message up is under way, and what comes meanwhile goes with the n
     leaders.announce(1, by_name("c"), allreduce_of({1}));
     CHECK_FALSE(leaders[1].next_message(0).has_value());
     REQUIRE(leaders.deliver(1, 0, *first).is_ok());
-    auto answer = leaders[0].next_message(1);  // a message without a decision
+    auto answer = leaders[0].next_message(1);  // the answer contains no decision
     REQUIRE(answer.has_value());
     CHECK(std::get<DownMessage>(*answer).decisions.empty());
     CHECK(std::get<DownMessage>(*answer).acknowledged == 1);
@@ -526,7 +528,7 @@ TEST_CASE("one message up is under way, and what comes meanwhile goes with the n
 }
 
 TEST_CASE("messages that would be too long go in parts, and nothing is lost or out of order") {
-    // 600 names of 500 bytes each travel up and down the tree. Together they are five times as long as the longest
+    // 600 names of 500 bytes travel up and down the tree. All names together are five times as long as the longest
     // message.
     Leaders leaders({.hosts = 4, .radix = 1});
     std::vector<std::string> names;
@@ -534,7 +536,7 @@ TEST_CASE("messages that would be too long go in parts, and nothing is lost or o
         names.push_back(std::to_string(1000 + i) + std::string(496, 'n'));
         leaders.announce_everywhere(by_name(names.back()), allreduce_of({1}));
     }
-    leaders.run();  // run() checks the length of every message
+    leaders.run();  // run() requires that no message is too long
     const std::vector<Decision> calls = leaders.decisions();
     REQUIRE(calls.size() == names.size());
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -616,7 +618,7 @@ TEST_CASE("a host that learns of the shutdown no longer sends what it had not ye
     leaders[1].shut_down(2);
     leaders[0].shut_down(0);
     REQUIRE(leaders.deliver(1, 0, *first).is_ok());
-    CHECK(leaders.run() == 1);  // the decision and its acknowledgement, and no message up the tree
+    CHECK(leaders.run() == 1);  // the decision and its acknowledgement are in one message; nothing goes up the tree
     CHECK(leaders.only_decision().rank == 0);
 }
 
@@ -633,7 +635,7 @@ TEST_CASE("announcements before a shutdown of the same host are counted before i
 }
 
 TEST_CASE("the stall report learns which hosts have not announced") {
-    Leaders leaders({.hosts = 7, .radix = 2});  // 0: 1 (3, 4), 2 (5, 6)
+    Leaders leaders({.hosts = 7, .radix = 2});  // the tree: 0 has the children 1 and 2; 1 has 3 and 4; 2 has 5 and 6
     for (const std::uint32_t host : {0U, 1U, 2U, 3U, 5U, 6U}) {
         leaders.announce(host, by_name("w"), allreduce_of({3}));
     }
@@ -666,8 +668,8 @@ UpMessage numbered(std::uint64_t number) {
     return message;
 }
 
-/// Returns the answer of node `to` to a message. There are 7 hosts with two ranks each in a tree of radix 2, and "a"
-/// was called once.
+/// Delivers a message to node `to`, and returns the result. The tree has radix 2 and 7 hosts of two ranks. "a" was
+/// called once before.
 Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& message) {
     Leaders leaders({.hosts = 7, .ranks_per_host = 2, .radix = 2});
     leaders.announce_everywhere(by_name("a"), allreduce_of({3}));

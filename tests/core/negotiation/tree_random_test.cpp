@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Runs random jobs. The metadata of tensors change and differ; ids are released; messages have random delays, but keep
-// their order on each edge; the root executes slowly; and ranks join, round after round. Whatever happens, all hosts
-// must get the same decisions in the same order. Each time that all ranks have announced a tensor, there must be
-// exactly one decision, the right one. A host may be asked only for the next operation on a tensor.
+// Runs random jobs. The metadata of tensors change and disagree; hosts release ids; messages are delayed at random, but
+// stay in order on each edge; the root executes slowly; ranks join again and again. All hosts must always get the same
+// decisions in the same order. When all ranks have announced a tensor, exactly one correct decision must follow. The
+// root may ask a host only for the next operation on a tensor.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -25,12 +25,12 @@ std::uint32_t below(Random& random, std::uint32_t bound) {
 }
 bool chance(Random& random, std::uint32_t percent) { return below(random, 100) < percent; }
 
-/// The metadata of all ranks when a tensor is announced for the n-th time.
+/// The metadata of all ranks for one announcement of a tensor.
 struct Round {
     std::vector<Metadata> by_rank;
-    std::vector<std::int64_t> rows;  ///< by rank; only for an operation of variable size
-    std::size_t epoch = 0;           ///< between joins
-    std::vector<bool> active;        ///< by rank: whether it takes part; if not, it has joined by then, or will join
+    std::vector<std::int64_t> rows;  ///< by rank; only for operations of variable size
+    std::size_t epoch = 0;           ///< number of joins that ended before this round
+    std::vector<bool> active;        ///< by rank: whether the rank takes part; if not, it has joined or will join
 
     [[nodiscard]] const Metadata& first() const {
         const auto first = std::find(active.begin(), active.end(), true);
@@ -54,26 +54,26 @@ struct Round {
     }
 };
 
-/// A tensor that all hosts announce.
+/// A tensor. All hosts announce all its rounds.
 struct Tensor {
     std::string name;  ///< if empty, every round is an unnamed operation
     std::vector<Round> rounds;
 };
 
-/// The knowledge of a host about one tensor.
+/// What a host knows about one tensor.
 struct State {
-    std::size_t rounds = 0;      ///< decided
-    bool pending = false;        ///< the host has announced it
-    std::size_t wanted = 0;      ///< the host was asked for all rounds before this one
-    std::set<std::size_t> asks;  ///< the rounds for which the host was asked
-    std::uint64_t id = 0;        ///< 0: not held
+    std::size_t rounds = 0;      ///< number of decided rounds
+    bool pending = false;        ///< whether the host has announced the next round
+    std::size_t wanted = 0;      ///< the root has asked this host for all rounds before this one
+    std::set<std::size_t> asks;  ///< the rounds for which the root has asked this host
+    std::uint64_t id = 0;        ///< 0 if the host holds no id
     Metadata last_called;
 };
 
-/// The progress of a host with its joins.
+/// How far a host is with its joins.
 struct Away {
     std::size_t epoch = 0;
-    std::vector<std::int32_t> joined;  ///< in the order in which they joined
+    std::vector<std::int32_t> joined;  ///< ranks in the order of their joins
     bool said = false;
     bool settled = false;
 };
@@ -112,7 +112,7 @@ public:
         check();
     }
 
-    /// Stops the job with a shutdown after a random number of steps.
+    /// Ends the job with a shutdown after a random number of steps.
     void run_until_a_shutdown() {
         for (auto steps = below(random_, 3000); steps > 0 && !all_done(); --steps) {
             step();
@@ -120,13 +120,14 @@ public:
         shut_down();
     }
 
-    /// The number of times that a host was asked for an operation.
+    /// Returns how often the root asked a host for an operation.
     [[nodiscard]] std::size_t asks() const { return asks_; }
 
 private:
     static constexpr std::uint32_t kSteps = 4;
-    static constexpr int kPatience = 100'000;  ///< the longest sequence of steps without any effect; it is so long that
-                                               ///< each kind of step was tried thousands of times
+    /// The job fails after this many consecutive steps without effect. The number lets every kind of step be tried
+    /// thousands of times.
+    static constexpr int kPatience = 100'000;
 
     // ---- the ranks ------------------------------------------------------------------------------------------------
 
@@ -152,11 +153,11 @@ private:
         return tensor;
     }
 
-    /// For each epoch, draws how many steps each rank makes before it joins. Without joins, all ranks make the same
-    /// number of steps.
+    /// For each epoch (the time between two joins), draws the number of steps of each rank before it joins. Without
+    /// joins, this number is the same for all ranks.
     void draw_steps() {
         const std::uint32_t epochs = joins_ ? 1 + below(random_, 3) : 1;
-        const bool by_host = chance(random_, 50);  // whole hosts join early
+        const bool by_host = chance(random_, 50);  // all ranks of a host make the same number of steps
         for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
             std::vector<std::uint32_t> steps;
             std::vector<bool> counted;
@@ -174,7 +175,7 @@ private:
         std::size_t epoch;
         std::uint32_t step;
     };
-    /// Draws when the rounds of a tensor take place. In every step at least one rank is active.
+    /// Draws the epoch and step of each round of a tensor. At least one rank is active in every step.
     std::vector<Time> draw_times() {
         std::vector<Time> times;
         for (std::size_t epoch = 0; epoch < steps_.size(); ++epoch) {
@@ -200,8 +201,7 @@ private:
         return metadata;
     }
 
-    /// Returns the next round of the tensor on the host, or null if that round does not belong to the host's current
-    /// epoch.
+    /// Returns the tensor's next round on this host, or null if that round belongs to a later epoch than the host's.
     [[nodiscard]] const Round* next_round(std::uint32_t host, std::uint32_t tensor) const {
         const std::vector<Round>& rounds = tensors_[tensor].rounds;
         const std::size_t number = states_[host][tensor].rounds;
@@ -213,8 +213,8 @@ private:
         return std::find(joined.begin(), joined.end(), rank) != joined.end();
     }
 
-    /// A rank announces a tensor, or stands in for it. It stands in if another rank of its host has announced the
-    /// tensor, or if other hosts want it.
+    /// Lets a rank announce a tensor, or stand in for it. A joined rank stands in if another rank of its host announced
+    /// the tensor, or if the root asked for it.
     bool announce_as(std::int32_t rank, std::uint32_t tensor) {
         const std::uint32_t host = host_of(rank);
         const State& state = states_[host][tensor];
@@ -236,7 +236,7 @@ private:
         return true;
     }
 
-    /// If all ranks of the host have announced the tensor, the host announces it to its parent.
+    /// If all ranks of the host have announced the tensor, the host's leader announces it to its parent.
     bool announce(std::uint32_t host, std::uint32_t tensor_number) {
         const Tensor& tensor = tensors_[tensor_number];
         State& state = states_[host][tensor_number];
@@ -269,7 +269,7 @@ private:
         return true;
     }
 
-    /// Releases the id of a tensor that no rank of the host has announced.
+    /// Releases the tensor's id on a host where no rank has announced the tensor.
     bool release(std::uint32_t host, std::uint32_t tensor) {
         State& state = states_[host][tensor];
         for (const std::int32_t rank : ranks_of(host)) {
@@ -285,7 +285,7 @@ private:
         return true;
     }
 
-    /// A rank joins after it has announced all of its own tensors.
+    /// Lets a rank join after it has announced all its tensors.
     bool join(std::int32_t rank) {
         const std::uint32_t host = host_of(rank);
         if (!joins_ || away_[host].epoch == steps_.size() || has_joined(host, rank)) {
@@ -303,7 +303,7 @@ private:
         return true;
     }
 
-    /// The leader reports that all its ranks have joined, or that none of their own operations is pending.
+    /// Lets the leader report that all its ranks have joined, and later that they have no own operation pending.
     bool say_away(std::uint32_t host) {
         Away& away = away_[host];
         if (away.joined.size() < setting_.ranks_per_host || away.settled) {
@@ -327,7 +327,7 @@ private:
         return true;
     }
 
-    /// Makes one claim for each rank with new metadata. Some claims repeat metadata that are already known.
+    /// Makes a claim for each rank with new metadata, and some claims with metadata that the tree knows already.
     std::vector<Claim> claims_of(std::uint32_t host, const Round& round, const State& state) {
         std::vector<Claim> claims;
         bool anything_new = false;
@@ -401,7 +401,7 @@ private:
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        if (idle_steps_ == kPatience) {  // no macro of the test framework, because these macros are slow
+        if (idle_steps_ == kPatience) {  // checks first, because the macros of the test framework are slow
             FAIL("nothing goes on");
         }
     }
@@ -429,7 +429,7 @@ private:
         if (edge->second.empty()) {
             return false;
         }
-        // A parent can store one message from each child.
+        // A parent stores only one message of each child.
         REQUIRE((edge->first < host || edge->second.size() == 1));
         const Status status = leaders_.deliver(edge->first, host, edge->second.front());
         INFO(status.message());
@@ -469,11 +469,11 @@ private:
         return true;
     }
 
-    /// A host is asked only if all its ranks have joined. It is asked for the next round, and only once.
+    /// Checks that the root asks a host only if all its ranks have joined, only for the next round, and only once.
     void take_wanted(std::uint32_t host, const Decision& wanted) {
         CHECK(away_[host].said);
         CHECK((wanted.call.has_value() || !wanted.name.empty()));
-        // No other decision comes between the calls of a batch.
+        // A batch of calls must not be interrupted by another decision.
         CHECK((decisions_[host].empty() || decisions_[host].back().kind != DecisionKind::call ||
                decisions_[host].back().ends_batch));
         const std::uint32_t tensor = tensor_of(host, wanted);
@@ -528,7 +528,8 @@ private:
         return (call ? mismatch_of_unnamed(number, std::move(meant)) : mismatch_of(name, std::move(meant))).message();
     }
 
-    /// A host without active ranks learns the metadata of the call, unless it knows them from the previous call.
+    /// Checks that a host without active ranks gets the metadata of the call, unless it knows them from the previous
+    /// call.
     void check_without_joined(std::uint32_t host, const State& state, const Round& round, const Decision& decision) {
         std::uint32_t uncounted = 0;
         for (std::size_t rank = 0; rank < round.active.size(); ++rank) {
@@ -630,7 +631,7 @@ private:
         int calls = 0;
         for (const Decision& decision : decisions_[0]) {
             if (decision.kind != DecisionKind::call) {
-                CHECK(calls == 0);  // no other decision comes between the calls of a batch
+                CHECK(calls == 0);  // a batch of calls must not be interrupted by another decision
                 continue;
             }
             bytes += decision.bytes;
@@ -652,15 +653,14 @@ private:
     Leaders leaders_;
     bool joins_;
     std::vector<std::vector<std::uint32_t>> steps_;  ///< by epoch and rank
-    std::vector<std::vector<bool>> counted_;         ///< by epoch and rank: whether averages count the rank after it
-                                                     ///< has joined
+    std::vector<std::vector<bool>> counted_;  ///< by epoch and rank: whether averages count the rank after its join
     std::vector<Tensor> tensors_;
     std::vector<std::vector<State>> states_;  ///< by host and tensor
-    /// messages in transit, by receiver and sender
+    /// Messages in transit, by receiver and sender.
     std::vector<std::map<std::uint32_t, std::deque<TreeMessage>>> edges_;
     std::vector<std::vector<Decision>> decisions_;     ///< by host
     std::vector<Away> away_;                           ///< by host
-    std::vector<std::vector<std::size_t>> announced_;  ///< rounds, by rank and tensor
+    std::vector<std::vector<std::size_t>> announced_;  ///< number of announced rounds, by rank and tensor
     std::size_t asks_ = 0;
     bool closing_ = false;
     std::uint64_t batches_ = 0;

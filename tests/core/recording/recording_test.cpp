@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What real ranks record, what is in the files after the end of a job, and what `rueda analyze` says about it.
+// Tests what real ranks record, what the files contain after the job, and what `rueda analyze` prints about them.
 #include <signal.h>
 
 #include <algorithm>
@@ -90,7 +90,8 @@ TEST_CASE("a rank records its operations from begin to end", "[threads]") {
         }
         const auto losses = named(operations, "loss");
         RUEDA_RANK_CHECK(losses.size() == 3);
-        RUEDA_RANK_CHECK(losses[0]->generation == 0 && losses[0]->batch.has_value());  // its slot was not known yet
+        // The name had no slot yet, so a batch called the operation.
+        RUEDA_RANK_CHECK(losses[0]->generation == 0 && losses[0]->batch.has_value());
         RUEDA_RANK_CHECK(losses[1]->generation == 1 && losses[2]->generation == 2);
         RUEDA_RANK_CHECK(losses[0]->is_blocking);
         RUEDA_RANK_CHECK(!named(operations, "a")[0]->is_blocking);
@@ -208,7 +209,7 @@ TEST_CASE("a stall report comes with the files of all ranks of the host", "[thre
         if (context.rank() == 0) {
             Completion completion;
             rank.start("lonely", completion);
-            // The report is written by the background thread; the deadline of the test limits this loop.
+            // The background thread writes the report. The test's deadline limits this loop.
             const auto has_both = [&] {
                 const auto recordings = launcher::read_recordings(folder.path().string());
                 return recordings.is_ok() && recordings.value().size() == 2;

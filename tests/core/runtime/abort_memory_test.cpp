@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests an abort while no memory is left: every wait and every shutdown must end, whichever allocation fails.
+// Tests an abort without free memory: every wait and every shutdown must end, whichever allocation fails.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <optional>
@@ -29,15 +29,15 @@ core::Request sum_of(float* value) {
     return request;
 }
 
-/// Some parts of the text may be missing, because there was no memory for them.
+/// Other parts of the text may be missing, because there was no memory for them.
 void expect_aborted(const Status& status) {
     RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
     RUEDA_RANK_CHECK(status.message().find(kReason) != std::string::npos);
 }
 
-/// Three threads of rank 0 wait: for a named operation, an unnamed operation, and a receive. Rank 1 ends the job. One
-/// allocation of one of the three threads fails, in the thread that drives progress. Each of the three threads drives
-/// progress in some run.
+/// Three threads of rank 0 wait: for a named operation, an unnamed operation, and a receive. Then rank 1 aborts the
+/// job. One allocation fails in the thread that drives progress. Over all runs, each of the three threads drives
+/// progress.
 void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint64_t successes) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "pending");
@@ -83,7 +83,8 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
         const FailingAllocation failing(successes);
         try {
             static_cast<void>(runtime.shutdown());
-        } catch (const std::bad_alloc&) {  // The C interface returns this as an error, and the call can be repeated.
+            // The C interface turns this exception into an error. The caller may then call shutdown again.
+        } catch (const std::bad_alloc&) {
             RUEDA_RANK_CHECK(failing.has_failed());
         }
         has_failed.store(has_failed.load() || failing.has_failed());
@@ -105,10 +106,10 @@ TEST_CASE("an abort is reported on a rank that has no memory for it", "[threads]
         REQUIRE(result.passed());
         failed = result.ranks[0].value("failed") == "1";
     }
-    CHECK(successes > 3);  // the waits themselves allocate
+    CHECK(successes > 3);  // the waits themselves made allocations that could fail
 }
 
-/// From the abort on, no allocation succeeds on any thread of the process, until every wait has ended.
+/// From the abort until the end of every wait, all allocations of the process fail.
 TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
     std::atomic<int> about_to_wait{0};
     std::atomic<int> ended{0};
@@ -122,7 +123,8 @@ TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
                         const std::string name = fmt::format("the gradient that only rank {} has", client.rank());
                         expect_ok(runtime.start(runtime.world(), name, sum_of(&value), completion), "a start");
                         about_to_wait.fetch_add(1);
-                        while (about_to_wait.load() < 2) {  // the test harness allocates memory
+                        // Nothing between the waits may allocate, so this loop does not use the test harness.
+                        while (about_to_wait.load() < 2) {
                             std::this_thread::yield();
                         }
                         std::optional<ExhaustedMemory> exhausted;
@@ -139,7 +141,7 @@ TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
                             exhausted.reset();
                             memory_is_back.store(true);
                         }
-                        while (!memory_is_back.load()) {  // what follows the wait allocates memory
+                        while (!memory_is_back.load()) {  // the code after the wait allocates memory
                             std::this_thread::yield();
                         }
                         expect_aborted(end);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests how the ranks agree whether all of them continue, and what happens if a rank sends something that no working
-// rank would send.
+// Tests how the ranks agree that all of them continue, and how a rank reacts to bytes that no correct rank would send.
 #include "core/setup/agreement.hpp"
 
 #include <catch2/catch.hpp>
@@ -15,7 +14,7 @@ namespace {
 
 using collectives::Bytes;
 
-/// The control plane of rank 0 in a job of two ranks.
+/// A control plane of rank 0 in a job of two ranks. The test chooses the bytes that rank 1 sends.
 class SaidPlane final : public collectives::ControlPlane {
 public:
     explicit SaidPlane(std::string_view other) {

@@ -33,7 +33,7 @@ void on_one_rank(const base::Config& config, const std::function<void(RuntimeCli
 
 TEST_CASE("resident memory: sizes, alignment, zeros", "[threads]") {
     on_one_rank(test_config(), [](RuntimeClient& client) {
-        for (int round = 0; round < 2; ++round) {  // the first round uses new memory, the second round reuses it
+        for (int round = 0; round < 2; ++round) {  // round 1 gets new memory, round 2 reuses it
             std::vector<std::pair<void*, std::size_t>> blocks;
             for (std::size_t bytes = 1; bytes <= std::size_t{8} << 20; bytes = bytes * 3 + 1) {
                 void* const memory = expect_value(client.allocate(bytes), "allocate");
@@ -53,7 +53,7 @@ TEST_CASE("resident memory: sizes, alignment, zeros", "[threads]") {
     });
 }
 
-/// Blocks do not overlap, and the content of a block stays the same whatever happens to other blocks.
+/// Blocks must not overlap, and a block must keep its content while other blocks come and go.
 TEST_CASE("resident memory: many blocks in any order", "[threads]") {
     on_one_rank(test_config(), [](RuntimeClient& client) {
         struct Block {
@@ -85,7 +85,7 @@ TEST_CASE("resident memory: many blocks in any order", "[threads]") {
         while (!blocks.empty()) {
             release(blocks.size() - 1);
         }
-        // At the end, all the memory is one free range again.
+        // When all blocks are released, the memory is one free range again, so a block of 48 MiB fits.
         expect_ok(client.deallocate(expect_value(client.allocate(48 << 20), "48 MiB")), "deallocate");
     });
 }
@@ -143,7 +143,7 @@ TEST_CASE("resident memory through the public interface", "[processes]") {
         }
         auto* const kept = static_cast<double*>(rueda::allocate(80));
         rueda::shutdown();
-        kept[9] = 1;  // the memory outlives the job
+        kept[9] = 1;  // the memory must stay usable after the job
         rueda::deallocate(kept);
     });
     INFO(result.text());

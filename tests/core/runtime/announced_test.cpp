@@ -15,7 +15,7 @@ using core::Announced;
 using core::SetView;
 using Flags = core::Place<base::StdAtomics>::Flags;
 
-/// Returns what member 0 reads from the announcement of member 1.
+/// Returns where member 0 finds the tensor that member 1 announced.
 Result<collectives::Location> read_by_0(const TwoMembers& set, const core::TensorEntry& own) {
     collectives::Location found;
     if (const Status read = Announced(set.view(0)).locate(own, own.slot, 1, found); !read.is_ok()) {
@@ -49,7 +49,7 @@ TEST_CASE("an input that travels is read as it was given", "[threads]") {
 
 TEST_CASE("an input in resident memory is found through the reader's mapping", "[threads]") {
     const TwoMembers set;
-    constexpr std::int64_t kRows = 1024;  // 16 KiB: too much to travel with the announcement
+    constexpr std::int64_t kRows = 1024;  // 16 KiB are too large to be copied into the announcement
     Pending own(1, kRows);
     Pending other(1, kRows);
     own.allgather();
@@ -65,7 +65,7 @@ TEST_CASE("an input in resident memory is found through the reader's mapping", "
     *written = std::byte{42};
     CHECK(*found.value().input == std::byte{42});
 
-    set.place(1, own.entry).input = (1U << 16U) - 16384 + 1;  // ends one byte beyond the end of the memory
+    set.place(1, own.entry).input = (1U << 16U) - 16384 + 1;  // the input ends one byte after the end of the memory
     CHECK(refused_by_0(set, own.entry) == "tensor 'pending': rank 5 announced memory outside its resident region");
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("an impossible first dimension is refused, and this rank's own one is 
 
     set.place(1, own.entry).first_dimension = -1;
     CHECK(refused_by_0(set, own.entry) == "tensor 'pending': rank 5 announced a first dimension of -1");
-    constexpr std::int64_t kHuge = std::int64_t{1} << 60;  // each row has 16 bytes
+    constexpr std::int64_t kHuge = std::int64_t{1} << 60;  // a row has 16 bytes, so the size in bytes overflows
     set.place(1, own.entry).first_dimension = kHuge;
     CHECK(refused_by_0(set, own.entry) ==
           fmt::format("tensor 'pending': rank 5 announced a first dimension of {}", kHuge));
@@ -103,7 +103,7 @@ TEST_CASE("a rank that stands in contributes nothing, and says whether averages 
         CHECK(found.value().counted == is_counted);
         CHECK(found.value().payload == nullptr);
         CHECK(Announced(set.view(0)).stood_in(own.entry.slot, 1, 1));
-        collectives::Location mine;  // the location of the member that stands in
+        collectives::Location mine;  // the location as the joined member itself sees it
         REQUIRE(Announced(set.view(1)).locate(other.entry, own.entry.slot, 1, mine).is_ok());
         CHECK(mine.absent);
         CHECK(mine.counted == is_counted);

@@ -18,7 +18,7 @@ NegotiationExtent planned(std::uint32_t members, std::uint64_t limit_bytes, std:
     const Result<ArenaSizes> sizes = plan_arena(config, members, kL2, kResident, members);
     INFO(sizes.status().message());
     REQUIRE(sizes.is_ok());
-    // The arena has memory for everything that was planned, and does not exceed the limit.
+    // The planned parts must fit into the arena's memory limit.
     const std::uint64_t cells = sizes.value().plan.cell_bytes * sizes.value().plan.cells_per_rank * members;
     const NegotiationExtent& extent = sizes.value().extent;
     CHECK(std::uint64_t{2} * members * extent.payload_slots * extent.payload_bytes + cells < limit_bytes);
@@ -62,11 +62,11 @@ TEST_CASE("with less memory smaller inputs travel, and in fewer slots, before no
             more = less;
         }
     }
-    // With less memory, the payloads first become smaller. Only then does their number decrease.
+    // With less memory, first the payloads become smaller, and then their number.
     CHECK(planned(2, 24 * base::kMiB).payload_slots == 256);
     CHECK(planned(2, 24 * base::kMiB).payload_bytes == 16 * base::kKiB);
     CHECK(planned(2, 14 * base::kMiB).payload_bytes == 8 * base::kKiB);
-    // A table for many names takes the memory of some payloads, but not of all.
+    // A table for many names takes memory from the payloads, but leaves some payloads.
     CHECK(planned(2, 64 * base::kMiB, 9000).payload_slots == 256);
     CHECK(planned(2, 8 * base::kMiB).payload_slots < 256);
 }

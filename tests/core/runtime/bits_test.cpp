@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that results depend only on the inputs, on the number of ranks, and on where the ranks are (hosts, NUMA nodes).
-// They must not depend on batches, chunks, residency, order or timing, or on whether a thread waits in the call
-// (DESIGN: fixed order of reduction).
+// Tests that results depend only on the inputs, the number of ranks, and the placement of the ranks on hosts and NUMA
+// nodes. They must not depend on batches, chunks, residency, order, timing, or whether a thread waits in the call.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -20,7 +19,7 @@ namespace rueda::tests {
 namespace {
 
 constexpr int kTensors = 30;
-constexpr int kLargeTensor = 17;  ///< takes many chunks; between hosts, each host combines a part of it
+constexpr int kLargeTensor = 17;  ///< this tensor takes many chunks; between hosts, each host combines a part of it
 
 std::size_t length_of(int tensor) {
     return tensor == kLargeTensor ? 60'001 : 1 + static_cast<std::size_t>(tensor * 7919 % 3000);
@@ -52,14 +51,14 @@ std::vector<float> inputs_of(int rank, int tensor) {
     std::vector<float> values(length_of(tensor));
     std::uniform_real_distribution<float> mantissa(-1, 1);
     for (float& value : values) {
-        // the sum of such values depends on the order
+        // The sum of such values depends on the order of the additions.
         value = std::ldexp(mantissa(random), static_cast<int>(random() % 24) - 12);
     }
     return values;
 }
 
-/// Computes the sum by its definition: host by host, in rank order within each host, rounded at each step. The ranks
-/// are on `hosts` hosts of equal size. The ranks of a host have consecutive numbers.
+/// Computes the sum as Rueda defines it: in rank order within each host, then host by host, rounded at each step. The
+/// ranks are on `hosts` hosts of equal size, numbered host by host.
 std::vector<float> sum_of(int size, int hosts, int tensor) {
     std::vector<float> sum;
     std::vector<float> partial;
@@ -80,13 +79,13 @@ std::vector<float> sum_of(int size, int hosts, int tensor) {
 }
 
 std::uint64_t digest(const void* memory, std::size_t bytes, std::uint64_t seed) {
-    for (std::size_t i = 0; i < bytes; ++i) {  // FNV-1a
+    for (std::size_t i = 0; i < bytes; ++i) {  // the hash function FNV-1a
         seed = (seed ^ static_cast<const unsigned char*>(memory)[i]) * 0x100000001B3;
     }
     return seed;
 }
 
-/// One third of the tensors are float32 sums, one third are float32 averages, and one third are bfloat16 averages.
+/// A third of the tensors are float32 sums, a third float32 averages, and a third bfloat16 averages.
 struct Kind {
     DType dtype;
     ReduceOp op;
@@ -104,7 +103,8 @@ std::unique_ptr<Buffer> buffer_of(RuntimeClient& client, int tensor, bool reside
     auto buffer =
         std::make_unique<Buffer>(client, dtype, std::vector{static_cast<std::int64_t>(inputs.size())}, resident);
     auto* memory = static_cast<std::byte*>(buffer->tensor().data);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {  // the upper half of a float32 is a bfloat16
+    // The upper half of a float32 is a bfloat16, so the copy takes the upper bytes.
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::memcpy(memory + i * bytes, reinterpret_cast<const std::byte*>(&inputs[i]) + 4 - bytes, bytes);
     }
     return buffer;
@@ -137,7 +137,7 @@ std::vector<std::unique_ptr<Buffer>> reduce_in_background(RuntimeClient& client,
     return buffers;
 }
 
-/// Reduces some of the tensors again, one at a time, by blocking calls.
+/// Reduces every fourth tensor again by blocking calls. The results must have the same bits as in the background.
 void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
                              const std::vector<std::unique_ptr<Buffer>>& background) {
     for (int tensor = 0; tensor < kTensors; tensor += 4) {
@@ -150,7 +150,7 @@ void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
     }
 }
 
-/// `hosts` is the number of equal hosts for sum_of(). It is 0 if these ranks are not reduced in the order of sum_of().
+/// `hosts` is the number of equal hosts for sum_of(), or 0 if this placement does not reduce in the order of sum_of().
 void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int hosts) {
     std::mt19937 random(circumstances.seed * 64 + static_cast<unsigned>(client.rank()));
     const std::vector<std::unique_ptr<Buffer>> buffers = reduce_in_background(client, random);
@@ -170,10 +170,10 @@ void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances
 
 struct Place {
     int size = 1;
-    Layout layout;  ///< of hosts; "" means one host
+    Layout layout;  ///< the host of each rank; "" means that all ranks are on one host
 
-    /// Returns the number of equal hosts for sum_of(). Three hosts do not reduce in that order: their partial sums are
-    /// combined in the order of the exchange, and the size of the tensor decides which exchange is used.
+    /// Returns the number of equal hosts for sum_of(), or 0 for three hosts. With three hosts, the algorithm between
+    /// the hosts decides the order of the additions, and the size of the tensor decides the algorithm.
     [[nodiscard]] int equal_hosts() const { return layout.empty() ? 1 : layout == "ab" || layout == "aabb" ? 2 : 0; }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that each completion callback is called exactly once, in every order of events, with the final status of its
-// operation.
+// Tests that each completion callback is called exactly once, with the final status of its operation, in every order of
+// events.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// Counts the callbacks for which a test still waits. Any thread may use it.
+/// Counts the callbacks that a test still expects. Any thread may use this object.
 class Countdown {
 public:
     explicit Countdown(int from) : left_(from) {}
@@ -56,7 +56,7 @@ private:
     int left_;
 };
 
-/// The part of a handle that the Runtime uses. It does not use the C interface, so ranks can be threads.
+/// The part of a handle that the Runtime uses. It works without the C interface, so that ranks can be threads.
 struct Operation final : core::Completion, core::CompletionCall {
     explicit Operation(CallbackThread& thread) : Completion(1, &end), calls(thread) {}
     static void end(Completion& completion) {
@@ -64,7 +64,8 @@ struct Operation final : core::Completion, core::CompletionCall {
         if (operation.take_at_end()) {
             operation.calls.hand_over(operation);
         }
-        operation.ended.store(true, std::memory_order_release);  // pairs with the load before the test frees this
+        // release: pairs with the load after which the test frees this object
+        operation.ended.store(true, std::memory_order_release);
     }
     void call() noexcept override { called.fetch_add(1, std::memory_order_relaxed); }
 
@@ -73,7 +74,7 @@ struct Operation final : core::Completion, core::CompletionCall {
     std::atomic<bool> ended{false};
 };
 
-/// Several threads of each rank register callbacks, while any thread may complete the operations.
+/// Several threads of each rank register callbacks, while any thread may complete an operation.
 TEST_CASE("every callback is called once, as threads", "[threads]") {
     check_passed(run_clients(GENERATE(1, 2, 4), test_config(), [](RankContext&, RuntimeClient& client) {
         constexpr int kOperations = 200;
@@ -123,7 +124,7 @@ TEST_CASE("every callback is called once, as threads", "[threads]") {
     }));
 }
 
-/// A call that appends its number.
+/// A queued call that appends its number to a list.
 struct Numbered final : core::QueuedCall {
     std::vector<int>* order = nullptr;
     int number = 0;
@@ -140,7 +141,7 @@ TEST_CASE("calls come in the order in which they were handed over, and none is l
             calls[static_cast<std::size_t>(i)].order = &order;
             calls[static_cast<std::size_t>(i)].number = i;
             if (i == 99) {
-                thread.stop();  // after the stop, the thread that hands over a call calls it itself
+                thread.stop();  // from now on, the thread that hands over a call makes the call itself
             }
             thread.hand_over(calls[static_cast<std::size_t>(i)]);
         }
@@ -149,7 +150,7 @@ TEST_CASE("calls come in the order in which they were handed over, and none is l
     }
 }
 
-/// Uses the public interface in a job of one rank, whose operations complete on the background thread.
+/// Uses the public interface in a job of one rank. The operations complete on the background thread.
 TEST_CASE("callbacks of handles that are gone, from several threads", "[threads]") {
     rueda::init();
     constexpr int kOperations = 300;
@@ -190,7 +191,7 @@ std::string text_of(const std::exception_ptr& failure) {
     }
 }
 
-/// The status with which a callback was called, and the thread that called it.
+/// What a callback received, and the thread that called it.
 struct Told {
     std::string text;
     std::thread::id thread;
@@ -209,7 +210,7 @@ void success_and_failure(RankContext& context) {
     const auto self = std::this_thread::get_id();
     std::vector<float> values(1000, 1);
     if (context.rank() == 0) {
-        // Registered before the other ranks start the operation, so a thread of Rueda calls it.
+        // The callback is registered before the other ranks start the operation, so a thread of Rueda calls it.
         const Handle late = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
         auto told = told_of(late);
         context.phase("asked");
@@ -222,7 +223,7 @@ void success_and_failure(RankContext& context) {
         context.wait_for_phase(0, "asked");
         const Handle handle = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
         handle.wait();
-        // Registered after the operation has ended, so this thread calls it at once.
+        // The operation has ended before the callback is registered, so this thread calls the callback at once.
         RUEDA_RANK_CHECK(told_of(handle).get().thread == self);
         bool refused = false;
         try {
@@ -242,7 +243,7 @@ TEST_CASE("a callback receives the final status of its operation", "[processes]"
     check_passed(run_public_ranks(2, success_and_failure));
 }
 
-/// A callback may start operations, and their callbacks may start further operations. A callback must not wait.
+/// Callbacks may start operations whose callbacks start further operations. But a callback must not wait.
 void chain_and_wait(RankContext& context) {
     rueda::init();
     float value = 1;
@@ -280,13 +281,14 @@ void chain_and_wait(RankContext& context) {
     context.phase("started");
     done.wait();
     RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused refused refused "));
-    RUEDA_RANK_EQUAL(value, 2048.0F);  // 2 to the power of the number of sums
-    // no refused operation is left pending
+    // Each of the 11 sums of two ranks doubles the value. The allreduce after this check shows that no refused
+    // operation is still pending.
+    RUEDA_RANK_EQUAL(value, 2048.0F);
     rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});
     rueda::shutdown();
 }
 
-/// What a callback reads before and after it releases its own handle.
+/// Tests whether the error text stays valid after a callback has released its own handle.
 struct Released {
     rueda_handle* handle = nullptr;
     std::string before;
@@ -298,7 +300,7 @@ void release_and_read(int /*status*/, const char* message, void* data) {
     ++released.called;
     released.before = message;
     rueda_handle_release(released.handle);
-    // Allocates the freed memory once more, and overwrites it.
+    // Allocates the freed memory again and overwrites it, so that a dangling text would change.
     std::vector<std::unique_ptr<char[]>> others;
     for (std::size_t bytes = 16; bytes <= 1024; bytes += 16) {
         for (int i = 0; i < 4; ++i) {
@@ -313,7 +315,8 @@ TEST_CASE("a callback that comes at once may release its handle, and read on, an
     check_passed(run_public_ranks(2, [](RankContext& context) {
         rueda::init();
         float values[2] = {1, 1};
-        const std::int64_t extent = context.rank() + 1;  // the two ranks have different extents
+        // The extents differ between the two ranks, so the operation fails.
+        const std::int64_t extent = context.rank() + 1;
         const rueda_tensor tensor{values, &extent, 1, RUEDA_FLOAT32};
         Released released;
         RUEDA_RANK_CHECK(rueda_allreduce_async("x", &tensor, &tensor, nullptr, &released.handle) == RUEDA_OK);
@@ -329,7 +332,8 @@ TEST_CASE("a callback that comes at once may release its handle, and read on, an
         RUEDA_RANK_CHECK(rueda_wait(thrown, -1) == RUEDA_MISMATCH);
         const auto release_and_throw = [](int, const char*, void* data) {
             rueda_handle_release(static_cast<rueda_handle*>(data));
-            throw std::runtime_error("of the test");  // the Runtime to which the handle belongs logs this
+            // Rueda logs the exception although the callback has released the handle
+            throw std::runtime_error("of the test");
         };
         RUEDA_RANK_CHECK(rueda_handle_on_completion(thrown, release_and_throw, thrown) == RUEDA_OK);
         rueda::shutdown();
@@ -383,7 +387,8 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
         std::string text = "not called";
         const std::string name = "of rank " + std::to_string(context.rank());
         rueda::allreduce_async(name, std::span(&value, 1)).on_completion([&](const std::exception_ptr& failure) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // takes longer than the rest of the shutdown
+            // The shutdown must wait for this callback, although the rest of the shutdown takes less time.
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
             text = text_of(failure);
         });
         context.phase("pending");

@@ -18,11 +18,11 @@ namespace {
 using collectives::Operation;
 using core::EntryKind;
 
-/// The batch in the form in which member 0 executes it.
+/// A batch as member 0 prepares it for execution.
 struct Batch {
     explicit Batch(const TwoMembers& set)
         : announced(set.view(0)), outputs(set.identity(), 0), called(set.view(0), announced, outputs) {}
-    /// Adds an entry to a batch that begins at position 9 and ends before `end`.
+    /// Adds an entry of the log to a batch that begins at position 9.
     Status add(core::TensorEntry& entry, std::uint64_t position = 9, std::uint32_t attachment = 0) {
         core::CalledBatch::Call call{EntryKind::call, entry.slot};
         call.attachment = attachment;
@@ -139,8 +139,7 @@ TEST_CASE("ranks that have joined announce no number of members", "[threads]") {
     CHECK(batch.called.rows_of(1) == std::nullopt);
 }
 
-/// For a set with a third member on another host. Writes the first dimensions of the three members into the first
-/// attachment.
+/// Writes the first dimensions of three members into the first attachment. The third member is on another host.
 void attach(const TwoMembers& set, std::array<std::int64_t, 3> rows) {
     std::memcpy(set.memory().attachment(0), rows.data(), sizeof(rows));
 }
@@ -156,7 +155,8 @@ TEST_CASE("on several hosts the call contains the number of rows of each rank", 
     batch.called.begin(9, 10);
     REQUIRE(batch.add(own.entry, 9, 1).is_ok());
     const collectives::Batch made = batch.called.for_communicator();
-    // The output of this rank has the shape that the caller passed.
+    // The attachment gives 99 rows for this rank. The batch must ignore this number, because this rank's own input has
+    // 3 rows.
     CHECK(std::vector<std::int64_t>(made.rows.begin(), made.rows.end()) == std::vector<std::int64_t>{3, 2, 4});
     CHECK(own.completion.output().shape == std::vector<std::int64_t>{9, 4});
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that results do not depend on the floating-point environment of the caller's thread. The engine runs on this
-// thread, and the caller may have changed the environment.
+// Tests that results do not depend on the floating-point environment of the calling thread. The engine runs on this
+// thread, so it must set its own environment.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -27,7 +27,7 @@ void reduce_denormals(RankContext&, RuntimeClient& client) {
             const Buffer buffer(client, DType::float32, {elements}, resident);
             auto* const bits = static_cast<std::uint32_t*>(buffer.tensor().data);
             for (std::int64_t i = 0; i < elements; ++i) {
-                // the bits of a denormal are its value in units of 2^−149
+                // The bits of a denormal are its value in units of 2^−149.
                 bits[i] = static_cast<std::uint32_t>(i + 1 + client.rank());
             }
             const std::string what = "denormals " + std::to_string(elements);
@@ -36,7 +36,8 @@ void reduce_denormals(RankContext&, RuntimeClient& client) {
             const unsigned after = _mm_getcsr();
             _mm_setcsr(before);
             expect_ok(status, what);
-            RUEDA_RANK_EQUAL(after & ~0x3FU, odd & ~0x3FU);  // except for the sticky flags
+            // The environment is unchanged except for the exception flags.
+            RUEDA_RANK_EQUAL(after & ~0x3FU, odd & ~0x3FU);
             const auto size = static_cast<std::uint32_t>(client.size());
             for (std::int64_t i = 0; i < elements; ++i) {
                 RUEDA_RANK_EQUAL(bits[i], size * static_cast<std::uint32_t>(i + 1) + size * (size - 1) / 2);

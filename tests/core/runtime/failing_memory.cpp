@@ -11,10 +11,11 @@ namespace {
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr std::uint64_t kFailed = kNever - 1;
 
-std::atomic<int> exhausted{0};  // The number of ExhaustedMemory objects. Relaxed, because the
-                                // switch publishes no other data.
+// The number of ExhaustedMemory objects. The accesses are relaxed, because the number publishes no other data.
+std::atomic<int> exhausted{0};
 
-thread_local std::uint64_t allocations_left = kNever;  // the number of allocations that still succeed before one fails
+// The number of allocations of this thread that succeed before one fails.
+thread_local std::uint64_t allocations_left = kNever;
 
 void* allocate(std::size_t bytes) {
     if (allocations_left == 0) {
@@ -35,8 +36,7 @@ void* allocate(std::size_t bytes) {
 
 }  // namespace
 
-// These functions replace operator new in the whole test program. The aligned forms and the nothrow forms are not
-// replaced.
+// These functions replace operator new in the whole test program, except its aligned and nothrow forms.
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }

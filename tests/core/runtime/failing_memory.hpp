@@ -6,8 +6,8 @@
 
 namespace rueda::tests {
 
-/// While this object lives, one allocation of this thread by operator new fails: the one that follows `successes`
-/// successful ones. Only the thread that created the object may use it. A thread has at most one such object.
+/// Lets one allocation of the creating thread fail, after `successes` successful ones, while this object lives. It
+/// affects only operator new. A thread has at most one such object.
 class FailingAllocation {
 public:
     explicit FailingAllocation(std::uint64_t successes);
@@ -16,14 +16,14 @@ public:
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 
     [[nodiscard]] bool has_failed() const;
-    /// The number of allocations so far. It is only meaningful if no allocation has failed.
+    /// The number of allocations since the construction. The number is valid only if no allocation has failed.
     [[nodiscard]] std::uint64_t allocations() const;
 
 private:
     std::uint64_t successes_;
 };
 
-/// While this object lives, every allocation by operator new fails, in all threads of the process.
+/// Lets every operator new of all threads fail while this object lives.
 class ExhaustedMemory {
 public:
     ExhaustedMemory();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests process sets that are created at the start of a job, and their numbers in consecutive jobs.
+// Tests process sets that init() creates, and the numbers of process sets in consecutive jobs.
 #include "core/setup/first_sets.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool is_new(const std::vector<std::int32_t>& used, ProcessSet set) {
     return std::find(used.begin(), used.end(), set.id) == used.end();
 }
 
-/// Creates sets in all ways, in four jobs. Each job refuses sets that the program kept from the previous job.
+/// Creates process sets in every way, in four jobs. A job must refuse the sets of the previous job.
 void use_jobs(RankContext& context) {
     std::vector<std::int32_t> used;
     std::vector<ProcessSet> old;
@@ -58,20 +58,20 @@ void use_jobs(RankContext& context) {
                                  ": it was removed, or is of an earlier job, or add_process_set has not returned it");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { static_cast<void>(set.ranks()); }) != "accepted");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { rueda::leave_process_set(set); }) != "accepted");
-            const TensorSlot slot("kept", set);  // a slot that is used after its job has ended
+            const TensorSlot slot("kept", set);  // the slot is used after the job that it belongs to
             float value = 1;
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] {
                                  rueda::allreduce(slot, std::span(&value, 1), {.process_set = set});
                              }) != "accepted");
         }
-        // The set has other ranks than the set of the previous job.
+        // Each job's pair has other ranks than the pair of the previous job.
         const ProcessSet pair = rueda::add_process_set({job % 3, (job + 1) % 3});
         RUEDA_RANK_CHECK(is_new(used, pair));
         if (pair.included()) {
             RUEDA_RANK_EQUAL(sum_in(pair), static_cast<float>(job % 3 + (job + 1) % 3 + 2));
         }
         old = {pair};
-        if (context.rank() < 2) {  // rank 2 does not know these sets
+        if (context.rank() < 2) {  // only ranks 0 and 1 know these sets
             const ProcessSet alone = rueda::add_process_set_among({0, 1});
             RUEDA_RANK_CHECK(is_new(used, alone));
             RUEDA_RANK_EQUAL(sum_in(alone), 3.0F);
@@ -88,7 +88,7 @@ TEST_CASE("no process set has a number that a set of an earlier job had", "[proc
     check_passed(run_public_ranks(3, use_jobs));
 }
 
-/// Before this, ranks 0 and 1 had a job of their own, with more sets than the other ranks know.
+/// Ranks 0 and 1 were in a smaller job before, and therefore know more sets than ranks 2 and 3.
 TEST_CASE("numbers of process sets are new to all ranks of a job, whatever jobs those were in", "[processes]") {
     check_passed(run_public_ranks(4, [](RankContext& context) {
         std::int32_t last = 0;
@@ -121,7 +121,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_EQUAL(sets[2].included(), context.rank() != 3);
             const ProcessSet mine = sets[context.rank() % 2 == 0 ? 0 : 1];
             RUEDA_RANK_EQUAL(sum_in(mine), context.rank() % 2 == 0 ? 4.0F : 6.0F);
-            // The second init() finds the existing sets, in any order. It fails if one of its sets does not exist.
+            // A second init() finds the sets of the first one in any order. It fails if a set does not exist.
             const std::vector<ProcessSet> found = rueda::init_with({.process_sets = {{2, 1, 0}, {0, 2}}});
             RUEDA_RANK_EQUAL(found[0].id, sets[2].id);
             RUEDA_RANK_EQUAL(found[1].id, sets[0].id);
@@ -134,7 +134,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_CHECK(rueda::init_with({}).empty());
             rueda::shutdown();
         }
-        // If a job has only some of the launched ranks, the numbers in its sets are ranks of this job.
+        // In a job of some launched ranks, a list of members counts the ranks of this job.
         if (context.rank() != 0) {
             const std::vector<ProcessSet> sets = rueda::init_with({.ranks = {3, 1, 2}, .process_sets = {{0, 2}}});
             RUEDA_RANK_EQUAL(sets[0].included(), context.rank() != 2);
@@ -153,11 +153,11 @@ TEST_CASE("ranks that give different process sets learn which rank gives which, 
                          std::string("init: the ranks give different process sets: rank 0: [0, 1]; rank 1: [0, 1], "
                                      "[2]; rank 2: none; expected the same on all"));
         RUEDA_RANK_CHECK(!rueda::initialized());
-        // If the sets are listed in another order, the list is a different one. The order of the ranks within a set
-        // does not matter.
+        // The order of the sets in the list must be the same on all ranks. The order of the ranks within a set does not
+        // matter.
         const RankLists turned = context.rank() == 1 ? RankLists{{2}, {0, 1}} : RankLists{{0, 1}, {2}};
         RUEDA_RANK_CHECK(refused<Mismatch>([&] { rueda::init_with({.process_sets = turned}); }).starts_with("init: "));
-        // One rank calls init without sets, the others with sets.
+        // Rank 0 calls init without sets, and the other ranks with sets.
         RUEDA_RANK_EQUAL(refused<Mismatch>([&] {
                              context.rank() == 0 ? rueda::init()
                                                  : static_cast<void>(rueda::init_with({.process_sets = {{0}}}));
@@ -177,7 +177,7 @@ TEST_CASE("ranks that give different process sets learn which rank gives which, 
     }));
 }
 
-/// The control plane of rank 0 in a job of two ranks. The test decides what rank 1 sent.
+/// A control plane of rank 0 in a job of two ranks. The test chooses the bytes that rank 1 sends.
 class Scripted final : public collectives::ControlPlane {
 public:
     explicit Scripted(collectives::Bytes others) : others_(std::move(others)) {}
@@ -248,7 +248,7 @@ TEST_CASE("the arguments of rueda_init_with are checked", "[processes]") {
 
         RUEDA_RANK_EQUAL(rueda_init_with(nullptr), static_cast<int>(RUEDA_OK));
         RUEDA_RANK_EQUAL(rueda_shutdown(), static_cast<int>(RUEDA_OK));
-        // A later version of the interface may have a longer struct. The memory for the numbers of the sets is
+        // A program may be compiled with a later version, whose struct is longer. The memory for the sets' numbers is
         // optional.
         struct {
             rueda_init_options known = RUEDA_INIT_OPTIONS_INIT;
@@ -258,7 +258,7 @@ TEST_CASE("the arguments of rueda_init_with are checked", "[processes]") {
         later.known.struct_size = sizeof later;
         later.known.process_sets = &list;
         later.known.process_set_count = 1;
-        later.more[5] = 1;  // sets an option that this version does not know
+        later.more[5] = 1;  // this sets an option that the library does not know
         RUEDA_RANK_CHECK(told(later.known).find("has an option behind its first 64 bytes") != std::string::npos);
         later.more[5] = 0;
         RUEDA_RANK_EQUAL(rueda_init_with(&later.known), static_cast<int>(RUEDA_OK));

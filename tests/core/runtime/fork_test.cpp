@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests forked children. A child has neither the arena nor the engine: it cannot use Rueda, and it cannot damage its
-// parent's tensors.
+// Tests forked children. A child has no arena and no engine: its calls must fail, and it must not damage its parent's
+// tensors.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@
 namespace rueda::tests {
 namespace {
 
-/// Runs `body` in a child. Returns the exit status of the child, or 128 plus the number of the signal that killed it.
+/// Runs `body` in a forked child. Returns the child's exit status, or 128 plus the number of the signal that killed it.
 template <class Body>
 int end_of_child(Body&& body) {
     const pid_t child = ::fork();
@@ -100,7 +100,7 @@ TEST_CASE("a forked child", "[processes]") {
     CHECK(result.passed());
 }
 
-/// Returns the state of a thread of this process, for example 'S' while the thread sleeps (proc(5)).
+/// Returns the state letter of a thread of this process as in proc(5), for example 'S' while the thread sleeps.
 char state_of_thread(pid_t thread) {
     std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
     std::string text;
@@ -117,10 +117,10 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
             rueda::shutdown();
             return;
         }
-        std::atomic<pid_t> leaving{0};  // seq_cst: used only once
+        std::atomic<pid_t> leaving{0};  // seq_cst: the default is fast enough for one access
         std::jthread thread([&] {
             leaving = ::gettid();
-            rueda::shutdown();  // waits for rank 1
+            rueda::shutdown();  // waits until rank 1 also shuts down
         });
         while (leaving == 0 || state_of_thread(leaving) != 'S') {
             std::this_thread::yield();
@@ -137,8 +137,8 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
     CHECK(result.passed());
 }
 
-/// Runs as an exit handler in a child. At this time, the destructors of the thread's variables have already run;
-/// nothing else of Rueda has ended.
+/// Runs as an exit handler in a child. At that time the destructors of thread-local variables have run, but Rueda's
+/// other objects still exist.
 void fail_at_exit() {
     int rank = 0;
     const bool failed = rueda_rank(&rank) == RUEDA_NOT_INITIALIZED;
@@ -150,7 +150,8 @@ TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
         rueda::init();
         RUEDA_RANK_EQUAL(end_of_child([]() -> int {
                              int rank = 0;
-                             static_cast<void>(rueda_rank(&rank));  // fails, and so creates this thread's error text
+                             // The call fails and thereby creates this thread's error text.
+                             static_cast<void>(rueda_rank(&rank));
                              std::atexit(fail_at_exit);
                              std::exit(1);
                          }),

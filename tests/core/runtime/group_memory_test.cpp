@@ -14,7 +14,7 @@ namespace {
 
 std::array<float, 64> memory;
 
-/// A list of tensors. add() appends a tensor of `count` floats, which begins at float number `place` of the memory.
+/// A list of tensors in `memory`. add() appends a tensor of `count` floats that begins at the float with index `place`.
 struct Tensors {
     void add(std::size_t place, std::int64_t count) {
         counts.push_back(count);
@@ -27,7 +27,7 @@ struct Tensors {
         }
         return all;
     }
-    /// Compares element by element.
+    /// Returns whether the tensor contains the element. The test compares all elements, the library only ranges.
     [[nodiscard]] bool has(std::size_t tensor, std::size_t element) const {
         return element >= places[tensor] && element < places[tensor] + static_cast<std::size_t>(counts[tensor]);
     }
@@ -56,9 +56,9 @@ TEST_CASE("members of a group are in conflict where one writes what another one 
     Tensors out;
     in.add(0, 4);
     in.add(4, 4);
-    in.add(0, 4);  // read twice
+    in.add(0, 4);  // reading the same memory twice is allowed
     out.add(10, 4);
-    out.add(4, 4);  // in place
+    out.add(4, 4);  // in place: the same memory as the second input
     out.add(14, 4);
     CHECK_FALSE(find(in, out));
     CHECK_FALSE(find_members_in_conflict(in.c_tensors().data(), nullptr, 3));
@@ -66,7 +66,7 @@ TEST_CASE("members of a group are in conflict where one writes what another one 
     REQUIRE(find(in, out));
     CHECK(find(in, out)->first == 0);
     CHECK(find(in, out)->second == 2);
-    out.places[2] = 7;  // the place where the second tensor reads and writes
+    out.places[2] = 7;  // overlaps the memory of the second tensor
     REQUIRE(find(in, out));
     CHECK(find(in, out)->first == 1);
     CHECK(find(in, out)->second == 2);

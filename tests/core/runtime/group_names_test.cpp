@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that a group's name is in use until its last member has ended, even if some members have already been called.
+// Tests that a group's name stays in use until the group's last member has ended, even if other members were called
+// earlier.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
@@ -11,7 +12,7 @@
 namespace rueda::tests {
 namespace {
 
-constexpr double kHold = 0.3;  // seconds for which members stay pending after they were called
+constexpr double kHold = 0.3;  // in seconds: members stay pending for this time after they were called
 
 Result<PendingPointer> start_group(RuntimeClient& client, const std::string& name, std::span<float> values) {
     std::vector<Tensor> tensors;
@@ -22,8 +23,8 @@ Result<PendingPointer> start_group(RuntimeClient& client, const std::string& nam
     return client.start_group(name, tensors, {ReduceOp::sum});
 }
 
-/// Repeats the start of a group until the start succeeds. By then the previous group has its results, although no
-/// thread waited for them.
+/// Starts a group again and again until the name is free. The previous group must then have its results, although no
+/// thread waited for it.
 PendingPointer start_after(const std::vector<float>& group, float sum, const std::string& text,
                            const std::function<Result<PendingPointer>()>& start) {
     std::uint64_t refused = 0;
@@ -41,7 +42,7 @@ PendingPointer start_after(const std::vector<float>& group, float sum, const std
 
 void take_names(RankContext&, RuntimeClient& client) {
     const float sum = static_cast<float>(client.size() * (client.size() + 1) / 2);
-    for (int round = 0; round < 3; ++round) {  // the name is new in the first round, and has a slot in the others
+    for (int round = 0; round < 3; ++round) {  // the name is new in round 1, and has a slot in later rounds
         std::vector<float> three(3);
         std::vector<float> two(2);
         float one = 1;
@@ -76,8 +77,7 @@ TEST_CASE("the name of a group is taken until its last member has ended", "[thre
     CHECK(result.passed());
 }
 
-/// An operation of the program may have the same name as a member of a group. Such an operation does not belong to the
-/// group.
+/// A program's operation may have the same name as a member of a group, but does not belong to the group.
 TEST_CASE("an operation that is called like a member takes only its own name", "[threads]") {
     const bool is_of_its_tensor = GENERATE(false, true);
     const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {

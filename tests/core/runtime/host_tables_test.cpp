@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of the host appends a log entry that no working rank would append. The other ranks must report it when they
-// read it, and each of their pending operations must end exactly once. Both ranks are in one thread; the test steps
-// each of them.
+// A rank appends a log entry that no correct rank would append. The other rank must report it when it reads the entry,
+// and each pending operation must end exactly once. One thread plays both ranks.
 #include <unistd.h>
 
 #include <array>
@@ -26,7 +25,7 @@ using Log = core::Log<Atomics>;
 using Memory = core::NegotiationMemory<Atomics>;
 
 constexpr std::uint32_t kMembers = 2;
-constexpr std::uint32_t kSlot = 2;  // the slot of the first name
+constexpr std::uint32_t kSlot = 2;  // the slot of the first name; lower slots are for unnamed operations
 
 core::NegotiationExtent extent_of_host() {
     core::NegotiationExtent extent;
@@ -80,7 +79,7 @@ public:
     void submit(std::uint32_t rank, Operation& operation, const char* name = "lie") {
         REQUIRE(sets_[rank]->submit(name, operation.request, operation.completion, core::Urgency::background).is_ok());
     }
-    /// Both ranks execute one operation, so that its name has a slot.
+    /// Executes one operation on both ranks, so that its name has a slot.
     void do_it(bool gathers) {
         Operation first(gathers);
         Operation second(gathers);
@@ -94,7 +93,7 @@ public:
         REQUIRE(second.completion.done());
         REQUIRE(first.completion.status().is_ok());
     }
-    /// Rank 0 reads the entry, and ends all its pending operations.
+    /// Lets rank 0 read the log until the job ends. Returns the reason of the abort.
     std::string ended_by_reading() {
         for (int turn = 0; turn < 4 && !arenas_[0]->blocks().abort().raised(); ++turn) {
             sets_[0]->step(true);
@@ -106,7 +105,7 @@ public:
         return reason.message();
     }
     [[nodiscard]] Memory memory() const { return sets_[1]->memory(); }
-    /// The log as rank 1 uses it.
+    /// The log through which rank 1 appends.
     [[nodiscard]] Log log() const { return Log(memory(), 1); }
     [[nodiscard]] std::uint64_t next() const { return memory().cursor(1).position.load(); }
 
@@ -171,7 +170,7 @@ TEST_CASE("a rank that finds no room in the log ends the job", "[threads]") {
     for (std::uint64_t position = 0; position < extent_of_host().log_entries(); ++position) {
         host.memory().entry(position).sequence.store(std::uint64_t{1} << 55U);
     }
-    host.submit(0, pending);  // rank 0 is the last rank to announce it
+    host.submit(0, pending);  // rank 0 arrives last, so it has to append the call
     CHECK(host.ended_by_reading() ==
           "tensor 'lie': there is no room in the log to call it, which cannot happen if all ranks are correct");
     CHECK(pending.completion.done());

@@ -27,15 +27,15 @@ void check(int size, const std::function<void(RankContext&, RuntimeClient&)>& bo
     CHECK(result.passed());
 }
 
-/// The values of a tensor repeat after this many elements, so that the checks do not take most of the test's time.
+/// The values of a tensor repeat with this period, so that checking them does not dominate the test's time.
 constexpr std::size_t kPeriod = 4;
 
-/// Small whole numbers. All their sums and products in this test are exact in a double.
+/// Returns small integers, whose sums and products in this test are exact in double.
 double value_of(int rank, int step, std::size_t element) {
     return 1 + (rank * 5 + step * 3 + static_cast<int>(element % kPeriod)) % 7;
 }
 
-/// Computes the expected result over `ranks`, element by element. The library computes it in another way, rank by rank.
+/// Computes the expected result over `ranks` element by element, whereas the library computes it rank by rank.
 double expected(ReduceOp op, const std::vector<int>& ranks, int step, std::size_t element, double divisor) {
     std::vector<double> values;
     for (const int rank : ranks) {
@@ -70,8 +70,8 @@ struct Batches {
     }
 };
 
-/// One tensor of a step. Its result is checked against the ranks that are active in the step. The last bit of an
-/// average may differ, because the library multiplies by the reciprocal and the test divides.
+/// One tensor of a step, whose result is compared with the result over the ranks that are active in the step. The last
+/// bit of an average may differ: the test divides, but the library multiplies by the reciprocal.
 class Gradient {
 public:
     Gradient(Client& client, const Batches& batches, int step, std::string name, std::size_t count, ReduceOp op,
@@ -130,8 +130,8 @@ private:
 
 constexpr std::array kOps{ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-/// The sizes of the tensors: the first one travels with its announcement, the second one fits into the memory beside
-/// the announcement, the third one is staged, and the last one has several chunks.
+/// Element counts of the tensors. The first tensor travels in the announcement, the second in the memory beside it. The
+/// third is staged in one chunk, the fourth in several chunks.
 constexpr std::array<std::size_t, 4> kCounts{1, 200, 5'000, 150'000};
 
 void train(Client& client, const Batches& batches, int round, std::mt19937& random, double* resident,
@@ -141,10 +141,10 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         if (random() % 4 == 0) {
             std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
         }
-        // These choices are the same on all ranks, because they depend only on the round and the step.
+        // All ranks must make the same choices, so they depend only on the round and the step.
         const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
         const std::size_t count = kCounts[static_cast<std::size_t>(step * 7 + round) % kCounts.size()];
-        // The name contains the size, because a bound name keeps its shape. Every second round uses a new name.
+        // The name contains the size, because a name must keep its shape. Every second round uses new names.
         Gradient(client, batches, step, fmt::format("blocking.{}.{}", count, round / 2), count, op).reduce();
         std::vector<Gradient> several;
         several.reserve(kCounts.size());
@@ -156,7 +156,7 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         for (Gradient& gradient : several) {
             gradient.finish();
         }
-        // Tensors whose shapes change while some ranks have joined, and an operation without a name.
+        // The shape of "changing" changes while some ranks have joined. The second operation has no name.
         Gradient(client, batches, step, "changing", static_cast<std::size_t>(step % 3 + 1), op).reduce();
         Gradient(client, batches, step, "", 3, op).reduce();
         expect_ok(client.barrier(), "a barrier");
@@ -164,28 +164,28 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
 }
 
 TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
-    // The ranks are on one host or on several hosts.
+    // Each letter is the host of one rank.
     const Layout layout = GENERATE("a", "aa", "aaa", "aaaa", "ab", "aab", "aabb", "abab", "abbc");
     const auto size = static_cast<int>(layout.size());
     const unsigned seed = GENERATE(1U, 2U, 3U);
     if ((seed == 2 && layout.find('b') != Layout::npos && layout != "aab") || (seed == 3 && layout == "abab")) {
-        return;  // skipped, because it takes very long: the ranks mostly wait for each other
+        return;  // skipped, because the ranks would spend much time waiting for each other
     }
-    // The settings of the rounds: first the usual ones; then many chunks and little memory; then so few slots that
-    // names lose their slots all the time.
+    // Seed 1 uses the usual settings, and seed 2 many chunks and little memory. Seed 3 has so few slots that names lose
+    // their slots all the time.
     base::Config config = seed == 2 ? tiny_config() : test_config();
     if (seed == 3) {
         config.slots = 10;
         config.slots_max = 10;
     }
-    // If another process computes on all cores, each wait takes one time slice of that process, and there are thousands
-    // of waits.
+    // The test has thousands of waits. If another process occupies all cores, each wait takes as long as that process's
+    // time slice. Therefore the deadline is long.
     const RanksOptions patient{.deadline = std::chrono::minutes(4)};
     const auto body = [&](RankContext&, RuntimeClient& client) {
         constexpr std::size_t kResident = 3'000;
         auto memory = client.allocate(kResident * sizeof(double));
         memory.status().throw_if_failed();
-        std::mt19937 same(seed);                                              // all ranks draw the same numbers
+        std::mt19937 same(seed);                                              // the same numbers on all ranks
         std::mt19937 own(seed * 100 + static_cast<unsigned>(client.rank()));  // different numbers on each rank
         for (int round = 0; round < 4; ++round) {
             Batches batches;
@@ -195,7 +195,7 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
             batches.counted = round % 2 == 0;
             train(client, batches, round, own, static_cast<double*>(memory.value()), kResident);
             const int last = expect_value(client.join(batches.counted), "join");
-            // The rank with the most batches must be the last one to join.
+            // The rank that joined last must be one with the most batches.
             RUEDA_RANK_EQUAL(batches.of_rank[static_cast<std::size_t>(last)],
                              *std::max_element(batches.of_rank.begin(), batches.of_rank.end()));
             double low = last;
@@ -210,15 +210,15 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
     CHECK(result.passed());
 }
 
-/// The number of this rank's batches that had resident memory.
+/// Returns the number of this rank's batches whose tensors were in resident memory.
 std::uint64_t resident_batches(RuntimeClient& client) {
     const auto rank = static_cast<std::uint32_t>(client.rank());
     return client.runtime().arena()->progress(rank).resident.load(std::memory_order_acquire);
 }
 
-constexpr std::ptrdiff_t kElements = 12'000;  // elements of a tensor: too many to travel with the announcement
+constexpr std::ptrdiff_t kElements = 12'000;  // too many elements for the announcement
 
-/// Computes between the tensors and after the last one. Meanwhile only the rank in join() is blocked.
+/// Starts the tensors and computes between and after them. Only the rank in join() waits during this time.
 void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
     std::vector<PendingPointer> pending;
     for (int i = 0; i < tensors; ++i) {
@@ -240,14 +240,14 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
     constexpr int kTensors = 161;
     constexpr int kSteps = 4;
     base::Config config = test_config();
-    // Longer than the announcements of all tensors of a step take, even on a busy machine.
+    // This time is long enough to announce all tensors of a step, even on a loaded machine.
     config.hold_seconds = 0.1;
     const auto body = [&](RankContext&, RuntimeClient& client) {
         auto memory = client.allocate(kTensors * kElements * sizeof(float));
         memory.status().throw_if_failed();
         auto* const values = static_cast<float*>(memory.value());
         std::fill(values, values + kTensors * kElements, static_cast<float>(client.rank() + 1));
-        train_without_waiting(client, values, kTensors);  // gives the names their slots while all ranks take part
+        train_without_waiting(client, values, kTensors);  // binds the names to slots while no rank has joined
         RUEDA_RANK_EQUAL(values[kTensors * kElements - 1], static_cast<float>(size));
         if (client.rank() < size - 1) {
             const std::uint64_t before = resident_batches(client);
@@ -266,8 +266,9 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
     CHECK(result.passed());
 }
 
-/// Each rank starts a group that no other rank starts, and then joins. The members are announced when their number has
-/// been called. The pending members do not prevent the rank from joining, and the result is the rank's own values.
+/// Each rank starts a group that no other rank starts, and then joins. A group's members are announced only after the
+/// call of its number of members. A rank must be able to join with such members pending; the group's result is the
+/// rank's own values.
 TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
     for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
         const int size = static_cast<int>(std::string(layout).size());
@@ -275,8 +276,7 @@ TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
             size,
             [](RankContext&, RuntimeClient& client) {
                 for (int round = 0; round < 3; ++round) {
-                    // In the first round each rank has a name of its own. In later rounds the other ranks may know the
-                    // name.
+                    // In round 1 no rank knows another rank's name. In later rounds the other ranks may know the name.
                     const std::string name = fmt::format("group {}", (client.rank() + round) % client.size());
                     std::array<double, 3> values{1.5, 2.5, static_cast<double>(client.rank())};
                     std::vector<Tensor> tensors;
@@ -309,11 +309,12 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
             std::vector<std::int32_t> whole(7, client.rank() == 0 ? -4 : -3);
             const Tensor tensor{whole.data(), DType::int32, {7}};
             expect_ok(client.allreduce("whole", tensor, tensor, {ReduceOp::average}), "integers");
-            RUEDA_RANK_EQUAL(whole[6], client.size() == 3 ? -2 : 0);  // -7 / 3, toward zero
+            RUEDA_RANK_EQUAL(whole[6], client.size() == 3 ? -2 : 0);  // -7 / 3 is rounded toward zero
             std::vector<float> scaled(5, 3.0F);
             const Tensor factors{scaled.data(), DType::float32, {5}};
             expect_ok(client.allreduce("scaled", factors, factors, {ReduceOp::min, -2.0, 0.5}), "factors");
-            RUEDA_RANK_EQUAL(scaled[4], -3.0F);  // an infinity in place of a joined rank would become the minimum
+            // A joined rank must not contribute infinity: infinity times -2 would become the minimum.
+            RUEDA_RANK_EQUAL(scaled[4], -3.0F);
             scaled.assign(5, 3.0F);
             expect_ok(client.allreduce("scaled.product", factors, factors, {ReduceOp::product, 2.0}), "factors");
             RUEDA_RANK_EQUAL(scaled[0], 36.0F);
@@ -352,7 +353,8 @@ TEST_CASE("an operation that needs every rank is refused on all ranks while one 
             verify(client.broadcast("", tensor, 0),
                    fmt::format("{}: this broadcast", core::describe_unnamed(++unnamed)));
         };
-        everything([](const Status& status, const std::string& what) { expect_ok(status, what); });  // bound
+        // In the first round no rank has joined, and the names get their slots.
+        everything([](const Status& status, const std::string& what) { expect_ok(status, what); });
         if (client.rank() % 2 == 0) {
             for (int again = 0; again < 3; ++again) {
                 everything([](const Status& status, const std::string& what) {
@@ -363,7 +365,7 @@ TEST_CASE("an operation that needs every rank is refused on all ranks while one 
                                          "go on");
                 });
                 expect_ok(client.barrier(), "a barrier");
-                ++unnamed;  // has no name either
+                ++unnamed;  // the barrier counts as an unnamed operation
                 Batches batches{{9, 0, 9, 0}};
                 Gradient(client, batches, again, "fine", 11, ReduceOp::average).reduce();
             }
@@ -435,15 +437,14 @@ TEST_CASE("a rank that has joined starts nothing, and joins once", "[threads]") 
     check(2, body, layout);
 }
 
-/// A sleeping caller looks again after 100 ms in any case. If the callers woke up only in this way, the test would take
-/// 20 s.
+/// A sleeping caller also wakes up by itself after 100 ms. If callers relied on this, the 200 steps would take 20 s.
 TEST_CASE("a joined rank that sleeps is woken when the others announce something", "[threads]") {
     const Layout layout = GENERATE("aa", "ab");
     const auto body = [](RankContext& context, RuntimeClient& client) {
         if (client.rank() == 0) {
             const auto begin = std::chrono::steady_clock::now();
             for (int step = 0; step < 200; ++step) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the joined rank sleeps by then
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));  // after 1 ms the joined rank sleeps
                 double value = 5;
                 const Tensor tensor{&value, DType::float64, {1}};
                 expect_ok(client.allreduce(step % 20 == 0 ? fmt::format("new.{}", step) : "bound", tensor, tensor,
@@ -514,7 +515,7 @@ TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[
 }
 
 TEST_CASE("a rank that is killed ends the joins of all survivors, with its name", "[processes]") {
-    const int victim = GENERATE(0, 2);  // rank 0 still trains, rank 2 has joined
+    const int victim = GENERATE(0, 2);  // rank 0 is in its training loop, rank 2 in join()
     const RanksResult result =
         run_clients(4, test_config(),
                     [&](RankContext& context, RuntimeClient& client) {
@@ -557,8 +558,8 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         size,
         [&](RankContext&, RuntimeClient& client) {
             for (int round = 0; round < 3; ++round) {
-                // The ranks that join early are the ranks of the first host in the first round, and of the last host in
-                // the second round. In the third round they are the ranks of the last host, except the last rank.
+                // Ranks join early on one host: on the first host in round 0, on the last host in round 1, and on the
+                // last host except the last rank in round 2.
                 const char away = round == 0 ? 'a' : layout.back();
                 Batches batches{{}, round != 1};
                 for (int rank = 0; rank < size; ++rank) {
@@ -570,7 +571,7 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
                     const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
                     Gradient(client, batches, step, "known", 50, op).reduce();
                     Gradient(client, batches, step, fmt::format("new.{}.{}", round, step), 70'000, op).reduce();
-                    // On some hosts, all ranks know this name with another shape.
+                    // The shape changes in every step, so some hosts still know the name with an old shape.
                     Gradient(client, batches, step, "changes", static_cast<std::size_t>(4 + step), op).reduce();
                     Gradient unnamed(client, batches, step, "", 3, op);
                     Gradient another(client, batches, step, "", 30'000, op);
@@ -598,7 +599,7 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         layout);
 }
 
-/// There are many operations at once. A host that has joined is asked for them in the order of their arrival.
+/// Many operations are pending at once. A joined host is asked for them in the order in which they arrived.
 TEST_CASE("a host that has joined keeps up with many operations of the others", "[threads]") {
     const Layout layout = GENERATE("aab", "aabb");
     check(
@@ -624,20 +625,21 @@ TEST_CASE("a host that has joined keeps up with many operations of the others", 
         layout);
 }
 
-/// Rank r has r + 1 batches, so the last rank is the last one to join. The other ranks wait with a handle, in several
-/// ways.
+/// Rank r trains r + 1 batches, so the last rank joins last. Each of the other ranks waits for the join's handle in
+/// some way.
 void join_by_handle(RankContext& context, JoinAverage average) {
     const int size = rueda::size();
     for (int batch = 0; batch <= rueda::rank(); ++batch) {
         auto value = static_cast<float>(rueda::rank() + 1);
         rueda::allreduce("gradient", std::span(&value, 1));
         const int active = size - batch;
-        const auto sum = static_cast<float>(active * (batch + 1 + size)) / 2;  // the sum of batch + 1 … size
+        // The sum of the numbers batch + 1 to size.
+        const auto sum = static_cast<float>(active * (batch + 1 + size)) / 2;
         RUEDA_RANK_EQUAL(value, sum / static_cast<float>(average == JoinAverage::all ? size : active));
     }
     const std::string refused = average == JoinAverage::all ? "refused" : "refused again";
     if (rueda::rank() > 0) {
-        context.wait_for_phase(0, refused);  // keeps rank 0 in join() until then
+        context.wait_for_phase(0, refused);  // keeps rank 0 in join() until rank 0 has made its check
     }
     const Handle joined = rueda::join_async(average);
     if (rueda::rank() == 0 && size > 1) {
@@ -658,11 +660,11 @@ void join_by_handle(RankContext& context, JoinAverage average) {
 }
 
 TEST_CASE("join as a handle in C++", "[processes]") {
-    const int size = GENERATE(1, 2, 4);  // powers of two, so that the averages over all ranks are exact
+    const int size = GENERATE(1, 2, 4);  // powers of two keep the averages over all ranks exact
     const RanksResult result = run_public_ranks(size, [](RankContext& context) {
         rueda::init();
         join_by_handle(context, JoinAverage::all);
-        if (rueda::size() < 3) {  // by 1 and 2
+        if (rueda::size() < 3) {  // with 1 or 2 active ranks, the averages over active ranks are exact, too
             join_by_handle(context, JoinAverage::active);
         }
         const Handle barrier = rueda::barrier_async();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests outputs that are larger than the caches. Rueda writes them with stores that bypass the caches.
+// Tests outputs that are larger than the caches. Rueda writes such outputs with stores that bypass the caches.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -13,12 +13,12 @@ namespace {
 
 std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// A size that is neither a multiple of a cache line nor of the number of ranks.
+/// This size is a multiple neither of a cache line nor of the number of ranks.
 constexpr std::int64_t kElements = 13 * 1024 * 1024 + 7;
 
 void broadcast_large(Client& client, Residency residency) {
     constexpr std::int64_t kBytes = 33 * 1024 * 1024 + 7;
-    constexpr std::size_t kStride = 61;  // covers all positions in a cache line, one after the other
+    constexpr std::size_t kStride = 61;  // an odd stride reaches every position within a cache line
     const int root = client.size() - 1;
     const Buffer buffer(client, DType::int8, {kBytes}, is_resident(residency, client.rank(), 0));
     if (client.rank() == root) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that the memory into which a leader receives stays allocated after the leader was destroyed.
+// Tests that a leader's receive buffers stay allocated after the leader is destroyed, because MPI may still write to
+// them.
 #include "core/hosts/leader.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using collectives::Transport;
 using core::Leader;
 using Memory = core::NegotiationMemory<base::StdAtomics>;
 
-/// A transport whose sends complete at once. Receives stay pending until the test delivers something.
+/// A transport whose sends complete at once, and whose receives stay pending until the test delivers data.
 class StandIn final : public Transport {
 public:
     struct Posted {
@@ -79,7 +80,7 @@ private:
     std::map<Ticket, Posted> posted_;
 };
 
-/// Rank 0 is the only rank of its host, which is the root's host. Ranks 1 and 2 are on another host.
+/// Rank 0 is alone on the root's host. Ranks 1 and 2 are on another host.
 struct RootsHost {
     RootsHost() {
         extent.members = 1;
@@ -136,11 +137,11 @@ struct RootsHost {
     std::optional<Leader> leader;
 };
 
-/// Delivers data for the posted receives, which writes to their memory. If that memory was freed, AddressSanitizer
-/// reports it. In a build without AddressSanitizer, the test detects it because the freed memory is allocated again.
+/// Delivers data to all posted receives, which writes to their buffers. If a buffer was freed, AddressSanitizer reports
+/// the write. Without AddressSanitizer, the freed memory is allocated again and the test sees it change.
 void check_that_rooms_are_still_held(const StandIn& transport) {
     const std::vector<std::span<std::byte>> rooms = transport.rooms();
-    REQUIRE(rooms.size() == 3);  // for control messages, notifications of the end, and diagnostics
+    REQUIRE(rooms.size() == 3);  // the receives of control messages, of the end notification, and of diagnostics
     for (const std::span<std::byte> room : rooms) {
         std::fill(room.begin(), room.end(), std::byte{0x5A});
     }
@@ -167,7 +168,7 @@ TEST_CASE("the memory of posted receives outlives a leader after an orderly end 
     RootsHost host;
     host.turn();
     host.shut_down_everywhere();
-    host.leader.reset();  // an abort before the end of MPI has the same effect: no receive is cancelled
+    host.leader.reset();  // an abort before MPI's end does the same: it destroys the leader and cancels no receive
     check_that_rooms_are_still_held(host.transport);
 }
 

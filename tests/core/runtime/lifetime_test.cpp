@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the end of a job, and what may follow it.
+// Tests how a job ends, and what a program may do afterwards.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ void pending_at_shutdown(RankContext&, RuntimeClient& client) {
                                                 tensor, tensor, {}),
                          "an operation that nobody else starts"));
     }
-    // The ranks start the same unnamed operations, but different named ones.
+    // All ranks started the same unnamed operation, so it succeeds. Each named operation was started by one rank only.
     expect_ok(pending.back()->wait(), "the unnamed operation");
     expect_ok(client.shutdown(), "shutdown");
     for (std::size_t i = 0; i < 2; ++i) {
@@ -59,7 +59,7 @@ TEST_CASE("shutdown of processes with operations pending, twice", "[processes]")
     check_passed(run_clients(GENERATE(2, 4), test_config(), pending_at_shutdown, {.as = RanksAs::processes}));
 }
 
-/// Rank 1 leaves. On the other ranks, pending operations must fail, and so must operations that start now or later.
+/// Rank 1 shuts down early. On the other ranks, pending operations and all later operations must fail.
 void one_leaves_early(RankContext& context, RuntimeClient& client) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
@@ -75,10 +75,10 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         float other = 1;
         const Tensor mine{&other, DType::float32, {1}};
         const auto pending = client.start_allreduce(name, mine, mine, {});
-        // The operation is either refused at once or fails later, depending on the timing.
+        // Timing decides whether the start is refused or the started operation fails.
         const Status status = pending.is_ok() ? pending.value()->wait() : pending.status();
         const std::string text = expect_failure(status, ErrorCode::aborted, "after rank 1 has left");
-        if (*name == '\0') {  // an operation that fails later also reports how many operations each rank has started
+        if (*name == '\0') {  // the error may also list how many operations each rank has started
             RUEDA_RANK_CHECK(text.starts_with("the 1st unnamed operation of this process set"));
             RUEDA_RANK_CHECK(text.ends_with(": " + reason));
         } else {
@@ -93,7 +93,7 @@ TEST_CASE("one rank shuts down early", "[threads]") {
     }
 }
 
-/// Waits until a caller of that rank sleeps in an operation. By then the operation is announced.
+/// Waits until a caller on `rank` sleeps in an operation. The operation is then announced.
 void wait_until_blocked(core::Runtime& runtime, int rank) {
     const auto& attention = runtime.control().ranks[rank].attention;
     while (attention.state() != base::AttentionState::blocked) {
@@ -101,7 +101,7 @@ void wait_until_blocked(core::Runtime& runtime, int rank) {
     }
 }
 
-/// The other ranks are blocked in an operation when rank 1 shuts down.
+/// The other ranks sleep in an operation when rank 1 shuts down.
 TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check_passed(run_clients(3, test_config(), [&](RankContext& context, RuntimeClient& client) {
@@ -124,8 +124,7 @@ TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
     }
 }
 
-/// Several threads of a rank call shutdown() at the same time. One of them shuts down, and the others wait until it has
-/// finished.
+/// Several threads of a rank call shutdown() at the same time. One thread shuts down, and the others wait for it.
 TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     check_passed(run_clients(3, test_config(), [](RankContext&, RuntimeClient& client) {
         std::vector<std::future<void>> ends;
@@ -138,8 +137,8 @@ TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     }));
 }
 
-/// One thread gives memory back while another thread is in shutdown(). The shutdown ends only after the memory was
-/// given back.
+/// One thread gives memory back while another thread is in shutdown(). The shutdown must wait until the memory is given
+/// back.
 TEST_CASE("memory is given back during a shutdown", "[processes]") {
     check_passed(run_public_ranks(2,
                                   [](RankContext& context) {
@@ -173,11 +172,11 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             context.phase(fmt::format("job {}", job));
             RUEDA_RANK_CHECK(!rueda::initialized());
             rueda::init();
-            rueda::init();  // does nothing
+            rueda::init();  // a second init() has no effect
             PublicClient client;
             run_scenarios(client, error_scenarios());
-            if (kept != nullptr) {  // the memory of the previous job still exists, and can be used like any other
-                                    // memory
+            // The memory of the previous job is still valid. This job can use it as ordinary memory.
+            if (kept != nullptr) {
                 RUEDA_RANK_EQUAL(kept[999], static_cast<float>(client.size()));
                 kept[0] = 1;
                 rueda::allreduce("kept", std::span(kept, 1), {.op = ReduceOp::sum});
@@ -188,7 +187,7 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             std::fill_n(kept, 1000, 1.0F);
             rueda::allreduce("resident", std::span(kept, 1000), {.op = ReduceOp::sum});
             rueda::shutdown();
-            rueda::shutdown();  // does nothing
+            rueda::shutdown();  // a second shutdown() has no effect
             RUEDA_RANK_EQUAL(kept[999], static_cast<float>(context.size()));
         }
         try {
@@ -215,7 +214,7 @@ TEST_CASE("a job that has ended keeps no descriptor, and its memory can be given
             if (kept != nullptr) {
                 rueda::deallocate(kept);
             }
-            const auto set = rueda::add_process_set({0, 1});  // and the shutdown removes it
+            const auto set = rueda::add_process_set({0, 1});  // the shutdown removes this set
             float value = 1;
             if (context.rank() < 2) {
                 rueda::allreduce("x", std::span(&value, 1), {.op = ReduceOp::sum, .process_set = set});
@@ -233,13 +232,13 @@ TEST_CASE("a job that has ended keeps no descriptor, and its memory can be given
     }));
 }
 
-/// TensorSlots and handles outlive the job in which they were used.
+/// While jobs begin and end, a thread keeps calling deallocate() with a foreign address, and each call must be refused.
 TEST_CASE("memory is given back while jobs begin and end", "[processes]") {
     check_passed(run_public_ranks(1, [](RankContext&) {
         rueda::init();
         void* const first = rueda::allocate(64);
         std::array<std::byte, 64> nobodys{};
-        std::atomic<bool> goes_on = true;  // relaxed: the thread is joined afterwards
+        std::atomic<bool> goes_on = true;  // relaxed: joining the thread orders the accesses
         std::jthread giver([&] {
             while (goes_on.load(std::memory_order_relaxed)) {
                 RUEDA_RANK_EQUAL(rueda_deallocate(nobodys.data()), static_cast<int>(RUEDA_INVALID_ARGUMENT));
@@ -279,7 +278,7 @@ TEST_CASE("slots and handles across jobs", "[processes]") {
     }));
 }
 
-/// Releasing a handle neither waits for the operation nor cancels it.
+/// Releasing a handle must neither wait for the operation nor cancel it.
 TEST_CASE("handles that no thread waits for", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext&) {
         rueda::init();
@@ -288,7 +287,7 @@ TEST_CASE("handles that no thread waits for", "[processes]") {
             static_cast<void>(
                 rueda::allreduce_async("forgotten." + std::to_string(i), values[i], {.op = ReduceOp::sum}));
         }
-        // A second operation with a pending name is refused. So when the names are accepted again, the first operations
+        // A name is refused while its operation is pending. When Rueda accepts the names again, the first operations
         // are done.
         for (std::size_t i = 0; i < values.size(); ++i) {
             for (;;) {

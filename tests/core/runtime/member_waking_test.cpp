@@ -12,8 +12,8 @@ using base::AttentionState;
 using core::Urgency;
 using core::Waking;
 
-/// Counts how often the caller and the background thread of a member were woken. Reading the counts also sets the
-/// member's state, so that the next ring counts.
+/// Counts how often a member's caller and background thread were woken. Each reading also resets the member's state,
+/// because only a sleeping member is rung.
 struct Rings {
     explicit Rings(const TwoMembers& set, std::uint32_t member)
         : attention(set.arena(0).blocks().of(member).attention) {}
@@ -69,7 +69,8 @@ TEST_CASE("an announcement wakes blocked callers, and this rank's background thr
         static_cast<void>(other.since(AttentionState::asleep));
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::blocked) == (urgency == Urgency::background ? kBackground : kNone));
-        CHECK(other.since(AttentionState::blocked) == kNone);  // the member that starts the batch wakes it
+        // The member that starts the batch will wake the other member.
+        CHECK(other.since(AttentionState::blocked) == kNone);
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::asleep) == kCaller);
         CHECK(other.since(AttentionState::asleep) == kCaller);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests what happens to memory that disappears during a job. If a program frees memory too early, an error names this
-// memory. No process can take the arena away.
+// Tests memory that disappears during a job. If a program frees a tensor's memory too early, an error must name the
+// memory. No process can shrink the arena.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 constexpr std::int64_t kCount = kBytes / sizeof(float);
 
-/// Memory that has pages of its own, like the memory of a large vector.
+/// Allocates whole pages, like the memory of a large vector.
 float* own_pages() {
     void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     RUEDA_RANK_CHECK(memory != MAP_FAILED);
@@ -45,18 +45,19 @@ std::string error_of(const std::function<void()>& call) {
     return "no error";
 }
 
-/// Rank 1 calls `lose`, which takes the memory of its pending operation away. Returns what the other ranks report.
+/// Rank 1 calls `lose`, which makes the memory of rank 1's pending operation inaccessible. Returns what each rank
+/// reports.
 RanksResult lose_memory(const std::function<void(float*)>& lose, bool is_input = false) {
     return run_public_ranks(3, [&](RankContext& context) {
         ::setenv("RUEDA_VERIFY", "1", 1);
-        std::signal(SIGSEGV, SIG_DFL);  // removes the test framework's handler
+        std::signal(SIGSEGV, SIG_DFL);  // removes the test framework's handlers, which would report the fault first
         std::signal(SIGBUS, SIG_DFL);
         init();
         if (context.rank() != 1) {
             context.wait_for_phase(1, "lost");
             std::vector<float> values(kCount, 1);
             context.report("error", error_of([&] { allreduce("lost", values); }));
-            return;  // no shutdown, because the job has ended
+            return;  // the job has ended, so no shutdown is needed
         }
         const CapturedErrors errors;
         float* const memory = own_pages();
@@ -110,7 +111,7 @@ void open_page(int /*signal*/, siginfo_t* info, void* /*context*/) {
     mprotect(page_to_open, 4096, PROT_READ | PROT_WRITE);
 }
 
-/// Some programs have their own handlers of SIGSEGV, for example garbage collectors, checkers and faulthandler.
+/// A program may have its own SIGSEGV handler, for example of a garbage collector or of Python's faulthandler.
 TEST_CASE("a program's own handler of SIGSEGV is called, and is back after shutdown", "[processes]") {
     const RanksResult result = run_public_ranks(2, [](RankContext&) {
         ::setenv("RUEDA_VERIFY", "1", 1);
@@ -180,7 +181,7 @@ TEST_CASE("resident memory of a pending operation is not given back", "[processe
     CHECK(result.passed());
 }
 
-/// Returns the descriptor of this process's arena, or -1 if it has none.
+/// Returns the file descriptor of this process's arena, or -1 if the process has no arena.
 int arena_descriptor() {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
         std::error_code ignored;
@@ -191,7 +192,7 @@ int arena_descriptor() {
     return -1;
 }
 
-/// If the kernel or the sandbox does not support seals, there is nothing to test.
+/// Returns whether the kernel supports seals on memfds. Some sandboxes do not.
 bool kernel_seals() {
     const int file = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     const bool sealed = file >= 0 && fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) == 0;
@@ -230,7 +231,7 @@ TEST_CASE("another process of the same user cannot change the size of the arena"
         std::vector<float> values(kCount, 1);
         allreduce("values", values, {.op = ReduceOp::sum});
         RUEDA_RANK_EQUAL(values.back(), 3.0F);
-        const ProcessSet pair = add_process_set({0, 2});  // this set has an arena of its own
+        const ProcessSet pair = add_process_set({0, 2});  // this set has its own arena
         if (pair.included()) {
             allreduce("values", values, {.op = ReduceOp::sum, .process_set = pair});
             RUEDA_RANK_EQUAL(values.back(), 6.0F);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Passes NULL where the C interface needs a pointer. The call must return an error that says so, and must start
-// nothing.
+// Passes NULL where the C interface needs a pointer. The call must return an error that names the argument, and must
+// start nothing.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
@@ -19,7 +19,7 @@ namespace {
 
 struct Call {
     const char* name;
-    const char* text;  ///< the text that the error must contain
+    const char* text;  ///< a part of the error's text
     std::function<int()> call;
 };
 
@@ -144,7 +144,7 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
         rueda_handle* untouched = nullptr;
         rueda_handle* ended = nullptr;
         RUEDA_RANK_EQUAL(rueda_allgather("ended", &tensor, nullptr, &ended), RUEDA_OK);
-        if (context.rank() == 0) {  // the other rank does not notice anything
+        if (context.rank() == 0) {  // the wrong calls of rank 0 must not affect rank 1
             check_refused(calls_without_tensors(&tensor, &untouched));
             check_refused(calls_without_handles(&tensor));
             check_refused(calls_without_places(ended));
@@ -154,7 +154,7 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
         }
         rueda_handle_release(ended);
         std::size_t count = 0;
-        // only asks for the number of ranks
+        // With NULL, the call only returns the number of ranks.
         RUEDA_RANK_EQUAL(rueda_process_set_ranks(0, nullptr, 0, &count), RUEDA_OK);
         RUEDA_RANK_EQUAL(count, std::size_t{2});
         rueda_options options = RUEDA_OPTIONS_INIT;
@@ -162,8 +162,8 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
         for (const char* const name : {"x", ""}) {
             RUEDA_RANK_EQUAL(rueda_allreduce(name, &tensor, &tensor, &options), RUEDA_OK);
         }
-        RUEDA_RANK_EQUAL(values[0], 6.0F);   // (1 + 2) twice
-        RUEDA_RANK_EQUAL(values[1], 20.0F);  // 5 four times
+        RUEDA_RANK_EQUAL(values[0], 6.0F);   // two sums: 1 + 2 = 3, 3 + 3 = 6
+        RUEDA_RANK_EQUAL(values[1], 20.0F);  // two sums: 5 + 5 = 10, 10 + 10 = 20
         RUEDA_RANK_EQUAL(rueda_grouped_allreduce("g", 1, &tensor, &tensor, &options), RUEDA_OK);
         RUEDA_RANK_EQUAL(values[1], 40.0F);
         RUEDA_RANK_EQUAL(rueda_shutdown(), RUEDA_OK);
@@ -172,7 +172,7 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
     CHECK(result.passed());
 }
 
-/// Returns "InvalidArgument: …", or a text that says how else the call ended.
+/// Returns "ErrorCode: text" for an error of Rueda, or says how else the call ended.
 std::string refusal(const std::function<void()>& call) {
     try {
         call();
@@ -213,9 +213,9 @@ TEST_CASE("an empty handle refuses to be waited for, and can be destroyed and as
         Handle one = allreduce_async("one", first, {.op = ReduceOp::sum});
         Handle other = allreduce_async("other", second, {.op = ReduceOp::sum});
         Handle taken = std::move(one);
-        check_empty(one);  // NOLINT(bugprone-use-after-move): that is what is tested
+        check_empty(one);  // NOLINT(bugprone-use-after-move): the test checks the moved-from handle
         other.wait();
-        other = std::move(taken);  // the old handle is released, and `taken` does not receive it
+        other = std::move(taken);  // the assignment releases the old handle of `other`
         check_empty(taken);        // NOLINT(bugprone-use-after-move)
         Handle& self = other;
         other = std::move(self);
@@ -261,7 +261,7 @@ TEST_CASE("NULL as a handle is refused by every function of the C interface", "[
     CHECK(result.passed());
 }
 
-/// Every rank makes the same mistakes. The first rank has shut down before the others make theirs.
+/// Every rank makes the same wrong calls, but rank 0 shuts down before the other ranks make theirs.
 TEST_CASE("a rank's wrong arguments are its own error, also after another rank has shut down", "[processes]") {
     const RanksResult result = run_public_ranks(3, [](RankContext& context) {
         init();
@@ -302,7 +302,7 @@ TEST_CASE("a rank's wrong arguments are its own error, also after another rank h
             RUEDA_RANK_CHECK(ended.find("rank 0 has shut down") != std::string::npos);
         }
         mistakes();
-        if (context.rank() != 0) {  // the arguments are right, so the error is that the job has ended
+        if (context.rank() != 0) {  // the arguments are right, but the job has ended
             RUEDA_RANK_CHECK(refusal([&] { allreduce("values", values); }).starts_with("Aborted: "));
         }
         shutdown();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that an operation that finds no memory at its start starts nothing, and that the start can be repeated.
+// Tests operations that find no memory at their start: they must start nothing, and the caller may start them again.
 #include <catch2/catch.hpp>
 
 #include "core/operations/requests.hpp"
@@ -24,8 +24,8 @@ core::Request allreduce_of(float* value, std::int64_t elements) {
     return request;
 }
 
-/// Repeats the start until it succeeds. In each attempt, a later allocation fails; in the last attempt none fails.
-/// Returns the number of failed attempts.
+/// Repeats the start until it succeeds. In each attempt the failing allocation is one later. Returns the number of
+/// failed attempts.
 template <class Start>
 std::uint64_t start_at_last(Start&& start) {
     for (std::uint64_t successes = 0;; ++successes) {
@@ -45,11 +45,11 @@ std::uint64_t start_at_last(Start&& start) {
     }
 }
 
-/// The name is too long for the buffer inside a string object, so each copy allocates.
+/// The name does not fit into the string object itself, so each copy allocates.
 std::string name_of(int i) { return fmt::format("the gradient of the weights of layer {}", i); }
 
 void named(RankContext&, RuntimeClient& client) {
-    for (int round = 0; round < 2; ++round) {  // the names are new in the first round, and have a slot in the second
+    for (int round = 0; round < 2; ++round) {  // the names are new in round 1, and have slots in round 2
         for (int i = 0; i < 20; ++i) {
             float value = static_cast<float>(client.rank() + i);
             const core::Request request = allreduce_of(&value, 1);
@@ -64,7 +64,7 @@ void named(RankContext&, RuntimeClient& client) {
     }
 }
 
-/// More operations than there are slots, so some of them wait in a queue of their rank.
+/// Starts more operations than there are slots, so that some of them wait in their rank's queue.
 void unnamed(RankContext& context, RuntimeClient& client) {
     constexpr int kOperations = 200;
     std::vector<float> values(kOperations);
@@ -88,7 +88,7 @@ void unnamed(RankContext& context, RuntimeClient& client) {
     }
 }
 
-/// The splits are copied into the announcement. If an operation has to wait, its splits are copied a second time later.
+/// Rueda copies the splits into the announcement. The splits of an operation that has to wait are copied once more.
 void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
     constexpr int kOperations = 100;
     std::vector<std::int32_t> values(static_cast<std::size_t>(kOperations) * 2);
@@ -112,7 +112,7 @@ void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
             [&] { return client.runtime().start(client.runtime().world(), "", request, *completions.back()); });
     }
     context.phase("waiting");
-    RUEDA_RANK_CHECK(failures >= 64);  // at least one failure for each of the unnamed slots
+    RUEDA_RANK_CHECK(failures >= 64);  // the start in each of the 64 unnamed slots failed at least once
     for (std::size_t i = 0; i < kOperations; ++i) {
         expect_ok(client.runtime().wait(*completions[i], -1), "the operation");
         const auto from_first = static_cast<std::int32_t>(10 * i) + 1000 * client.rank();
@@ -148,8 +148,8 @@ void check_passed(void (*body)(RankContext&, RuntimeClient&)) {
     CHECK(result.passed());
 }
 
-/// The first rank starts a job with a process set. In this start, the allocation that follows `successes` successful
-/// ones fails. Then all ranks start a job without such a failure.
+/// Rank 0 starts a job with a process set, and the allocation after `successes` successful ones fails. Then all ranks
+/// start a job in which no allocation fails.
 void init_with_a_set(RankContext& context, std::uint64_t successes) {
     const std::int32_t members[] = {0, 1};
     const rueda_rank_list list{members, 2};
@@ -168,17 +168,19 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
             has_failed = failing.has_failed();
             allocations = has_failed ? 0 : failing.allocations();
         }
-        RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);  // if only a line of the log fails, the call succeeds
+        // If only a log line could not be written, init still succeeds.
+        RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);
         context.report("allocations", std::to_string(allocations));
     } else {
         status = rueda_init_with(&options);
     }
     context.report("status", std::to_string(status));
     RUEDA_RANK_EQUAL(rueda_initialized(), status == RUEDA_OK ? 1 : 0);
-    // The other rank may have finished its init before the first rank gave up. Then the job of the other rank is
-    // aborted. If no other call has reported this abort, shutdown() reports it.
+    // Rank 1 may have finished init before rank 0 gave up. The job of rank 1 is then aborted. If no other call has
+    // reported the abort, shutdown() does.
     const int left = rueda_shutdown();
-    const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;  // with the code of the cause
+    // The abort has the code of its cause.
+    const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;
     RUEDA_RANK_CHECK(left == RUEDA_OK || (is_aborted && status == RUEDA_OK && context.rank() != 0));
     const int again = rueda_init();
     context.report("again", std::to_string(again));
@@ -205,7 +207,7 @@ TEST_CASE("a rank that has no memory for the first process sets keeps nobody wai
     std::uint64_t failures = 0;
     for (std::uint64_t before = 1; before <= 200; before += before < 20 ? 1 : 20) {
         const RanksResult result = run(allocations - before);
-        const bool is_over = result.ranks[0].value("again") != "0";  // the job was aborted while it was being created
+        const bool is_over = result.ranks[0].value("again") != "0";  // the job was aborted while the ranks created it
         CHECK(result.ranks[1].value("again") == result.ranks[0].value("again"));
         CHECK(result.ranks[2].value("again") == result.ranks[0].value("again"));
         CHECK((result.ranks[0].value("status") == "0" ||

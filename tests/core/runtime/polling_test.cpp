@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests a caller that asks again and again whether an operation is done.
+// Tests a caller that polls: it asks again and again whether an operation is done.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -13,20 +13,20 @@
 namespace rueda::tests {
 namespace {
 
-/// Returns how often the background thread of `rank` was woken. Each time, some thread made a system call.
+/// Returns how often some thread woke the background thread of `rank` with a system call.
 std::uint32_t rings_of(RuntimeClient& client, int rank) {
     return client.runtime().control().ranks[rank].attention.background_rings();
 }
 
-/// Returns how often the background thread may have woken up by itself since then: once per liveness interval. Another
-/// thread may be driving progress at such a time.
+/// Returns how often the background thread may have woken up by its timer since `since_ns`: once per liveness interval.
+/// Other threads cause all other wake-ups.
 std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
     return static_cast<std::uint32_t>(static_cast<double>(base::monotonic_ns() - since_ns) / 1e9 /
                                       config.liveness_seconds);
 }
 
-/// A call to poll() may make progress, but must not make a system call only for that. The bound allows for the wake-ups
-/// that are really needed.
+/// poll() may make progress, but must not make a system call only for this purpose. kFewRings is the number of wake-ups
+/// that the test allows.
 constexpr std::uint32_t kPolls = 20'000;
 constexpr std::uint32_t kFewRings = 100;
 
@@ -57,7 +57,7 @@ TEST_CASE("polling while a batch is held back rings hardly anybody", "[threads]"
     CHECK(std::stoul(result.ranks[0].value("polls")) + std::stoul(result.ranks[1].value("polls")) > kPolls);
 }
 
-/// Rank 1 is stopped while this object lives.
+/// Stops a rank while this object lives.
 class StoppedRank {
 public:
     StoppedRank(const RankContext& context, int rank) : context_(context), rank_(rank) { context_.stop_rank(rank_); }
@@ -70,8 +70,8 @@ private:
     const int rank_;
 };
 
-/// Rank 1 has announced, and is stopped before the batch begins. The batch is held back until a thread waits, so rank
-/// 0's part of it stays in progress.
+/// Rank 1 announces and is then stopped before the batch begins. Rank 1 holds the batch back until one of its threads
+/// waits, so rank 0's part of the batch stays in progress.
 TEST_CASE("polling while another rank does not come on rings hardly anybody", "[processes]") {
     base::Config config = test_config();
     config.hold_seconds = 3600;
@@ -98,7 +98,7 @@ TEST_CASE("polling while another rank does not come on rings hardly anybody", "[
                 RUEDA_RANK_CHECK(rings <= kFewRings + timer_looks(begin_ns, config));
                 context.phase("polled");
             } else {
-                context.wait_for_phase(0, "polled");  // if rank 1 waited, it would begin the batch
+                context.wait_for_phase(0, "polled");  // waiting on the handle would begin the batch
             }
             expect_ok(pending->wait(), "staged");
             check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), 1, "staged");

@@ -73,7 +73,7 @@ TEST_CASE("numbers are the same on all ranks, and members are in the order of th
         RUEDA_RANK_EQUAL(expect_value(sets.add(std::array{1}), "a second set"), 2);
         expect_ok(sets.remove(1), "remove");
         RUEDA_RANK_EQUAL(sets.find(1).is_ok(), false);
-        // A new set does not get the number of the removed set, but it may have the same ranks.
+        // A new set gets a new number, even if it has the ranks of a removed set.
         RUEDA_RANK_EQUAL(expect_value(sets.add(std::array{0, 2}), "the same ranks again"), 3);
         RUEDA_RANK_EQUAL(sets.ids() == (std::vector{0, 2, 3}), true);
     });
@@ -120,8 +120,8 @@ TEST_CASE("members make sets alone, with numbers that no rank has twice", "[thre
             const auto among = [&](const std::vector<int>& ranks) {
                 return expect_value(world.add_set_among(ranks), "members alone");
             };
-            // First, two sets are created at the same time. Then a chain of sets is created: each set has two ranks,
-            // and the other ranks do not know of it.
+            // First, two disjoint sets are created at the same time. Then sets of two neighbouring ranks are created
+            // one after another, and the other ranks do not know about them.
             const auto pair = among(rank < 2 ? std::vector{1, 0} : std::vector{2, 3});
             RUEDA_RANK_EQUAL(sum(*pair, "x", rank + 1), rank < 2 ? 3.0 : 7.0);
             std::vector<std::unique_ptr<RuntimeClient>> links;
@@ -131,7 +131,7 @@ TEST_CASE("members make sets alone, with numbers that no rank has twice", "[thre
                     RUEDA_RANK_EQUAL(sum(*links.back(), "x", rank), 2.0 * first + 1);
                 }
             }
-            // Two sets have the same ranks. Unnamed calls match within each set.
+            // Two sets have the same ranks. Unnamed operations must match within each set.
             const std::array twins{among({0, 1, 2, 3}), among({3, 2, 1, 0})};
             std::array<double, 2> values{1, 10};
             std::array<PendingPointer, 2> pending;
@@ -144,7 +144,8 @@ TEST_CASE("members make sets alone, with numbers that no rank has twice", "[thre
             expect_ok(pending[0]->wait(), "first twin");
             expect_ok(pending[1]->wait(), "second twin");
             RUEDA_RANK_EQUAL(values[0] + values[1], 44.0);
-            // A set that all ranks of the job create gets a number that is new on every rank.
+            // Some ranks already know more sets than others, so a set of the whole job must get a number that is new on
+            // every rank.
             core::ProcessSets& sets = world.runtime().process_sets();
             const std::vector<std::int32_t> before = sets.ids();
             const std::int32_t added = expect_value(sets.add(std::array{0, 3}), "of the job");
@@ -174,7 +175,7 @@ TEST_CASE("a rank that leaves a set of members does not wait, and the other memb
                              fmt::format("leave_process_set: process set {} is none that add_process_set_among made on "
                                          "this rank",
                                          id));
-            // A set that all its members have left is released, so the number of sets does not grow.
+            // A set is released when all its members have left it, so the number of sets does not grow.
             for (int turn = 0; turn < 20; ++turn) {
                 const std::int32_t next = expect_value(sets.add_among(std::array{0, 1, 2}), "another one");
                 expect_ok(sets.leave(next), "leave");
@@ -349,7 +350,7 @@ TEST_CASE("a shutdown ends a set-up that waits for another rank, and is not held
                 RUEDA_RANK_CHECK(!status.is_ok());
             });
             context.wait_for_phase(1, "waiting");
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the operation has begun
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // 20 ms are enough for the operation to begin
             expect_ok(world.shutdown(), "shutdown");
             adding.join();
         } else {

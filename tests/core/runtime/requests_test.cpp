@@ -29,7 +29,7 @@ TEST_CASE("a broadcast without an input is refused on the root, and nowhere else
     }
 }
 
-/// Returns the request of each operation with a reduction.
+/// Returns the requests of an allreduce, a reducescatter and a reduce.
 std::array<Request, 3> reductions(std::int32_t dtype, const rueda_options& options) {
     static std::array<std::byte, 64> memory{};
     const std::int64_t extent = 4;
@@ -54,7 +54,7 @@ TEST_CASE("reductions that there are not are announced, and move nothing", "[thr
         for (const Request& request : reductions(RUEDA_BOOL, options)) {
             CHECK(request.is_refused);
             CHECK(request.count == 0);
-            CHECK(request.metadata.shape[0] == 4);  // the value that the other ranks compare
+            CHECK(request.metadata.shape[0] == 4);  // the other ranks compare this value
             CHECK_FALSE(is_possible(request.metadata));
         }
     }
@@ -143,7 +143,7 @@ Status scatter(const rueda_tensor& in, const rueda_tensor* out, int rank) {
 
 TEST_CASE("a scatter's input is checked before its shape is read, on every rank", "[threads]") {
     std::array<float, 4> values{};
-    const std::int64_t extent = 4;  // the only dimension that exists
+    const std::int64_t extent = 4;  // the array of extents has only one element
     const rueda_tensor right{values.data(), &extent, 1, RUEDA_FLOAT32};
     rueda_tensor many = right;
     many.ndim = 100;
@@ -214,8 +214,8 @@ TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
 }
 
 TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however large the others are", "[threads]") {
-    constexpr std::int64_t kLarge = std::int64_t{1} << 33;  // a shape with two such dimensions has more elements than
-                                                            // 64 bits can count
+    // A shape with two such dimensions has more elements than 64 bits can count.
+    constexpr std::int64_t kLarge = std::int64_t{1} << 33;
     const rueda_options options = RUEDA_OPTIONS_INIT;
     for (const std::array<std::int64_t, 3>& shape :
          {std::array<std::int64_t, 3>{0, kLarge, kLarge}, {kLarge, 0, kLarge}, {kLarge, kLarge, 0}}) {
@@ -229,7 +229,7 @@ TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however l
         Request copied;
         CHECK(make_broadcast(tensor, tensor, 0, std::array{0, 1}, 0, options, copied).is_ok());
         CHECK(check_message(&tensor, "input", 1, false, std::array{0, 1}, options).value().bytes == 0);
-        // The size of a row must be valid even if this rank has no rows, because other ranks may have rows.
+        // A row must have a valid size even if this rank has no rows, because other ranks may have some.
         Request gathered;
         const Status made = make_allgather(tensor, nullptr, options, gathered);
         CHECK(made.is_ok() == (shape[0] != 0));

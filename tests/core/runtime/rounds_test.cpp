@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Runs hundreds of jobs, one after another, in one process. Tests what each job leaves behind, and which objects
-// outlive it.
+// Runs hundreds of jobs in one process, one after another. Tests which resources a job leaves behind, and which objects
+// stay valid after it.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ namespace rueda::tests {
 namespace {
 
 #if defined(RUEDA_SANITIZED)
-constexpr bool kSanitized = true;  // the sanitizer has mappings and memory of its own
+constexpr bool kSanitized = true;  // sanitizers have mappings and memory of their own, so the footprint is not compared
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -53,7 +53,7 @@ bool throws(Body&& body) {
     return false;
 }
 
-/// Returns the number after `key` in a file of this process under /proc, in KiB.
+/// Returns the number of KiB after `key` in a file below /proc/self.
 std::int64_t kib_of(const char* file, const std::string& key) {
     std::ifstream lines(std::string("/proc/self/") + file);
     for (std::string line; std::getline(lines, line);) {
@@ -74,12 +74,12 @@ std::int64_t count_mappings() {
     return count;
 }
 
-/// The resources that this process has from the system.
+/// The system resources that this process uses.
 struct Footprint {
     std::int64_t addresses_kib = kib_of("status", "VmSize");
     std::int64_t shared_kib = kib_of("status", "RssShmem");
-    /// The program's own memory. The private pages of its code depend on which rank ended first, so they are not
-    /// counted.
+    /// The anonymous memory of the process. Private pages of code are not counted, because they depend on which rank
+    /// ended first.
     std::int64_t anonymous_kib = kib_of("smaps_rollup", "Anonymous");
     std::int64_t page_tables_kib = kib_of("status", "VmPTE");
     std::int64_t mappings = count_mappings();
@@ -87,14 +87,14 @@ struct Footprint {
 
 bool is_mapped(const void* memory) {
     const auto page = reinterpret_cast<std::uintptr_t>(memory) / 4096 * 4096;
-    return msync(reinterpret_cast<void*>(page), 4096, MS_ASYNC) == 0;  // ENOMEM: not
+    return msync(reinterpret_cast<void*>(page), 4096, MS_ASYNC) == 0;  // msync fails with ENOMEM for an unmapped page
 }
 
-/// A job of two ranks with names, a process set, and resident memory. Some of the memory is given back only after the
-/// job has ended.
+/// A job of two ranks with names, a process set, and resident memory. Some of this memory is given back only after the
+/// job.
 void one_round(RankContext& context, rueda::TensorSlot& slot, int round) {
     rueda::init();
-    const auto first_alone = rueda::add_process_set({0});  // and the shutdown removes it
+    const auto first_alone = rueda::add_process_set({0});  // the shutdown removes this set
     std::vector<float> values(1000);
     for (int i = 0; i < 20; ++i) {
         std::fill(values.begin(), values.end(), static_cast<float>(context.rank() + round));
@@ -118,13 +118,13 @@ void one_round(RankContext& context, rueda::TensorSlot& slot, int round) {
     }
 }
 
-/// Each job uses 8 TiB of addresses. A process has 128 TiB.
+/// Each job reserves 8 TiB of addresses, and a process has only 128 TiB. So the jobs must give their addresses back.
 TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]") {
     check_rounds(run_public_ranks(
         2,
         [](RankContext& context) {
             constexpr int kRounds = kSanitized ? 40 : 300;
-            constexpr int kFirst = 50;  // after these jobs, the libraries have allocated all memory that they keep
+            constexpr int kFirst = 50;  // after 50 jobs, the libraries have allocated all memory that they keep
             ::setenv("RUEDA_RESIDENT_LIMIT", kSanitized ? "16G" : "4096G", 1);
             rueda::TensorSlot slot("slot");
             std::optional<Footprint> before;
@@ -133,8 +133,8 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
                 if (round == kFirst) {
                     before.emplace();
                 }
-                // A mapping that the program creates between two jobs and keeps. Its address may be one where an arena
-                // was before.
+                // The program maps a page between two jobs and keeps it. The page may be at an address of an earlier
+                // arena.
                 RUEDA_RANK_CHECK(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
             }
             if (kSanitized) {
@@ -171,14 +171,14 @@ bool is_refused(T* memory) {
     return rueda_deallocate(memory) == RUEDA_INVALID_ARGUMENT;
 }
 
-/// Objects that a program holds at shutdown stay valid until the program releases them. Later jobs do not change this.
+/// Objects that the program holds at shutdown stay valid until the program releases them, whatever later jobs do.
 TEST_CASE("resident tensors, handles and slots across the end of a job", "[processes]") {
     check_rounds(run_public_ranks(3, [](RankContext& context) {
         constexpr std::size_t kCount = 1'000'000;
         rueda::init();
         rueda::TensorSlot slot("slot");
         auto* const large = static_cast<float*>(rueda::allocate(kCount * sizeof(float)));
-        std::vector<float*> small;  // tensors of one page
+        std::vector<float*> small;  // each tensor has one page
         for (int i = 0; i < 3; ++i) {
             small.push_back(static_cast<float*>(rueda::allocate(64)));
             *small.back() = static_cast<float>(i);
@@ -202,7 +202,7 @@ TEST_CASE("resident tensors, handles and slots across the end of a job", "[proce
         RUEDA_RANK_CHECK(is_refused(large + 1));
         RUEDA_RANK_CHECK(is_refused(freed));
 
-        for (int job = 0; job < 3; ++job) {  // jobs that use other memory
+        for (int job = 0; job < 3; ++job) {  // these jobs use other memory
             rueda::init();
             std::fill_n(large, kCount, 2.0F);
             rueda::allreduce(slot, std::span(large, kCount), {.op = ReduceOp::sum});
@@ -225,7 +225,7 @@ TEST_CASE("resident tensors, handles and slots across the end of a job", "[proce
         for (const float* const memory : {large, large + kCount / 2, large + kCount - 1, small[0]}) {
             RUEDA_RANK_CHECK(!is_mapped(memory));
         }
-        rueda::init();  // this job accepts a slot of an earlier job
+        rueda::init();  // a new job must accept a slot object of an earlier job
         float value = 1;
         rueda::allreduce(slot, std::span(&value, 1), {.op = ReduceOp::sum});
         RUEDA_RANK_EQUAL(value, 3.0F);
@@ -233,7 +233,7 @@ TEST_CASE("resident tensors, handles and slots across the end of a job", "[proce
     }));
 }
 
-/// Other ranks may be in the middle of a write, so the memory must stay mapped.
+/// After an abort, other ranks may still be writing to the memory, so it must stay mapped.
 TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
     check_rounds(run_public_ranks(2, [](RankContext& context) {
         constexpr std::size_t kCount = 1'000'000;
@@ -265,13 +265,13 @@ TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
     }));
 }
 
-/// Calls in a loop everything that a thread may call while another rank ends the job.
+/// Makes all calls that a thread may make while another rank ends the job, in a loop.
 void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std::string& prefix) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
     std::vector<PendingPointer> pending;
-    for (int i = 0; !over.load(std::memory_order_relaxed); ++i) {  // relaxed: the thread is joined afterwards
-        // No other rank starts this operation, so it ends with the job.
+    for (int i = 0; !over.load(std::memory_order_relaxed); ++i) {  // relaxed: joining the thread orders the accesses
+        // Only this rank starts the operation, so it ends when the job ends.
         auto started = client.start_allreduce(prefix + std::to_string(i), tensor, tensor, {});
         if (started.is_ok()) {
             pending.push_back(std::move(started).value());
@@ -287,7 +287,7 @@ void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std:
         expect_ok(runtime.end_busy(), "end_busy");
         static_cast<void>(runtime.process_sets().leave(99));
         static_cast<void>(runtime.aborted());
-        if (i > 50) {  // limits the calls, so that many such threads finish even on few cores
+        if (i > 50) {  // slows the loop down, so that many such threads finish even on few cores
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
     }
@@ -316,7 +316,8 @@ void others_are_inside(RankContext& context, RuntimeClient& client) {
         expect_ok(client.allreduce("together", tensor, tensor, {}), "together");
     }
     expect_ok(client.shutdown(), "shutdown");
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the calls continue after the end of the job
+    // Lets the other threads make calls after the end of the job.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
     over.store(true, std::memory_order_relaxed);
     threads.clear();
     RUEDA_RANK_EQUAL(failed.load(), 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Calls init again, in C, while a job is running: with the same communicator, with another communicator of the same
-// processes in the same order, and with communicators of other processes or another order. Runs under mpirun. The exit
-// status is 0 if all checks pass. Otherwise it is 1, and the failure is on standard error.
+// A C program for mpirun that calls init again during a job. Rueda must accept the same communicator, or another
+// communicator of the same processes in the same order. Rueda must refuse other processes and another order. The exit
+// status is 1 if a check failed; the failure is on standard error.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -61,14 +61,13 @@ int main(int argc, char** argv) {
     expect(rueda_barrier(nullptr) == RUEDA_OK, "the job goes on");
     expect(rueda_shutdown() == RUEDA_OK, "shutdown");
 
-    // If the ranks of a job have another order than those of the launch, Rueda recognizes the job only by its
-    // communicator.
+    // If a job's ranks have another order than the launch, only the communicator tells Rueda that this is the same job.
     expect(init(turned) == RUEDA_OK, "in another order");
     expect(init(turned) == RUEDA_OK, "in another order again");
     expect_refused(MPI_COMM_WORLD, "the order of the launch");
     expect(rueda_shutdown() == RUEDA_OK, "the second shutdown");
 
-    // The numbers in a process set are ranks of the communicator.
+    // The members of a process set are given as ranks of the communicator.
     std::vector<std::int32_t> members(static_cast<std::size_t>(size - 1));
     std::iota(members.begin(), members.end(), 0);
     const rueda_rank_list list{members.data(), members.size()};
@@ -84,9 +83,9 @@ int main(int argc, char** argv) {
     expect(rueda_process_set_included(id, &included) == RUEDA_OK && included == (rank != 0 ? 1 : 0), "who is in it");
     expect(rueda_shutdown() == RUEDA_OK, "the shutdown of the job with process sets");
 
-    // After the job has failed, Rueda makes no more calls to MPI.
+    // After the abort, Rueda must make no more calls to MPI.
     expect(init(MPI_COMM_WORLD) == RUEDA_OK, "the last job");
-    MPI_Barrier(MPI_COMM_WORLD);  // no rank may still be in Rueda's own calls when another rank aborts
+    MPI_Barrier(MPI_COMM_WORLD);  // every rank must have left init before rank 0 aborts
     if (rank == 0) {
         expect(rueda_abort("for a test") == RUEDA_OK, "the abort");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests parts of a process set separately: direct announcements, joins, and the comparison of results between ranks.
-// The two members are in one thread. Each has only the parts that it needs.
+// Tests parts of a process set separately: direct announcements, joins, and the comparison of results (RUEDA_VERIFY).
+// One thread plays both members, each with only the parts that it needs.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -22,7 +22,7 @@ using core::DirectState;
 using core::Urgency;
 using Flags = core::Place<base::StdAtomics>::Flags;
 
-/// The objects that belong to one member.
+/// One member's view of the set, and its parts.
 struct Member {
     explicit Member(const TwoMembers& set, std::uint32_t rank, const base::Config& config = {})
         : view(set.view(rank)), inspection(config, view) {}
@@ -56,8 +56,7 @@ struct Member {
     core::Join join{view, inspection.is_on(), announcer, direct, joined, announced, ends, waking, cursor};
 };
 
-// ---- direct announcements
-// ---------------------------------------------------------------------------------------------
+// ---- direct announcements ----
 
 TEST_CASE("an operation that both have announced directly ends at once", "[threads]") {
     const TwoMembers set;
@@ -69,7 +68,8 @@ TEST_CASE("an operation that both have announced directly ends at once", "[threa
     REQUIRE(first.direct.may_begin(own.allreduce().entry, Urgency::driving));
     first.announce_directly(own.entry, Urgency::driving);
     CHECK(first.direct.is_at_once());
-    CHECK_FALSE(first.direct.may_begin(own.entry, Urgency::driving));  // one at a time
+    // A member may have only one such announcement at a time.
+    CHECK_FALSE(first.direct.may_begin(own.entry, Urgency::driving));
     second.announce_directly(other.allreduce().entry, Urgency::driving);
     CHECK(second.direct.finish_at_once(1));
     CHECK(other.values == std::vector<float>{11, 13, 15, 17});
@@ -122,8 +122,7 @@ TEST_CASE("nothing is announced directly without a caller, where operations are 
     CHECK_FALSE(member.direct.may_begin(own.entry, Urgency::driving));
 }
 
-// ---- joins
-// ------------------------------------------------------------------------------------------------------------
+// ---- joins ----
 
 TEST_CASE("a rank that has joined stands in for a name that the other announces", "[threads]") {
     const TwoMembers set;
@@ -141,12 +140,11 @@ TEST_CASE("a rank that has joined stands in for a name that the other announces"
                 .is_ok());
     CHECK(joining.join.turn());
     CHECK_FALSE(joining.join.turn());
-    CHECK(joining.pending == 2);  // the join, and the operation
+    CHECK(joining.pending == 2);  // the join and the operation
     core::TensorEntry* const entry = joining.announcer.table().find("weights");
     REQUIRE(entry != nullptr);
     CHECK(entry->stands_in);
-    // The registrar has the announcements of both members, so it has called the operation. The operation has the first
-    // slot for names.
+    // The registrar has both announcements, so it has called the operation in the first slot for names.
     CHECK(set.memory().place(TwoMembers::kSlot, 1, 0).flags == (Flags::kJoined | Flags::kUncounted | Flags::kMetadata));
     REQUIRE(joining.join.take_called(*entry, TwoMembers::kSlot, 0).is_ok());
     CHECK(entry->request.count == 4);
@@ -174,13 +172,12 @@ TEST_CASE("a join ends once, with the last rank or with the reason of an end", "
     CHECK(member.pending == 0);
 }
 
-// ---- comparisons
-// ------------------------------------------------------------------------------------------------------
+// ---- comparisons ----
 
 TEST_CASE("an operation that is compared ends after the comparison", "[threads]") {
     const TwoMembers set;
     base::Config config;
-    config.verify = 2;  // every second allreduce
+    config.verify = 2;  // compares every second allreduce
     Member member(set, 0, config);
     Pending own;
     core::TensorEntry& entry = own.allreduce().entry;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Runs every operation, all of them at once, in the job and in process sets. The bits of the results must equal those
-// of an undisturbed run with the same inputs, ranks and hosts. Everything else varies: the order of submission
-// (different on every rank), pauses, threads, thresholds, residency, whether the caller or Rueda allocates the output,
-// and which thread drives progress. The values must also agree, apart from rounding, with values that were computed in
-// wider arithmetic and in another way.
+// Runs every operation, all at once, in the job and in process sets. The results must have the same bits as in an
+// undisturbed run with the same inputs, ranks and hosts. All other circumstances vary: the order of submission, pauses,
+// threads, thresholds, residency, who allocates the output, and which thread drives progress. The test also computes
+// each result in wider arithmetic; the difference must be explained by rounding.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -22,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t kUndisturbed = 0;
 
-/// The number of disturbed runs for each place. The long tests (scripts/long.d/bits) run more.
+/// Returns the number of disturbed runs for each placement. The long tests (scripts/long.d/bits) set a higher number.
 std::uint32_t shakes() {
     const char* const given = std::getenv("RUEDA_TEST_SHAKES");
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 2;
@@ -32,8 +31,8 @@ std::uint32_t first_shake() {
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
 }
 
-/// Settings that must not change any result. All ranks have the same values, because these settings must not differ
-/// between ranks.
+/// Returns settings that must not change any result. All ranks get the same values, because these settings must be
+/// equal.
 base::Config shaken_config(std::uint32_t seed) {
     base::Config config = test_config();
     if (seed == kUndisturbed) {
@@ -54,7 +53,7 @@ base::Config shaken_config(std::uint32_t seed) {
     return config;
 }
 
-/// The random choices of one rank: the order of its calls, its pauses, and its variants.
+/// The random choices of one rank: the order of its calls, its pauses, and the variants of each call.
 class Shaker {
 public:
     Shaker(std::uint32_t seed, int rank) : seed_(seed), random_(seed * 64 + static_cast<std::uint32_t>(rank)) {}
@@ -72,7 +71,7 @@ public:
             std::this_thread::sleep_for(std::chrono::microseconds(random_() % 400));
         }
     }
-    /// Blocking calls are made in one order on all ranks, so this choice is the same on all ranks.
+    /// All ranks make blocking calls in the same order, so all ranks must make the same choice here.
     [[nodiscard]] bool blocks(const Work& work) const {
         return is_shaken() && (static_cast<std::uint32_t>(work.number) * 2654435761U + seed_ * 40503U) >> 8U & 1U;
     }
@@ -91,7 +90,7 @@ struct Member {
     Place place;
 };
 
-/// The job, and sets of some of its ranks.
+/// The job and two process sets.
 std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts) {
     std::vector<Member> members;
     members.push_back({nullptr, &world, {hosts}});
@@ -120,9 +119,9 @@ std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts) {
     return members;
 }
 
-using Results = std::map<int, Bytes>;  // indexed by the number of the work
+using Results = std::map<int, Bytes>;  // by the number of the work
 
-/// Starts the asynchronous operations in an order of this thread's own, and waits for them in another order.
+/// Starts the asynchronous operations in a random order, and waits for them in another random order.
 Results do_in_background(const std::vector<Member>& members, std::vector<const Work*> works, Shaker shaker) {
     shaker.shuffle(works);
     std::vector<std::pair<const Work*, std::unique_ptr<RunningWork>>> running;
@@ -150,7 +149,7 @@ void do_in_foreground(const std::vector<Member>& members, const std::vector<cons
     }
 }
 
-/// Two threads start operations and wait for them, and one thread calls blocking operations one after the other.
+/// Two threads start operations and wait for them. A third thread makes blocking calls.
 Results do_all(RuntimeClient& world, const std::vector<Member>& members, const std::vector<Work>& works,
                std::uint32_t seed) {
     const Shaker shaker(seed, world.rank());
@@ -200,13 +199,13 @@ Results do_all(RuntimeClient& world, const std::vector<Member>& members, const s
 
 std::uint64_t digest(const Bytes& bytes) {
     std::uint64_t all = 0xCBF29CE484222325;
-    for (const std::byte byte : bytes) {  // FNV-1a
+    for (const std::byte byte : bytes) {  // the hash function FNV-1a
         all = (all ^ static_cast<std::uint8_t>(byte)) * 0x100000001B3;
     }
     return all;
 }
 
-/// `hosts` names the host of each rank; "aaa" is one host.
+/// Each letter of `hosts` is the host of one rank; with "aaa" all ranks are on one host.
 RanksResult run(const std::string& hosts, RanksAs as, std::uint32_t seed) {
     const int size = static_cast<int>(hosts.size());
     const bool one_host = hosts.find_first_not_of('a') == std::string::npos;
@@ -223,8 +222,8 @@ RanksResult run(const std::string& hosts, RanksAs as, std::uint32_t seed) {
                     continue;
                 }
                 const Bytes& result = results.at(work.number);
-                // If all members get the same result, only one of them checks its values; the members take turns.
-                // Another check compares the results of the members.
+                // If all members get the same result, only one member checks its values, to save time.
+                // check_members_alike() compares the members.
                 const int me = member.client->rank();
                 const bool is_mine = !work.is_the_same_for_all() || work.number % member.place.size() == me;
                 if (seed == kUndisturbed && is_mine) {
@@ -236,7 +235,7 @@ RanksResult run(const std::string& hosts, RanksAs as, std::uint32_t seed) {
         {.as = as, .deadline = std::chrono::seconds(300)}, one_host ? Layout() : hosts);
 }
 
-/// Checks that a result which all members get is the same on all of them.
+/// Checks that all members have the same bits, if the operation gives all members the same result.
 void check_members_alike(const RanksResult& result) {
     for (const Work& work : all_works(result.ranks.size() < 2 ? 1 : 3)) {
         std::set<std::string> bits;

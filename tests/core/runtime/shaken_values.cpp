@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Computes the expected results for shaken_work.hpp from the definitions. Integers are computed in 128 bits, and floats
-// in long double, with bounds for their rounding errors.
+// Computes the expected results for shaken_work.hpp from the definitions of the operations: integers in 128 bits,
+// floats in long double with bounds for the rounding errors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -50,7 +50,7 @@ Int128 whole_of(DType dtype, const Bytes& bytes, std::size_t i) {
     }
 }
 
-/// Returns the low bits of `value`, as many as the dtype has.
+/// Returns the low bits of `value`, as many as a value of this type has.
 std::uint64_t last_bits(DType dtype, Int128 value) {
     const std::size_t bits = 8 * size_of(dtype);
     const auto all = static_cast<std::uint64_t>(value);
@@ -59,11 +59,11 @@ std::uint64_t last_bits(DType dtype, Int128 value) {
 
 struct Bounded {
     long double value = 0;
-    long double off = 0;  ///< at most
+    long double off = 0;  ///< the largest possible difference of the library's result from `value`
 };
 
-/// Returns the relative rounding error, which is half a unit in the last place, and the absolute one, which is half of
-/// the smallest number.
+/// The errors of rounding to a type: relative (half a unit in the last place) and absolute (half of the smallest
+/// number).
 struct Rounding {
     long double relative = 0;
     long double least = 0;
@@ -81,7 +81,7 @@ Rounding rounding_of(DType dtype) {
     }
 }
 
-/// The elements [first, first + count) of the result for one tensor.
+/// Computes the elements [first, first + count) of the result for one tensor.
 class Reduction {
 public:
     Reduction(const Work& work, const Place& place, std::vector<Bytes> inputs)
@@ -142,7 +142,7 @@ private:
         }
     }
 
-    /// The result is computed modulo 2^64 or more, because sums and products wrap.
+    /// The library's integers wrap around. 128 bits keep all bits that the result needs.
     [[nodiscard]] Int128 expected_whole(std::size_t i) const {
         Int128 all = whole_of(work_.dtype, inputs_.front(), i);
         for (std::size_t member = 1; member < inputs_.size(); ++member) {
@@ -202,8 +202,7 @@ private:
                 return {product, std::fabs(product) * 1.1L * (n * step + roundings * narrow.relative) +
                                      roundings * narrow.least * 8};
             default:
-                // See docs/compression.md for this bound. The magnitudes of the parts are no larger than those of the
-                // inputs.
+                // docs/compression.md derives this bound. A part's magnitude is at most that of the inputs.
                 return {
                     sum * scale,
                     std::fabs(scale) * magnitudes * (roundings > 0 ? 2.1L * narrow.relative : 0) +
@@ -224,12 +223,12 @@ private:
     bool travels_as_16_bits_;
     Rounding narrow_;
     long double step_ = 0;       ///< the error of one addition or multiplication; 16-bit types are combined in float32
-    long double roundings_ = 0;  ///< to 16 bits
+    long double roundings_ = 0;  ///< the number of roundings to 16 bits
     std::vector<std::vector<long double>> values_;
     std::vector<long double> adasum_;
 };
 
-/// The inputs of all members for tensor `tensor`.
+/// Returns the inputs of all members for one tensor of the work.
 std::vector<Bytes> inputs_of_all(const Work& work, const Place& place, std::size_t tensor) {
     std::vector<Bytes> all;
     for (int member = 0; member < place.size(); ++member) {
@@ -252,7 +251,7 @@ void check_reductions(const Work& work, const Place& place, int member, const By
     }
 }
 
-/// Appends `rows` rows of a member.
+/// Appends `rows` rows of `from`, beginning with row `first`.
 void add_rows(Bytes& to, const Work& work, const Bytes& from, std::int64_t first, std::int64_t rows) {
     const auto row = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(work.columns) * size_of(work.dtype));
     to.insert(to.end(), from.begin() + first * row, from.begin() + (first + rows) * row);

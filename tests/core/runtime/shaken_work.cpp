@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kGroup = 3;
 
-/// Sizes that travel with the announcement, that need one chunk, a few chunks, and many chunks. Between hosts, some of
-/// these tensors are exchanged as a whole, and others in one part for each host.
+/// Numbers of elements. The tensors travel in the announcement, or need one chunk, a few chunks, or many chunks.
+/// Between hosts, some of them are exchanged whole, and others in one part per host.
 constexpr std::array<std::int64_t, 11> kElements = {1, 40, 900, 300, 2500, 40, 300, 9001, 1, 900, 20'001};
 
 bool is_float(DType dtype) {
@@ -32,7 +32,7 @@ void append(Bytes& bytes, T value) {
     std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-/// The sum of such numbers depends on their order.
+/// Returns a number such that the sum of several of them depends on the order of the additions.
 double float_value(std::mt19937_64& random, ReduceOp op) {
     const double mantissa = std::uniform_real_distribution<double>(0.7, 1.4)(random);
     const double sign = random() % 2 == 0 ? 1 : -1;
@@ -60,7 +60,7 @@ void append_value(Bytes& bytes, DType dtype, ReduceOp op, std::mt19937_64& rando
     }
 }
 
-/// Every combination that can be used in an allreduce, a reducescatter or a reduce.
+/// A combination of type and reduction that allreduce, reducescatter and reduce accept.
 struct Reduced {
     DType dtype;
     ReduceOp op;
@@ -83,7 +83,7 @@ class Works {
 public:
     explicit Works(int sets) : sets_(sets) {}
 
-    /// Each work is used in the first place. Every third work is also used in another place.
+    /// Adds the work to the first place, and every third work also to another place.
     void add(Work work) {
         work.number = next_++;
         if (work.rows == 0) {
@@ -231,8 +231,7 @@ std::vector<Work> all_works(int sets) {
     return works.take();
 }
 
-// ---- a work in progress
-// ----------------------------------------------------------------------------------------------
+// ---- a work in progress ----
 
 RunningWork::RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances)
     : client_(client), work_(work), circumstances_(circumstances) {
@@ -246,7 +245,7 @@ RunningWork::RunningWork(RuntimeClient& client, const Work& work, const Circumst
     }
 }
 
-/// `content` is null if the tensor is for a result.
+/// Makes a tensor with this content. `content` is null for a tensor that receives a result.
 Tensor RunningWork::tensor_for(std::size_t index, std::int64_t rows, const Bytes* content) {
     const bool resident = circumstances_.resident != (index % 2 == 1);
     buffers_.emplace_back(client_, work_.dtype, std::vector<std::int64_t>{rows, work_.columns}, resident);
@@ -257,7 +256,7 @@ Tensor RunningWork::tensor_for(std::size_t index, std::int64_t rows, const Bytes
     return tensor;
 }
 
-/// The number of rows of this rank's result.
+/// Returns the number of rows of this rank's result.
 std::int64_t RunningWork::result_rows() const {
     const int members = client_.size();
     const int me = client_.rank();

@@ -13,7 +13,7 @@
 #include "tests/ops/reference.hpp"
 #include "tests/support/ranks.hpp"
 
-/// The operations whose bits shaken_bits_test.cpp compares. Each one knows its inputs and how to start it.
+/// Each Work is an operation whose result shaken_bits_test.cpp compares bit by bit. A Work knows its inputs.
 namespace rueda::tests {
 
 using ops::test::Bytes;
@@ -30,46 +30,45 @@ enum class WorkKind : std::uint8_t {
     grouped_allreduce,
     grouped_allgather,
     grouped_reducescatter,
-    message,  ///< sent to the next member of the set, and received from the previous member
+    message,  ///< sent to the next member of the set and received from the previous member
 };
 
-/// The place where an operation runs: the job or a process set, on one host or on several hosts.
+/// The ranks that run an operation: the job's or a process set's, on one or several hosts.
 struct Place {
-    std::string hosts;  ///< by member: with "aab", two members are on one host and one is on another
+    std::string hosts;  ///< one letter per member: with "aab", two members are on one host and the third is on another
 
     [[nodiscard]] int size() const { return static_cast<int>(hosts.size()); }
-    /// The members of each host. Hosts are in the order of their lowest members.
+    /// Returns the members of each host. Hosts are ordered by their lowest member.
     [[nodiscard]] std::vector<std::vector<int>> members_of_hosts() const;
 };
 
 struct Work {
-    int number = 0;  ///< this work's number among all works; it is also the seed of its inputs
+    int number = 0;  ///< this work's number among all works, and the seed of its inputs
     WorkKind kind = WorkKind::allreduce;
     DType dtype = DType::float32;
     Reduce reduce{};
-    std::int64_t rows = 0;  ///< the approximate number of rows of a member; `kind` defines the exact number
+    std::int64_t rows = 0;  ///< the approximate number of rows of a member; rows_of() gives the exact number
     std::int64_t columns = 1;
-    int set = 0;  ///< the index of its place
+    int set = 0;  ///< the index of the Place
 
     [[nodiscard]] std::string name() const;
-    /// The root, a member of the set. It is the same on every rank.
+    /// Returns the root among the members. All ranks get the same one.
     [[nodiscard]] int root(int members) const { return number % members; }
-    /// The number of rows of the input of `member`.
     [[nodiscard]] std::int64_t rows_of(int member, int members) const;
-    /// The number of rows that `from` sends to `to` in an alltoall. In a scatter, `from` is the root.
+    /// Returns the number of rows that `from` sends to `to` in an alltoall, or in a scatter with the root `from`.
     [[nodiscard]] std::int64_t split(int from, int to) const;
-    /// The input tensors of a member, with their exact bits. A group has several tensors.
+    /// Returns the bytes of a member's input tensors. A group has several tensors.
     [[nodiscard]] std::vector<Bytes> inputs(int member, int members) const;
     [[nodiscard]] std::size_t tensors() const;
     /// Whether every member gets the same result.
     [[nodiscard]] bool is_the_same_for_all() const;
 };
 
-/// Returns works of all kinds, each with dtypes, reductions and sizes. `sets` is the number of places; all works run in
-/// the first place.
+/// Returns works of all kinds, with all types, reductions and sizes. `sets` is the number of places. All works run in
+/// place 0.
 [[nodiscard]] std::vector<Work> all_works(int sets);
 
-/// A work in progress on this rank, with its memory.
+/// A work that this rank has started, with its memory.
 class RunningWork {
 public:
     struct Circumstances {
@@ -78,8 +77,8 @@ public:
         bool blocks = false;
     };
     RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances);
-    /// Waits for the work. Returns this rank's result: the tensors one after another, or nothing if this rank has no
-    /// result.
+    /// Waits for the end of the work. Returns the bytes of this rank's result tensors one after another. They are empty
+    /// if this rank gets no result.
     [[nodiscard]] Bytes finish();
     [[nodiscard]] bool poll();
 
@@ -94,14 +93,14 @@ private:
     const Work& work_;
     const Circumstances circumstances_;
     std::vector<Buffer> buffers_;
-    Tensor result_;  ///< this rank's own memory for the result, if any
+    Tensor result_;  ///< memory for the result, if this rank allocates it
     PendingPointer pending_;
     std::unique_ptr<core::Completion> sent_;
     std::unique_ptr<core::Completion> received_;
 };
 
-/// Computes the result from the inputs in another way and in wider arithmetic. Throws RankCheckFailed if `result` of
-/// `member` differs from it by more than rounding explains.
+/// Computes the result from the inputs in wider arithmetic. Throws RankCheckFailed if rounding cannot explain the
+/// difference from `result`.
 void check_values(const Work& work, const Place& place, int member, const Bytes& result);
 
 }  // namespace rueda::tests

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests settings that differ between ranks. For some settings, rank 0's value is used; for some, the smallest value. If
-// any other setting differs, no rank starts.
+// Tests settings that differ between ranks. For some settings rank 0's value counts, for some the smallest value. A
+// difference in any other setting is an error on all ranks.
 #include "core/setup/shared_settings.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using base::Setting;
 using base::SettingScope;
 
-/// Returns the settings of every rank: the usual settings, changed by `changes[r]` for rank r.
+/// Returns one configuration per rank: the test's usual settings, changed by `changes[r]` for rank r.
 using Change = std::function<void(base::Config&)>;
 std::vector<base::Config> settings_of(const std::vector<Change>& changes) {
     std::vector<base::Config> configs(changes.size(), test_config());
@@ -31,8 +31,8 @@ std::vector<base::Config> settings_of(const std::vector<Change>& changes) {
     return configs;
 }
 
-/// Runs ranks that exchange their settings and nothing else. For each rank, returns what share_settings() reports, and
-/// the value of every shared setting afterwards.
+/// Runs ranks that only exchange their settings. Each rank reports the result of share_settings() and the shared
+/// settings.
 RanksResult share(const std::vector<base::Config>& configs, RanksAs as = RanksAs::threads) {
     return run_ranks(static_cast<int>(configs.size()),
                      [&](RankContext& context) {
@@ -50,7 +50,7 @@ RanksResult share(const std::vector<base::Config>& configs, RanksAs as = RanksAs
                      {.as = as});
 }
 
-/// Sets a value that differs from the default and is within the range.
+/// Changes a setting to another valid value.
 struct Other {
     base::Config& config;
 
@@ -152,7 +152,7 @@ TEST_CASE("the line stays readable where every rank has another value", "[thread
 
 namespace {
 
-/// In place of rank 0's announcement, sends a text that the test chooses.
+/// A control plane whose broadcast sends a text that the test chooses instead of rank 0's bytes.
 class OtherWords final : public collectives::ControlPlane {
 public:
     OtherWords(std::unique_ptr<collectives::ControlPlane> plane, std::string broadcast)
@@ -225,8 +225,8 @@ TEST_CASE("the settings that rank 0 announces are checked before they are used",
 
 namespace {
 
-/// Runs a whole job in which every setting that may differ differs between ranks. All sums must be right, and no rank
-/// may wait forever.
+/// Runs a job in which all settings that may differ do differ between ranks. All sums must be right, and the job must
+/// end.
 void train(RankContext& context, const std::vector<base::Config>& configs) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();

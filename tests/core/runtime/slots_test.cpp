@@ -18,7 +18,7 @@ base::Config few_slots() {
     return config;
 }
 
-/// 600 names, 11 of them pending at a time, use at most 32 slots.
+/// Uses 600 names with at most 32 slots; 11 names are pending at a time.
 TEST_CASE("slots are taken back", "[threads]") {
     const int size = GENERATE(1, 2, 4);
     const RanksResult result = run_clients(size, few_slots(), [](RankContext&, RuntimeClient& client) {
@@ -33,8 +33,8 @@ TEST_CASE("slots are taken back", "[threads]") {
     CHECK(result.passed());
 }
 
-/// There are many more new names than slots, but only a few names are pending at a time. Slots must become free in
-/// time, whichever rank is slow.
+/// Uses many more new names than slots, but only a few at a time. Rueda must free slots in time, whichever rank is
+/// slow.
 void bursts(RankContext&, RuntimeClient& client) {
     constexpr std::size_t kPending = 14;
     for (int step = 0; step < 60; ++step) {
@@ -55,8 +55,8 @@ void bursts(RankContext&, RuntimeClient& client) {
     }
 }
 
-/// First starts a group that fits: it has one member less than there are slots, because the group's number of members
-/// also takes a slot. Then starts a group with one member more, and then one that fits again.
+/// Starts a group that just fits, a group with one member more, and again one that fits. A group needs one slot for
+/// each member and one for its number of members.
 void largest_group(RankContext& context, RuntimeClient& client) {
     const int size = client.size();
     const std::size_t most = size > 1 ? 31 : 32;
@@ -103,8 +103,8 @@ TEST_CASE("a group of more members than there are slots is refused on every rank
     }
 }
 
-/// The members of one rank's group fail because no slots are left. They fail before the ranks can find out that they
-/// disagree.
+/// The groups of the ranks have different numbers of members. One rank's group finds no slots, and fails before the
+/// ranks can compare their numbers.
 void groups_that_differ(RankContext&, RuntimeClient& client) {
     const auto group_of = [&client](std::vector<float>& values) {
         std::vector<Tensor> tensors;
@@ -144,11 +144,11 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
     CHECK(result.passed());
 }
 
-/// The same, while other threads each block on one small name, again and again. The announcements of these names are
-/// not counted, so their slots look idle and are taken back. These threads must not prevent the rank from reading that
-/// other ranks need numbers.
+/// Does the same as bursts() while other threads block on small names in a loop. The slots of these names look idle,
+/// because direct announcements are not counted, so Rueda takes them back. The loops must not keep the rank from
+/// reading that other ranks need slots.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
-    std::array<std::string, 2> failures;  // one thread drives progress while the other thread announces
+    std::array<std::string, 2> failures;  // two threads: one drives progress while the other announces
     std::vector<std::jthread> loops;
     for (std::string& failure : failures) {
         loops.emplace_back([&] {
@@ -185,10 +185,10 @@ TEST_CASE("bursts of new names beside a loop of small allreduces, in processes",
     CHECK(result.passed());
 }
 
-/// Every rank starts the same names, but begins with its own ones. More names are pending at a time than there are
-/// slots. Each name must end in the same way on all ranks.
+/// Every rank starts the same names, beginning with other ones. More names are pending than there are slots. Each name
+/// must end in the same way on all ranks.
 void exhaust(RankContext& context, RuntimeClient& client) {
-    constexpr int kNames = 80;  // the names of each rank are more than fit into a mailbox
+    constexpr int kNames = 80;  // more names than fit into a mailbox
     std::string endings;
     for (int round = 0; round < 2; ++round) {
         std::vector<float> values(static_cast<std::size_t>(kNames * client.size()), 1);
@@ -241,8 +241,8 @@ TEST_CASE("no slot is left, in processes", "[processes]") {
     check_exhausted(run_clients(3, few_slots(), exhaust, {.as = RanksAs::processes}));
 }
 
-/// A single rank starts more new names than there are slots. Rueda refuses the surplus operations at once, and does not
-/// wait for the other ranks.
+/// Only rank 1 starts operations, with more new names than slots. Rueda must refuse the surplus at once, without
+/// waiting for other ranks.
 void alone(RankContext& context, RuntimeClient& client) {
     constexpr int kNames = 100;
     std::vector<float> values(kNames, 1);
@@ -271,9 +271,8 @@ TEST_CASE("one rank takes all slots", "[threads]") {
     CHECK(result.passed());
 }
 
-/// The first rank's group finds no slot. The groups of the other ranks have other numbers of members, for which there
-/// would be slots. But if they started, no rank could report that the ranks disagree. So the other ranks start nothing
-/// either.
+/// The group of rank 0 finds no slot. The other ranks' groups have other numbers of members, for which slots are free.
+/// But if these groups started, no rank could report the disagreement. So they must fail, too.
 void group_without_a_slot(RankContext& context, RuntimeClient& client) {
     constexpr std::size_t kNames = 32;
     std::vector<float> values(kNames, 1);
@@ -326,16 +325,16 @@ TEST_CASE("a group that finds no slot on one rank ends on all", "[threads]") {
     CHECK(result.passed());
 }
 
-/// The same on several hosts, where the job ends. All ranks on all hosts receive the error, whatever they are doing.
-/// The pending operations end.
+/// Uses up all slots on one of several hosts, which ends the job. All ranks on all hosts must get the error, and their
+/// pending operations must end.
 void exhaust_a_host(RankContext& context, RuntimeClient& client) {
-    const int names = client.rank() == client.size() - 1 ? 100 : 10;  // out of 32 slots on each host
+    const int names = client.rank() == client.size() - 1 ? 100 : 10;  // each host has 32 slots
     std::vector<float> values(100, 1);
     std::vector<PendingPointer> pending;
     std::string told;
     for (int i = 0; i < names && told.empty(); ++i) {
         const Tensor tensor{&values[static_cast<std::size_t>(i)], DType::float32, {1}};
-        // The names differ on all ranks, so no operation is ever called.
+        // Each rank uses other names, so no operation is ever called.
         auto one = client.start_allreduce(fmt::format("name {} of {}", i, client.rank()), tensor, tensor, {});
         if (one.is_ok()) {
             pending.push_back(std::move(one).value());

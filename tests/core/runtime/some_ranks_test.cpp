@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests jobs of some of the launched ranks, with a rendezvous over a socket. some_ranks_program.cpp tests the same over
-// MPI.
+// Tests jobs of some of the launched ranks that meet through a socket. some_ranks_program.cpp tests the same over MPI.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -21,7 +20,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// Reduces the launch ranks of this job's members, and compares the sum with the expected one.
+/// Sums the launch numbers of the job's members, and compares the result with the expected sum.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {
@@ -42,23 +41,23 @@ void check_numbers(int position, int size) {
     RUEDA_RANK_EQUAL(rueda::cross_size(), 1);
 }
 
-/// There are six ranks. First they form three jobs at once, and one rank is in none of these jobs. Then they form other
-/// jobs, and then one job of all ranks.
+/// Six ranks form three jobs at the same time, without rank 5. Then they form other jobs, and at last one job of all
+/// ranks.
 TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]") {
     check_passed(run_public_ranks(6, [](RankContext& context) {
         const int launched = context.rank();
         for (int round = 0; round < 3; ++round) {
             if (launched == 5) {
-                break;  // belongs to no job
+                break;  // rank 5 is in none of these jobs
             }
             const bool is_odd = launched % 2 != 0;
             const Ranks members = is_odd ? Ranks{3, 1} : Ranks{4, 0, 2};
             rueda::init(std::span(members));
             check_numbers(launched / 2, is_odd ? 2 : 3);
-            rueda::init(std::span(members));  // does nothing
+            rueda::init(std::span(members));  // a second init() has no effect
             check_sum(launched, members);
             if (!is_odd) {
-                const ProcessSet pair = rueda::add_process_set({0, 2});  // ranks of this job
+                const ProcessSet pair = rueda::add_process_set({0, 2});  // the numbers are ranks of this job
                 if (pair.included()) {
                     auto value = static_cast<float>(launched);
                     rueda::allreduce("pair", std::span(&value, 1), {.op = ReduceOp::sum, .process_set = pair});
@@ -77,7 +76,7 @@ TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]")
 
 TEST_CASE("a list of all ranks, and of one", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext& context) {
-        context.rank() == 1 ? rueda::init() : rueda::init({2, 0, 1});  // the same job
+        context.rank() == 1 ? rueda::init() : rueda::init({2, 0, 1});  // both calls mean the job of all ranks
         check_numbers(context.rank(), 3);
         check_sum(context.rank(), {0, 1, 2});
         rueda::shutdown();
@@ -132,7 +131,7 @@ TEST_CASE("lists that cannot be are refused, and the next one works", "[processe
     }));
 }
 
-/// Ranks 0 and 3 call init with different lists, while ranks 1 and 2 form another job.
+/// Ranks 0 and 3 call init with different lists, while ranks 1 and 2 form a job of their own.
 void meet_with(RankContext& context, const Ranks& list_of_0, const Ranks& list_of_3, const std::string& told_to_0,
                const std::string& told_to_3) {
     ::setenv("RUEDA_START_TIMEOUT", "1", 1);
@@ -162,7 +161,7 @@ TEST_CASE("ranks that meet with different lists are told whose", "[processes]") 
     }));
 }
 
-/// A rank of another job may end at any time and in any way.
+/// Whatever happens to a rank must not affect other jobs of the launch.
 TEST_CASE("a death ends its own job and no other", "[processes]") {
     const RanksResult result = run_public_ranks(5, [](RankContext& context) {
         const int launched = context.rank();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests a sparse allreduce that receives gathered data which working ranks never send.
+// Tests how a sparse allreduce reacts to gathered data that no correct rank would send.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// The data that two ranks gathered: each has one row, for a place in a tensor of shape (4,).
+/// The gathered data of two ranks. Each rank has one row of a tensor of shape (4,).
 struct Gathered {
     Gathered() {
         const rueda_tensor indices{&index, &one, 1, RUEDA_INT64};
@@ -31,7 +31,7 @@ struct Gathered {
         put(1, {2}, {10, 20});
         put(2, {2, 4}, {1, unit, unit, 4, 1, unit, unit, 4});
     }
-    /// Fills the output in the same way as an allgather.
+    /// Fills an output as an allgather would.
     void put(std::uint32_t member, Numbers shape, const Numbers& numbers) {
         Completion::Output& output = completion.output(member);
         output.memory.reset(static_cast<std::byte*>(std::malloc(numbers.size() * sizeof(std::int64_t))));
@@ -44,7 +44,7 @@ struct Gathered {
     std::int64_t index = 1;
     std::int64_t value = 10;
     std::int64_t one = 1;
-    std::int64_t unit = 0x3ff0'0000'0000'0000;  // 1.0
+    std::int64_t unit = 0x3ff0'0000'0000'0000;  // the bits of 1.0
     std::unique_ptr<SparseAllreduce> sparse;
     Completion completion;
 };

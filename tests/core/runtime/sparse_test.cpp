@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests sparse allreduces. Compares them with dense sums that this test computes.
+// Compares sparse allreduces with dense sums that the test computes.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <future>
@@ -20,7 +20,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// The rows of a tensor of shape (5, 4, 3) that a rank has. Some places occur twice; rank 0 has no rows.
+/// A rank's rows of a tensor of shape (5, 4, 3). Some places occur twice. Rank 0 has no rows.
 struct Part {
     std::vector<std::int32_t> indices;
     std::vector<double> values;
@@ -42,7 +42,7 @@ Part part_of(int rank, int round, std::int64_t along) {
     return part;
 }
 
-/// Returns, for each place, the sum of the rows of all ranks.
+/// Returns the sum of all ranks' rows for each place.
 std::map<std::vector<std::int64_t>, std::vector<double>> dense_sums(int size, int round, std::int64_t along) {
     std::map<std::vector<std::int64_t>, std::vector<double>> sums;
     const std::size_t row = along == 2 ? 3 : 12;
@@ -99,7 +99,7 @@ void check_round(int round, std::int64_t along, bool blocking, ReduceOp op) {
 }
 
 TEST_CASE("sparse tensors are those of dense sums", "[processes]") {
-    const int size = GENERATE(1, 2, 4);  // powers of two, so that averages are exact
+    const int size = GENERATE(1, 2, 4);  // powers of two keep averages exact
     check_passed(run_public_ranks(size, [](RankContext&) {
         rueda::init();
         for (int round = 0; round < 8; ++round) {
@@ -109,7 +109,7 @@ TEST_CASE("sparse tensors are those of dense sums", "[processes]") {
     }));
 }
 
-/// Reduces one row at a place that occurs on all ranks.
+/// Reduces one row, at the same place on all ranks.
 template <class T>
 T reduced(T mine, DType dtype, ReduceOp op, const std::string& name) {
     const std::uint8_t place = 3;
@@ -123,16 +123,17 @@ TEST_CASE("sparse reductions are exact of integers, and rounded once of small fl
         rueda::init();
         constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
         RUEDA_RANK_EQUAL(reduced<std::int64_t>(kMost, DType::int64, ReduceOp::average, "average"), kMost);
-        RUEDA_RANK_EQUAL(reduced<std::int64_t>(kMost, DType::int64, ReduceOp::sum, "sum"), kMost - 2);  // wraps
+        RUEDA_RANK_EQUAL(reduced<std::int64_t>(kMost, DType::int64, ReduceOp::sum, "sum"),
+                         kMost - 2);  // the sum wraps around
         RUEDA_RANK_EQUAL(reduced<std::int32_t>(context.rank() == 0 ? -4 : 0, DType::int32, ReduceOp::average, "i"), -1);
         RUEDA_RANK_EQUAL(reduced<std::uint64_t>(~std::uint64_t{0}, DType::uint64, ReduceOp::average, "u"),
                          ~std::uint64_t{0});
-        // In float16, 2048 + 1 + 1 would stay 2048.
+        // In float16, 2048 + 1 + 1 would be 2048; the sum must be computed in a wider type.
         const std::uint16_t two_to_11 = 0x6800;
         const std::uint16_t one = 0x3C00;
         RUEDA_RANK_EQUAL(
             reduced<std::uint16_t>(context.rank() == 0 ? two_to_11 : one, DType::float16, ReduceOp::sum, "h"),
-            std::uint16_t{0x6801});  // 2050
+            std::uint16_t{0x6801});  // 2050 in float16
         rueda::shutdown();
     }));
 }
@@ -161,7 +162,7 @@ TEST_CASE("ranks that disagree about a sparse allreduce are all told so, and the
         RUEDA_RANK_EQUAL(
             refused<Mismatch>([&] { static_cast<void>(rueda::sparse_allreduce("x", places, values, {extent})); }),
             text);
-        // Checks the result through its handle, through the queries, and through a callback.
+        // The error must reach the caller through the handle, through the queries, and through a callback.
         const Handle handle = rueda::sparse_allreduce_async("x", places, values, {extent});
         std::promise<std::string> told;
         handle.on_completion([&](std::exception_ptr failure) {
@@ -238,7 +239,7 @@ TEST_CASE("a sparse allreduce in a set of some ranks, and of nothing at all", "[
             const std::vector<float> value = {4};
             const Handle handle = rueda::sparse_allreduce("x", place, value, {3}, {.process_set = sets[0]});
             RUEDA_RANK_EQUAL(handle.output(0).shape().elements(), std::int64_t{2});
-            // the average over the members
+            // The average counts the members of the set only.
             RUEDA_RANK_EQUAL(static_cast<const float*>(handle.output(1).data())[1], 2.0F);
         }
         const std::vector<std::int64_t> none;
@@ -281,7 +282,7 @@ TEST_CASE("invalid arguments of a sparse allreduce are refused at once", "[proce
         const std::int64_t extent = 5;
         rueda_handle* handle = nullptr;
         const InputView view(places);
-        const rueda_tensor c_places = view.c_tensor();  // the C tensor points to the shape inside the view
+        const rueda_tensor c_places = view.c_tensor();  // the C tensor points into `view`
         RUEDA_RANK_EQUAL(rueda_sparse_allreduce("x", nullptr, nullptr, &extent, 1, nullptr, &handle),
                          RUEDA_INVALID_ARGUMENT);
         RUEDA_RANK_EQUAL(rueda_sparse_allreduce("x", &c_places, nullptr, &extent, 1, nullptr, &handle),

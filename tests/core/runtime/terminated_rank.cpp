@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A job of two ranks under mpirun, in which rank 1 is killed. Rank 0 computes, or waits for rank 1, until mpirun ends
-// it. Usage: terminated_rank silent|handler|waiting
+// A program for two ranks under mpirun. Rank 1 is killed. Rank 0 computes or waits for rank 1 until mpirun ends rank 0.
+// Usage: terminated_rank silent|handler|waiting
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// The program's own handler. It prints a line and ends the process.
+/// The program's own handler of SIGTERM prints a line and ends the process.
 void handle(int /*number*/) {
     constexpr std::string_view kText = "the program's handler\n";
     _exit(::write(STDERR_FILENO, kText.data(), kText.size()) > 0 ? 5 : 6);

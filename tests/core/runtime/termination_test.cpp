@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests what Rueda does when its process receives SIGTERM. termination_test.py tests what it prints under mpirun.
+// Tests how Rueda handles SIGTERM. termination_test.py tests what it prints under mpirun.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ TEST_CASE("SIGTERM reaches the program's handler, as often as it comes", "[proce
             rueda::init();
             ::raise(SIGTERM);
             RUEDA_RANK_EQUAL(static_cast<int>(handled), 2 * job - 1);
-            rueda::barrier();  // the signal did not end the job on any rank
+            rueda::barrier();  // the barrier shows that the signal ended the job on no rank
             rueda::shutdown();
             RUEDA_RANK_CHECK(disposition().sa_handler == own.sa_handler);
             RUEDA_RANK_EQUAL(disposition().sa_flags & SA_SIGINFO, own.sa_flags);
@@ -83,8 +83,8 @@ TEST_CASE("SIGTERM that is ignored stays so", "[processes]") {
     }));
 }
 
-/// Starts a child like a data loader's worker. Such a worker is ended by SIGTERM after every epoch. The child must end
-/// as if Rueda were not there, and no other rank may notice.
+/// The child is like a data loader's worker, which SIGTERM ends after every epoch. The child must end as if Rueda were
+/// not loaded, and no rank may notice.
 TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext&) {
         rueda::init();
@@ -104,7 +104,7 @@ TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     }));
 }
 
-/// No other rank died, so the others learn that this rank was terminated.
+/// Only this rank ends, so the error on the other rank must name it as the cause.
 TEST_CASE("SIGTERM ends a rank, which leaves its end reason", "[processes]") {
     const RanksResult result = run_public_ranks(2, [](RankContext& context) {
         ::setenv("RUEDA_LOG_LEVEL", "off", 1);

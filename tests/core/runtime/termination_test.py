@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Kills a rank under plain mpirun, which then ends the other ranks by SIGTERM. The other ranks must print Rueda's line
-nevertheless.
+"""Kills a rank under plain mpirun, which then sends SIGTERM to the other ranks. They must still print Rueda's line
+about the killed rank.
 
 Usage: termination_test.py PROGRAM MPIRUN [flags of mpirun ...]
 """
@@ -44,7 +44,7 @@ class Termination(unittest.TestCase):
         self.assertEqual(len(re.findall(line, errors)), 1, errors)
 
     def test_a_rank_that_computes(self):
-        # mpirun sends SIGTERM within milliseconds, mostly before the background thread checks the other rank.
+        # mpirun sends SIGTERM within milliseconds, usually before the background thread notices the dead rank.
         for _ in range(3):
             errors, pid = run("silent")
             self.expect_line(errors, pid)

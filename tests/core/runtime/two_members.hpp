@@ -16,14 +16,14 @@
 
 namespace rueda::tests {
 
-/// Two members of a process set on one host, with what the parts of a process set need. They are ranks 3 and 5 of the
-/// job, and both are in this thread.
+/// Two members of a process set on one host, with the memory that the parts of a process set need. They are ranks 3 and
+/// 5 of the job. One thread plays both.
 class TwoMembers {
 public:
     using Memory = core::NegotiationMemory<base::StdAtomics>;
-    static constexpr std::uint32_t kSlot = 2;  ///< a slot for a name
+    static constexpr std::uint32_t kSlot = 2;  ///< the first slot for names
 
-    /// If `attachments` is not 0, the set is on several hosts: its third member, rank 8, is on another host.
+    /// If `attachments` is not 0, the set has a third member on another host: rank 8 of the job.
     explicit TwoMembers(std::uint32_t attachments = 0) {
         extent_.members = 2;
         extent_.unnamed_slots = kSlot;
@@ -63,7 +63,7 @@ public:
         return memory().place(entry.slot, rank, entry.generation);
     }
 
-    /// Writes the announcement that the member would write in the slot.
+    /// Writes a member's announcement of the entry.
     void announce(std::uint32_t rank, const core::TensorEntry& entry) const {
         const core::AnnouncementWriter writer(view(rank));
         auto& place = memories_[rank]->place(entry.slot, rank, entry.generation);
@@ -82,7 +82,8 @@ private:
     std::array<std::unique_ptr<Memory>, 2> memories_;
 };
 
-/// The pending operation of one member in a slot. Its tensor has `rows` rows of four floats, or just four floats.
+/// One member's pending operation in a slot. Its tensor has `rows` rows of four floats; an allreduce uses only four
+/// floats.
 struct Pending {
     explicit Pending(float first = 1, std::int64_t rows = 1) : values(static_cast<std::size_t>(4 * rows)) {
         for (std::size_t i = 0; i < values.size(); ++i) {
@@ -120,7 +121,7 @@ struct Pending {
         REQUIRE(core::make_alltoall(tensor(), splits.data(), 3, nullptr, 3, options, entry.request).is_ok());
         return *this;
     }
-    /// To rank 5.
+    /// Makes this a gather to rank 5.
     Pending& gather(int rank) {
         REQUIRE(core::make_gather(tensor(), nullptr, 5, std::array{3, 5}, rank, options, entry.request).is_ok());
         return *this;

@@ -28,7 +28,7 @@ TEST_CASE("verdicts travel as numbers that are not negative", "[threads]") {
     for (const Kind kind : {Kind::checksum, Kind::changed, Kind::not_a_number, Kind::infinite}) {
         for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{17}, (std::uint64_t{1} << 60) - 1}) {
             if (kind == Kind::changed && value != 0) {
-                continue;  // no rank sends this value
+                continue;  // ranks never send this combination
             }
             const std::int64_t number = encode({kind, value});
             CHECK(number >= 0);
@@ -75,7 +75,8 @@ TEST_CASE("the first value that is not finite is found, wherever it is", "[threa
         CHECK(look<std::uint16_t>(DType::float16, kCount, at, 0x7c00) == Verdict{Kind::infinite, at});
         CHECK_FALSE(look<std::uint16_t>(DType::float16, kCount, at, 0x7bff));
         CHECK(look<std::uint16_t>(DType::bfloat16, kCount, at, 0xff80) == Verdict{Kind::infinite, at});
-        CHECK_FALSE(look<std::uint16_t>(DType::bfloat16, kCount, at, 0x7c00));  // a finite number
+        // In bfloat16, these bits are a finite number.
+        CHECK_FALSE(look<std::uint16_t>(DType::bfloat16, kCount, at, 0x7c00));
         CHECK_FALSE(look<std::uint32_t>(DType::int32, kCount, at, 0x7fc0'0000));
     }
     CHECK_FALSE(find_not_finite(DType::float32, nullptr, 0));
@@ -92,7 +93,7 @@ TEST_CASE("operations that compare are named after the tensor, within what a nam
         wide += "ä";
     }
     const std::string named = name_of_check(wide);
-    CHECK(named.find("\xc3\xe2") == std::string::npos);  // half of a two-byte character, and then another text
+    CHECK(named.find("\xc3\xe2") == std::string::npos);  // a name must not be cut inside a two-byte character
 }
 
 TEST_CASE("the ranks are judged by what is worst, and named by what they found", "[threads]") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests RUEDA_VERIFY and RUEDA_CHECK_NAN: what they find, which ranks get the error, and which operations continue.
+// Tests RUEDA_VERIFY and RUEDA_CHECK_NAN: what they find, which ranks get the error, and which operations still work.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,11 +15,11 @@
 namespace rueda::tests {
 namespace {
 
-/// Memory whose two halves are the same pages: a write to one half also changes the other half. So it can never hold a
-/// right result whose halves differ.
+/// Memory whose two halves are the same pages. A write to one half also changes the other half. So it cannot hold a
+/// result whose halves differ, and RUEDA_VERIFY must find an error.
 class FoldedMemory {
 public:
-    static constexpr std::size_t kHalf = 65536;  // whole pages on every machine
+    static constexpr std::size_t kHalf = 65536;  // a multiple of the page size of every machine
     static constexpr std::int64_t kFloats = 2 * kHalf / sizeof(float);
 
     FoldedMemory() {
@@ -43,7 +43,7 @@ private:
     std::byte* memory_ = nullptr;
 };
 
-/// Only rank 1 has its output in folded memory.
+/// Rank 1 has its output in a FoldedMemory. The other ranks have their outputs in ordinary memory.
 struct Outputs {
     explicit Outputs(const Client& client) : flat(FoldedMemory::kFloats), odd(client.rank() == 1) {}
     [[nodiscard]] Tensor one() {
@@ -74,7 +74,7 @@ base::Config verifying(std::uint32_t every = 1) {
     return config;
 }
 
-/// Expects "… differ …: ranks 0, 2: <checksum>; rank 1: <checksum>; …", the same on all ranks.
+/// Expects the error "… differ …: ranks 0, 2: <checksum>; rank 1: <checksum>; …" on all ranks.
 void expect_difference(const Status& status, const std::string& tensor, const std::string& operation,
                        const std::string& others) {
     const std::string text = expect_failure(status, ErrorCode::mismatch, tensor);
@@ -88,8 +88,8 @@ void expect_difference(const Status& status, const std::string& tensor, const st
     RUEDA_RANK_CHECK(text.find_first_not_of(kDigits, odd + 10) > odd + 20);
 }
 
-/// If the result of an allreduce or a broadcast differs in rank 1's memory, the operation fails on all ranks. The next
-/// operation with the same name gives the right result, and so does every other operation.
+/// If the result of an allreduce or a broadcast is different in rank 1's memory, the operation must fail on all ranks.
+/// The next operation with this name and all other operations must work.
 void difference(Client& client) {
     const std::string others = client.size() == 2 ? "rank 0" : "ranks 0, 2";
     Outputs outputs(client);
@@ -150,7 +150,8 @@ TEST_CASE("every third allreduce is compared, in the order in which they are cal
         {}, layout);
 }
 
-/// One tensor travels with its announcement, and one does not. Each is reduced in place and not in place.
+/// One of the two tensors is small enough to travel in its announcement. Each tensor is reduced both in place and not
+/// in place.
 TEST_CASE("an input that is changed under way is found", "[threads]") {
     const Layout layout = GENERATE("", "aab");
     check(
@@ -225,7 +226,7 @@ TEST_CASE("a NaN is found before it is everywhere", "[threads]") {
             values[5] = 1;
             expect_ok(sum(), "finite");
             RUEDA_RANK_EQUAL(results.back(), static_cast<float>(client.size()));
-            std::vector<std::int32_t> whole(4, 0x7fc0'0000);  // as a float, this would be a NaN
+            std::vector<std::int32_t> whole(4, 0x7fc0'0000);  // as a float, these bits would be a NaN
             const Tensor integers{whole.data(), DType::int32, {4}};
             expect_ok(client.allreduce("integers", integers, integers, {ReduceOp::max}), "integers");
         },
@@ -248,7 +249,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                if (call % 3 == 0) {  // it is the second call in the world, and the fourth call of its own kind
+                // The world makes one such call for three calls of the set, and compares every second one.
+                if (call % 3 == 0) {
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }
             }
@@ -256,8 +258,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
         {}, layout);
 }
 
-/// The result must be the same on all ranks even if it was rounded on the way, or weighted by dot products over all
-/// ranks.
+/// The results must be equal on all ranks even if values were rounded to 16 bits between hosts, or if Adasum weighted
+/// them by dot products.
 TEST_CASE("compressed allreduces and Adasum have the same results on all ranks", "[threads]") {
     const Layout layout = GENERATE("", "aab", "abb", "abc");
     base::Config config = verifying();
@@ -275,7 +277,7 @@ TEST_CASE("compressed allreduces and Adasum have the same results on all ranks",
     check(3, config, body, {}, layout);
 }
 
-/// A joined rank has no result to compare. The other ranks still compare theirs, even if all ranks of a host have
+/// A joined rank has no result to compare. The other ranks must still compare theirs, even if all ranks of a host have
 /// joined.
 TEST_CASE("checks go on without those who have joined", "[threads]") {
     const Layout layout = GENERATE("", "aab", "abb", "abc");
@@ -305,8 +307,7 @@ TEST_CASE("checks go on without those who have joined", "[threads]") {
     check(3, verifying(), body, {}, layout);
 }
 
-/// One rank leaves without waiting for the operations that it started. On ranks that have the result, the call
-/// succeeds.
+/// Rank 0 shuts down without waiting for its operation. The wait may succeed on ranks that have the result.
 TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check(3, verifying(), [](RankContext& context, RuntimeClient& client) {
@@ -326,12 +327,12 @@ TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     }
 }
 
-/// One rank makes one call more than the others. The others shut down instead.
+/// Rank 1 makes one call more than the other ranks, which shut down instead.
 TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threads]") {
     check(3, test_config(), [](RankContext& context, RuntimeClient& client) {
         float value = 1;
         const Tensor tensor{&value, DType::float32, {1}};
-        for (int step = 0; step < 70; ++step) {  // more operations at a time than there are slots
+        for (int step = 0; step < 70; ++step) {  // there are fewer slots than operations
             expect_ok(client.allreduce("", tensor, tensor, {}), "together");
         }
         if (client.rank() != 1) {

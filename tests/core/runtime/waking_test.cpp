@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that a rank that announces wakes the callers that wait for this. In these tests sleeping threads look again
-// only after an hour, so a lost wake-up makes a test hang.
+// Tests that an announcement wakes the callers that wait for it. A sleeping thread wakes up by itself only after an
+// hour, so a lost wake-up makes the test hang.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -16,9 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kRounds = 40;
-constexpr auto kLate = 5ms;  // long enough for the other rank to fall asleep
+constexpr auto kLate = 5ms;  // in 5 ms the other rank falls asleep
 
-/// Rank 0 announces directly and sleeps. Rank 1's announcement is counted, because its input does not travel with the
+/// Rank 0 announces directly and sleeps. Rank 1's announcement is counted, because its input does not fit into the
 /// announcement or because its caller does not wait.
 void other_ways_of_a_late_rank(RankContext& /*context*/, RuntimeClient& client) {
     const bool late = client.rank() == 1;
@@ -46,7 +46,7 @@ TEST_CASE("a late rank that counts its announcement wakes who announced directly
     CHECK(result.passed());
 }
 
-/// Rank 1 shuts down in the middle of blocking calls. All pending operations of rank 0 must fail at once.
+/// Rank 1 shuts down while both ranks make blocking calls. All pending operations of rank 0 must fail at once.
 void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& client) {
     const auto reduce_until_failure = [&] {
         for (int round = 0;; ++round) {
@@ -68,7 +68,7 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         return;
     }
     if (client.rank() == 1) {
-        // The operation of rank 1's other thread is either pending in the next round or refused.
+        // The operation of rank 1's second thread is pending or refused, depending on timing.
         Status other;
         std::jthread loop([&] { other = reduce_until_failure(); });
         context.wait_for_phase(1, "looping");
@@ -77,7 +77,7 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         RUEDA_RANK_CHECK(other.code() == ErrorCode::aborted || other.code() == ErrorCode::not_initialized);
         return;
     }
-    // The operation is refused. Rank 1 must not shut down before rank 0 has seen the failure.
+    // Rank 2 keeps the job open until rank 0 has seen its failure.
     RUEDA_RANK_CHECK(!reduce_until_failure().is_ok());
     context.wait_for_phase(0, "failed");
 }
@@ -90,7 +90,7 @@ TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[wakeups]
     }
 }
 
-/// The places have memory for the payloads of eight ranks.
+/// Announcements have space for the payloads of eight ranks; this job has nine.
 TEST_CASE("more ranks than small inputs travel between", "[wakeups]") {
     const RanksResult result = run_clients(9, patient_config(), [](RankContext&, RuntimeClient& client) {
         for (int round = 0; round < 5; ++round) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The parts of a recording: the drain of a ring, the file, the clocks of hosts.
+// Tests the parts of a timeline: reading the ring of operations, the file, and the differences between the hosts'
+// clocks.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ using base::RankRecorder;
 using base::TimelineOperation;
 using training::test::Folder;
 
-/// How exactly times of a recorder that has just begun are known.
+/// The accuracy, in ns, with which a recorder converts times shortly after its start.
 constexpr std::int64_t kConversion = 100'000;
 
 struct Recorder {
@@ -72,7 +73,7 @@ TEST_CASE("each record is given out once, when it has ended", "[unit]") {
     recorder.end(second);
     CHECK(read() == std::vector<std::uint64_t>{second});
     CHECK(ended[0].rank == 3);
-    // Two readers convert the processor's counter a little differently.
+    // Two readers convert the processor's time counter with slightly different results.
     CHECK(std::abs(ended[0].record.announced_ns - recorder.reader().operation(second)->announced_ns - 1'000'000) <
           kConversion);
     CHECK(read().empty());
@@ -91,7 +92,7 @@ TEST_CASE("records that were overwritten are counted", "[unit]") {
     const Recorder recorder;
     RingDrain drain(0, 0, 0);
     std::vector<TimelineOperation> ended;
-    static_cast<void>(recorder.announce());  // it stays open until it is overwritten
+    static_cast<void>(recorder.announce());  // this operation stays open until the ring overwrites it
     CHECK(drain.advance(recorder.reader(), 100, ended) == 1);
     constexpr std::uint64_t kMore = RankRecorder::kOperations + 500;
     for (std::uint64_t i = 0; i < kMore; ++i) {
@@ -110,7 +111,7 @@ TEST_CASE("records that were overwritten are counted", "[unit]") {
 TEST_CASE("a file is whole after each write", "[unit]") {
     const Folder folder;
     const std::string path = folder.path().string() + "/t.json";
-    std::ofstream(path) << std::string(10'000, 'x');  // of an earlier job
+    std::ofstream(path) << std::string(10'000, 'x');  // a file that an earlier job left
     TimelineFile file;
     REQUIRE(file.open(path).is_ok());
     for (int written = 1; written <= 3; ++written) {
@@ -128,18 +129,18 @@ TEST_CASE("a path that cannot be written is refused", "[unit]") {
     CHECK(missing.message().find("/nothing/t.json': open failed: No such file or directory") != std::string::npos);
     const std::string pipe = folder.path().string() + "/pipe";
     REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-    CHECK_FALSE(file.open(pipe).is_ok());  // and does not wait for a reader
+    CHECK_FALSE(file.open(pipe).is_ok());  // open() must not wait for a reader of the pipe
     CHECK(file.open("/dev/null").message().find("expected the path of a regular file") != std::string::npos);
 }
 
 TEST_CASE("messages narrow the difference of two clocks", "[unit]") {
-    // The other clock shows 1000 more.
+    // The other host's clock is 1000 ns ahead.
     ClockInterval interval;
-    interval.note_received(1'000 + 500, 580);  // took 80
-    interval.note_sent(600, 1'000 + 630);      // took 30
-    CHECK(interval.middle_ns() == 975);        // between 920 and 1030
+    interval.note_received(1'000 + 500, 580);  // the message took 80 ns
+    interval.note_sent(600, 1'000 + 630);      // the message took 30 ns
+    CHECK(interval.middle_ns() == 975);        // the difference is between 920 and 1030
     CHECK(interval.half_width_ns() == 55);
-    interval.note_received(1'000 + 700, 790);  // slower: tells nothing new
+    interval.note_received(1'000 + 700, 790);  // slower messages do not narrow the interval
     interval.note_sent(800, 1'000 + 990);
     CHECK(interval.half_width_ns() == 55);
     interval.note_received(1'000 + 900, 910);
@@ -153,7 +154,7 @@ TEST_CASE("a scope is recorded with its times", "[unit]") {
     ProgramScopes scopes(recorder.writer);
     const std::int64_t began = base::monotonic_ns();
     scopes.add("saving", began);
-    scopes.add("saving", 0);  // before the job began
+    scopes.add("saving", 0);  // the scope began before the job
     scopes.end();
     scopes.add("after the end", began);
     const auto operations = recorder.reader().operations();

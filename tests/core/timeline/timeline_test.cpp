@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Timelines of real ranks.
+// Tests the timelines that real ranks write.
 #include <signal.h>
 
 #include <array>
@@ -94,7 +94,7 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
     INFO(result.text());
     REQUIRE(result.passed());
 
-    const Json events = Json::parse(text_of(path));  // strict
+    const Json events = Json::parse(text_of(path));  // requires valid JSON
     for (int rank = 0; rank < kRanks; ++rank) {
         INFO("rank " << rank);
         std::map<std::string, int> calls;
@@ -111,7 +111,7 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
         }
         CHECK(calls == std::map<std::string, int>{{"warm", 10}, {"loss", 1}});
         const auto whole = find(events, rank, "ALLREDUCE");
-        // The row of executions has one event for each batch, and the rows of names have one for each operation.
+        // The row of executions has one event for each batch. The rows of names have one event for each operation.
         int operations = 0;
         for (const Json& event : whole) {
             operations += event["cat"] == "operation" ? 1 : 0;
@@ -122,7 +122,7 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
         CHECK_FALSE(find(events, rank, "CYCLE_START").empty());
         CHECK(find(events, rank, "saving").size() == 1);
         REQUIRE(find(events, rank, "step 5").size() == 1);
-        // A rank that waits for each operation announces the next one after the end of the one before.
+        // Each rank waits for an operation before it announces the next one, so executions must not overlap.
         std::map<double, double> spans;
         for (const Json& execution : find(events, rank, "EXECUTE")) {
             spans[execution["ts"].get<double>()] = end_of(execution);
@@ -148,7 +148,8 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
         rank.allreduce("before");
         rank.meet("before");
         RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), false).is_ok());
-        RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), true).is_ok());  // it is on already
+        // Starting a running timeline again has no effect.
+        RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), true).is_ok());
         rank.meet("on");
         rank.allreduce("one");
         rank.meet("one");
@@ -163,7 +164,8 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
         rank.runtime().add_timeline_scope("another scope", base::monotonic_ns());
         rank.allreduce("after");
         const Status refused = rank.runtime().start_timeline(path("nothing/c"), false);
-        RUEDA_RANK_CHECK(refused.is_ok() == (context.rank() != 0));  // only rank 0 writes
+        // Only rank 0 writes, so only rank 0 finds the wrong path.
+        RUEDA_RANK_CHECK(refused.is_ok() == (context.rank() != 0));
         RUEDA_RANK_CHECK(rank.runtime().start_timeline("", false).code() == ErrorCode::invalid_argument);
         rank.allreduce("goes on");
         rank.runtime().shutdown().throw_if_failed();
@@ -184,7 +186,7 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
 }
 
 TEST_CASE("a program that is faster than the writer loses records, and the file says so", "[threads]") {
-    constexpr std::uint64_t kSteps = 40'000;  // ten times as many as the ring has
+    constexpr std::uint64_t kSteps = 40'000;  // ten times the length of the ring
     const Folder folder;
     const std::string path = folder.path().string() + "/t.json";
     const RanksResult result = run_ranks(1, [&](RankContext& context) {

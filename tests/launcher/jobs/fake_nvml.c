@@ -33,7 +33,7 @@ typedef struct {
 /* The address of a member is the handle of a GPU. */
 static char handles[kMostGpus];
 
-/* Reads the line of a GPU. Returns 0 if there is none. */
+/* Reads the line of a GPU. Returns 0 if the file has no such line. */
 static int read_line(unsigned index, char* line) {
     const char* const name = getenv("FAKE_NVML");
     FILE* const file = name != NULL ? fopen(name, "r") : NULL;
@@ -118,7 +118,7 @@ int nvmlDeviceGetComputeRunningProcesses_v2(void* device, unsigned* count, Proce
     for (char* word = strtok(pids, " \n"); word != NULL; word = strtok(NULL, " \n")) {
         if (found < *count) {
             processes[found].pid = (unsigned)strtoul(word, NULL, 10);
-            processes[found].used = ~0ULL; /* a container does not learn it */
+            processes[found].used = ~0ULL; /* NVML does not tell this size inside a container */
             processes[found].gpu_instance = processes[found].compute_instance = ~0U;
         }
         ++found;

@@ -25,7 +25,7 @@ std::string id_of(const MadeArena& arena) {
     return "j" + std::to_string(status.st_ino);
 }
 
-/// Other jobs may run on the machine of the test.
+/// Returns the job with this id, or null. Other jobs may run on this machine.
 const Job* find(const JobList& list, const std::string& id) {
     const auto job = std::find_if(list.jobs.begin(), list.jobs.end(), [&id](const Job& j) { return j.id == id; });
     return job != list.jobs.end() ? &*job : nullptr;
@@ -39,8 +39,9 @@ const UnreadableJob* find_unreadable(const JobList& list, const std::string& id)
 
 TEST_CASE("a job is found through the open files of its ranks") {
     const MadeArena made(2);
-    CHECK(find(find_jobs(), id_of(made)) == nullptr);  // like a process set, or a job whose ranks have not met
-    const tests::Child child;                          // it inherits the open file
+    // Without ranks, the arena belongs to a process set, or to a job that is starting.
+    CHECK(find(find_jobs(), id_of(made)) == nullptr);
+    const tests::Child child;  // the child inherits the open file
     made.fill(0, child.pid(), 7);
     made.fill(1, getpid(), 3);
     made.control().ranks[0].step.store(12);
@@ -60,7 +61,7 @@ TEST_CASE("a job is found through the open files of its ranks") {
     CHECK(sample.ranks[1].step == 12);
     REQUIRE(sample.ranks[0].process);
     CHECK(sample.ranks[0].process->resident_bytes > 0);
-    // The command line of this process, from a second source.
+    // /proc/self/cmdline is a second source for the name of this program.
     std::ifstream file("/proc/self/cmdline");
     std::string program;
     std::getline(file, program, '\0');

@@ -12,7 +12,7 @@
 namespace rueda::launcher {
 namespace {
 
-/// A file that says which GPUs the fake NVML has.
+/// The file from which the fake NVML reads its GPUs.
 class FakeGpus {
 public:
     explicit FakeGpus(const std::string& lines) : file_("/tmp/rueda-fake-gpus-" + std::to_string(getpid())) {
@@ -53,7 +53,7 @@ TEST_CASE("the utilization is the average of the looks since the last time") {
     Gpus gpus(RUEDA_FAKE_NVML);
     gpus.look(1000 * kMillisecond);
     fake.write("60 0 1\n");
-    gpus.look(1099 * kMillisecond);  // too early: the driver would say the same
+    gpus.look(1099 * kMillisecond);  // too early: the driver would return the same value
     CHECK(gpus.take(1099 * kMillisecond).at(0).utilization == Approx(0.2));
     gpus.look(1100 * kMillisecond);
     fake.write("90 0 1\n");
@@ -74,7 +74,7 @@ TEST_CASE("values that a GPU does not tell are missing, and impossible ones are 
 
 TEST_CASE("without the library, without a driver and without a GPU there are none") {
     CHECK(Gpus("libdoes-not-exist.so.1").take(1).empty());
-    CHECK(Gpus("libc.so.6").take(1).empty());  // a library without the functions
+    CHECK(Gpus("libc.so.6").take(1).empty());  // this library has none of NVML's functions
     unsetenv("FAKE_NVML");
     Gpus without_driver(RUEDA_FAKE_NVML);
     without_driver.look(1);

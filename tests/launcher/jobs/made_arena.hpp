@@ -20,7 +20,7 @@
 
 namespace rueda::launcher {
 
-/// The memory of a job as the library makes it, in a file of this process. A test may then damage it.
+/// A job's arena as the library creates it, in a file of this process. A test may damage it.
 class MadeArena {
 public:
     explicit MadeArena(std::uint32_t members, bool is_sealed = true)
@@ -43,7 +43,7 @@ public:
     MadeArena(const MadeArena&) = delete;
     MadeArena& operator=(const MadeArena&) = delete;
 
-    /// The place of the recorders, and the size for at most four ranks.
+    /// The place of the recorders in the file, and the size of a file for at most four ranks.
     static constexpr std::uint64_t kRecorders = (sizeof(base::ControlBlock) + 4095) / 4096 * 4096;
     static constexpr std::uint64_t kBytes = kRecorders + 4 * sizeof(base::RankRecorder);
 
@@ -53,7 +53,7 @@ public:
     }
     [[nodiscard]] std::string path() const { return fmt::format("/proc/self/fd/{}", file_.value()); }
 
-    /// Makes a process the member's process, as init() does.
+    /// Makes `pid` the member's process, as init() does.
     void fill(std::uint32_t member, std::int32_t pid, std::int32_t rank) const {
         base::RankBlock& block = control_->ranks[member];
         block.pid.store(pid);

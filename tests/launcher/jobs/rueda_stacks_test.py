@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests `rueda stacks` as its users see it, with real jobs.
+"""Tests `rueda stacks` with real jobs, as its users see it.
 
-Called as: rueda_stacks_test.py RUEDA RUEDARUN WATCHED_RANK [unittest's arguments].
+Usage: rueda_stacks_test.py RUEDA RUEDARUN WATCHED_RANK [unittest's arguments].
 """
 
 import json
@@ -30,7 +30,7 @@ class Stacks(top.WithJob):
 
     def start_loop(self, **settings):
         self.start("loop", **settings)
-        # Rank 0 has trained before rank 1 comes to its loop.
+        # Rank 1 may need some time to reach its loop, while rank 0 already trains.
         text = self.stacks(self.pids[0])
         while FUNCTION not in text:
             text = self.stacks(self.pids[0])
@@ -69,7 +69,7 @@ class Stacks(top.WithJob):
         os.kill(pid, signal.SIGSTOP)
         stat = pathlib.Path(f"/proc/{pid}/stat")
         while stat.read_text().rpartition(")")[2].split()[0] != "T":
-            pass  # the signal has not reached all threads yet
+            pass  # the signal has not stopped all threads yet
         text = self.stacks(self.pids[0], status=2)
         self.assertRegex(
             text,
@@ -80,7 +80,7 @@ class Stacks(top.WithJob):
         ranks = json.loads(self.stacks("--json", self.pids[0], status=2))["ranks"]
         self.assertEqual([rank["has_stack"] for rank in ranks], [True, False])
         os.kill(pid, signal.SIGCONT)
-        # Its answer to the earlier questions may come first.
+        # Rank 1 may first answer the earlier questions, so the test asks again.
         while top.rueda("stacks", self.pids[0]).returncode != 0:
             pass
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests `rueda ps` and `rueda top` as their users see them, with real jobs and a real terminal.
+"""Tests `rueda ps` and `rueda top` with real jobs and a real terminal, as their users see them.
 
-Called as: rueda_top_test.py RUEDA RUEDARUN WATCHED_RANK FAKE_NVML [unittest's arguments].
+Usage: rueda_top_test.py RUEDA RUEDARUN WATCHED_RANK FAKE_NVML [unittest's arguments].
 """
 
 import fcntl
@@ -48,12 +48,12 @@ def rueda(*arguments, **settings):
 
 
 class Terminal:
-    """A terminal in which `rueda` runs."""
+    """A terminal in which the program `rueda` runs."""
 
     def __init__(self, *arguments, lines=24, columns=120):
         self.pid, self.side = pty.fork()
         if self.pid == 0:
-            # The program begins when the size is set and the settings of the terminal are known.
+            # The test first sets the terminal's size and stores its settings. Then the program starts.
             sys.stdin.readline()
             os.execve(RUEDA, [RUEDA, *map(str, arguments)], environment())
         self.seen = b""
@@ -66,7 +66,7 @@ class Terminal:
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def read_until(self, found):
-        """Reads until the condition holds for what was seen, or until the program has ended."""
+        """Reads the terminal until `found(text)` is true or the program has ended."""
         deadline = time.monotonic() + TIMEOUT
         while not found(self.seen):
             if time.monotonic() > deadline:
@@ -86,7 +86,7 @@ class Terminal:
         os.write(self.side, keys)
 
     def end(self):
-        """Waits for the end of the program, and returns its exit status and the settings of the terminal then."""
+        """Waits for the program to end. Returns its exit status."""
         self.read_until(lambda seen: False)
         _, status = os.waitpid(self.pid, 0)
         self.status = os.waitstatus_to_exitcode(status)
@@ -105,7 +105,7 @@ class WithJob(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def start(self, mode, ranks=2, **settings):
-        """Starts a job, and waits until it trains. The test ends it."""
+        """Starts a job and waits until its ranks train. The job then runs until end_job() is called."""
         stop = self.folder / "stop"
         stop.unlink(missing_ok=True)
         self.job = subprocess.Popen(
@@ -117,7 +117,7 @@ class WithJob(unittest.TestCase):
         )
         self.addCleanup(self.end_job)
         self.assertEqual(self.job.stdout.readline().rstrip().split()[-1:], ["trains"])
-        # The ranks are the children of ruedarun.
+        # The ranks are child processes of ruedarun.
         children = pathlib.Path(f"/proc/{self.job.pid}/task/{self.job.pid}/children").read_text()
         self.pids = sorted(int(pid) for pid in children.split())
         self.assertEqual(len(self.pids), ranks)
@@ -133,13 +133,14 @@ class WithJob(unittest.TestCase):
         self.job.stdout.close()
 
     def jobs(self):
-        """Our jobs in the list: other jobs may run on this machine."""
+        """Returns this test's jobs from `rueda ps`. Other jobs may run on the machine."""
         done = rueda("ps", "--json")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return [job for job in json.loads(done.stdout)["jobs"] if set(job["pids"]) & set(self.pids)]
 
     def top_until(self, condition, interval=1.5):
-        """Looks again and again, because other programs may use the machine. Returns the last view of the ranks."""
+        """Repeats `rueda top` until the condition holds, because other programs may disturb a measurement. Returns the
+        last rows."""
         deadline = time.monotonic() + TIMEOUT / 2
         _, ranks = self.top(interval)
         while not condition(ranks) and time.monotonic() < deadline:
@@ -205,11 +206,11 @@ class Top(WithJob):
         self.start("even")
 
         def fits(rank):
-            # In each step there are two operations, of 64 KiB and of 4 bytes.
+            # Each step has two operations, of 64 KiB and of 4 bytes.
             bytes_per_operation = rank["bytes_per_second"] / max(rank["operations_per_second"], 1)
             operations_per_step = rank["step_seconds"] * rank["operations_per_second"]
             steps_fit = abs(bytes_per_operation - (65536 + 4) / 2) < 3000 and abs(operations_per_step - 2) < 0.2
-            return steps_fit and rank["cpu_share"] > 0  # the kernel counts in steps of 10 ms
+            return steps_fit and rank["cpu_share"] > 0  # the kernel counts processor time in units of 10 ms
 
         ranks = self.top_until(lambda ranks: all(fits(rank) for rank in ranks))
         view, _ = self.top()
@@ -231,7 +232,8 @@ class Top(WithJob):
         ranks = self.top_until(lambda ranks: marks(ranks) == [False, True] and ranks[0]["waiting_share"] > 0.5)
         self.assertEqual(marks(ranks), [False, True], ranks)
         self.assertEqual(ranks[0]["waits_for"][0]["rank"], 1)
-        self.assertGreater(ranks[0]["waiting_share"], 0.5)  # it sleeps 30 ms of each step, and the rest is short
+        # Rank 0 waits while rank 1 sleeps 30 ms in each step; the rest of a step is short.
+        self.assertGreater(ranks[0]["waiting_share"], 0.5)
         self.assertGreaterEqual(ranks[0]["step_seconds"], 0.03)
 
         deadline = time.monotonic() + TIMEOUT / 2
@@ -281,7 +283,7 @@ class Top(WithJob):
         self.assertRegex(text, r"(?m)^RANK .*  GPU  GPU MEMORY  DOING$")
         self.assertRegex(text, rf"(?m)^[ !]*0 +{pids[0]} .*  85%       3 GiB$")
         self.assertRegex(text, rf"(?m)^[ !]*1 +{pids[1]} .*    -           -$")
-        # Rank 0 sleeps most of the time. If its GPU is busy then, it may wait for the GPU.
+        # Rank 0 sleeps most of the time. If its GPU is busy meanwhile, rank 0 may be waiting for the GPU.
         ranks = json.loads(top(100, "--json"))["ranks"]
         self.assertEqual(
             ranks[0]["gpus"], [{"index": 0, "utilization": 1.0, "used_bytes": 3 << 30, "total_bytes": 8 << 30}]
@@ -302,7 +304,7 @@ class Top(WithJob):
         self.assertGreater(ranks[0]["in_step_seconds"], 1)
 
     def test_shows_the_ranks_of_several_hosts(self):
-        """The test replaces mpirun by a script that runs rueda here, for another job for each host."""
+        """A script replaces mpirun and runs `rueda` for another job in place of each host."""
         self.start("even")
         (self.folder / "other").mkdir()
         other = WithJob("start")
@@ -362,7 +364,7 @@ class Top(WithJob):
 
 
 class SeveralHosts(WithJob):
-    """Runs a job on two test hosts. These share their processes, so the test names the part of the job on each host."""
+    """Runs a job on two test hosts. The hosts share their processes, so the test names each host's part of the job."""
 
     @classmethod
     def setUpClass(cls):
@@ -433,7 +435,7 @@ class Screen(WithJob):
         self.start("straggler")
         terminal = self.open()
         terminal.read_until(lambda seen: re.search(rb"\x1b\[31m *! 1 ", seen))
-        terminal.type(b"x\x1b[A")  # other keys do nothing
+        terminal.type(b"x\x1b[A")  # keys without a function must have no effect
         pictures = terminal.seen.count(b"MEMORY")
         terminal.read_until(lambda seen: seen.count(b"MEMORY") >= pictures + 2)
         terminal.type(b"q")
@@ -457,7 +459,7 @@ class Screen(WithJob):
         terminal = self.open(lines=24, columns=200)
         terminal.resize(5, 40)
         begin = len(terminal.seen)
-        # A picture that was drawn before the change may still come, so it looks at the second one.
+        # A picture that was drawn before the change may still arrive, so the test checks the second picture.
         terminal.read_until(lambda seen: seen[begin:].count(b"\x1b[H") >= 3)
         picture = terminal.seen.split(b"\x1b[H")[-2]
         lines = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", picture).split(b"\r\n")

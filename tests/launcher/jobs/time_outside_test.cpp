@@ -10,7 +10,8 @@ namespace {
 
 using base::RecordedOperation;
 
-/// Twenty looks at an interval of 1000 ns: at 25, 75, …, 975. The first `sleeping` ones find a rank that sleeps.
+/// Returns twenty looks (samples of what a rank does) at 25, 75, …, 975 ns. In the first `sleeping` looks the rank
+/// sleeps outside of Rueda.
 std::vector<Look> looks(int sleeping, Activity others) {
     std::vector<Look> made;
     for (int index = 0; index < 20; ++index) {
@@ -43,12 +44,13 @@ TEST_CASE("without operations, the looks are the parts of the time") {
 }
 
 TEST_CASE("the records say exactly how long the rank was outside") {
-    // Operations from 100 to 300 and, overlapping, from 200 to 500, and one from 900 that has not ended: 500 of 1000
-    // ns. A step has no end, and takes no time.
+    // The operations last from 100 to 300, from 200 to 500, and from 900 without an end. So the rank is in Rueda for
+    // 500 of 1000 ns. A step takes no time.
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kStep, 50, {}),
                                                        record(1, kAllreduce, 100, 300), record(2, kAllreduce, 200, 500),
                                                        record(3, kAllreduce, 900, {})};
-    // Of the twenty looks, eight were outside, and six of these found it asleep: 0.5 * 6 / 8.
+    // Of twenty looks (samples of what the rank does), eight were outside of Rueda, and six of these found the rank
+    // asleep. So the rank slept for 0.5 * 6 / 8 of the time.
     auto all = looks(6, Activity::in_rueda);
     all[18].activity = all[19].activity = Activity::runs_outside;
     const auto found = find_time_outside(operations, all, 0, 1000);
@@ -59,24 +61,24 @@ TEST_CASE("the records say exactly how long the rank was outside") {
 }
 
 TEST_CASE("a scope that was declared when it was over counts as declared") {
-    // From 0 to 250 the program was in a scope, so the looks at 25, 75, 125, 175 and 225 do not count.
+    // From 0 to 250 the rank was in a declared scope, so the samples at 25, 75, 125, 175 and 225 do not count.
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kScope, -100, 250)};
     const auto found = find_time_outside(operations, looks(10, Activity::runs_outside), 0, 1000);
     REQUIRE(found);
-    CHECK(found->sleeps == Approx(0.25));  // 750 ns of 1000, and 5 of the 15 looks in it
+    CHECK(found->sleeps == Approx(0.25));  // 750 of 1000 ns, and 5 of 15 looks
     CHECK(found->runs == Approx(0.5));
 }
 
 TEST_CASE("if the recorder has lost the beginning, the rest of the interval is judged") {
     SECTION("it begins with an operation") {
-        // From 600 to 1000 it was in an operation half of the time.
+        // In the recorded time, from 600 to 1000, the rank was in an operation for half of the time.
         const std::vector<RecordedOperation> operations = {record(5000, kAllreduce, 600, 800)};
         CHECK(find_time_outside(operations, looks(20, Activity::in_rueda), 0, 1000)->sleeps == Approx(0.5));
     }
     SECTION("it begins with a scope, which was recorded when it ended") {
         const std::vector<RecordedOperation> operations = {record(5000, base::RecordKind::kScope, 100, 600),
                                                            record(5001, kAllreduce, 600, 900)};
-        // From 600 to 1000 it was outside for 100 ns. The looks before 100 and after 600 count.
+        // From 600 to 1000 the rank was outside for 100 ns. Only samples outside of the scope (100 to 600) count.
         CHECK(find_time_outside(operations, looks(20, Activity::in_rueda), 0, 1000)->sleeps == Approx(0.25));
     }
     SECTION("it has nothing of the interval") {

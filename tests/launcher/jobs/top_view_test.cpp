@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// A job with so many ranks, at a time in seconds. All counters are 0.
+/// Returns a sample of a job at a time in seconds. All counters are 0.
 TopSample sample_at(std::int64_t second, std::int32_t ranks) {
     TopSample sample;
     sample.job.id = "j1";
@@ -53,7 +53,7 @@ void add_operation(TopSample& sample, std::size_t rank, std::int64_t announced_n
     operations.push_back(operation);
 }
 
-/// The ranks of one operation announce it at these times, in milliseconds.
+/// Adds an operation that the ranks announced at these times, in milliseconds.
 void add_round(TopSample& sample, const std::vector<std::int64_t>& times) {
     std::int64_t last = 0;
     for (const std::int64_t time : times) {
@@ -114,7 +114,7 @@ TEST_CASE("a rank that does not record, or has no process, has no values") {
     TopSample after = sample_at(12, 2);
     after.counters[0].reset();
     after.job.ranks[1].process.reset();
-    before.counters[1].reset();  // it began to record during the interval
+    before.counters[1].reset();  // rank 1 began to record during the interval
     after.counters[1]->ended = 1000;
     const TopView view = compare(before, after, {});
     CHECK_FALSE(view.rows[0].operations_per_second);
@@ -199,11 +199,11 @@ TEST_CASE("a rank that sleeps outside of Rueda and of scopes seems to wait for i
     CHECK(bound.seems_bound_by_input);
     CHECK_FALSE(bound.waits_for_own_threads);
     CHECK_FALSE(judged({{Activity::runs_outside, 15}, {Activity::sleeps_outside, 5}}).seems_bound_by_input);
-    CHECK_FALSE(judged({{Activity::sleeps_outside, 9}}).seems_bound_by_input);  // there were few looks
+    CHECK_FALSE(judged({{Activity::sleeps_outside, 9}}).seems_bound_by_input);  // nine looks are too few
     const RankRow threads = judged({{Activity::runs_outside, 6}, {Activity::threads_run_outside, 4}});
     CHECK_FALSE(threads.seems_bound_by_input);
     CHECK(threads.waits_for_own_threads);
-    after.counters[0]->ended = 0;  // it uses Rueda for nothing
+    after.counters[0]->ended = 0;  // rank 0 does not use Rueda
     CHECK_FALSE(judged({{Activity::sleeps_outside, 20}}).seems_bound_by_input);
     CHECK_FALSE(judged({{Activity::threads_run_outside, 20}}).waits_for_own_threads);
 }
@@ -214,7 +214,7 @@ TEST_CASE("a rank that sleeps while its GPUs are busy may wait for these") {
     after.counters[0]->ended = after.counters[1]->ended = 10;
     const std::vector<Look> sleeping = looks_of({{Activity::runs_outside, 4}, {Activity::sleeps_outside, 16}});
     const std::vector<std::vector<Look>> looks = {sleeping, sleeping};
-    // Rank 0 is process 100, and rank 1 process 101.
+    // Rank 0 is process 100, and rank 1 is process 101.
     std::vector<GpuUse> gpus = {{0, 0.75, 1000, 4000, {7, 100}}, {1, 0.35, {}, {}, {100}}, {2, {}, 5, 6, {101}}};
     TopView view = compare(before, after, looks, gpus);
     CHECK(view.has_gpus);
@@ -222,7 +222,7 @@ TEST_CASE("a rank that sleeps while its GPUs are busy may wait for these") {
     CHECK(view.rows[0].gpus[0].used_bytes == 1000U);
     CHECK(view.rows[0].gpus[1].index == 1);
     CHECK(gpu_utilization(view.rows[0]) == Approx(0.55));
-    CHECK(view.rows[0].idle_share == Approx(0.25));  // it slept 80 % of the time, and its GPUs were busy 55 %
+    CHECK(view.rows[0].idle_share == Approx(0.25));  // the rank slept 80 % of the time, and its GPUs were busy for 55 %
     CHECK_FALSE(view.rows[0].seems_bound_by_input);
     REQUIRE(view.rows[1].gpus.size() == 1);
     CHECK_FALSE(gpu_utilization(view.rows[1]));
@@ -251,7 +251,7 @@ TEST_CASE("samples are taken from the memory of a job") {
     std::vector<std::vector<Look>> looks;
     const auto look = [&] { look_at_activities(job.value(), take_sample(job.value()).ranks, looks); };
     look();
-    CHECK(looks.at(0).empty());  // it does not record yet
+    CHECK(looks.at(0).empty());  // the rank does not record yet
     writer.begin();
     writer.note_set(0, "ranks 5, 6");
     look();

@@ -12,15 +12,15 @@ namespace {
 
 using base::RecordedOperation;
 
-/// A rank whose operations a test writes down. Times are in nanoseconds.
+/// The recording of a rank. A test adds operations to it. Times are in nanoseconds.
 class Recording {
 public:
     Recording(std::int32_t rank, const std::string& members) {
         recorded_.rank = rank;
         recorded_.sets = {{0, members}};
     }
-    /// Adds an operation that, as this rank knows, all ranks have announced. If no batch is given, it is a small
-    /// operation, which is executed without a batch.
+    /// Adds an operation that all ranks have announced. Without a batch, it is a small operation, which is executed
+    /// alone.
     Recording& called(const std::string& name, std::int64_t announced, std::int64_t started, std::int64_t ended,
                       std::optional<std::uint32_t> batch = std::nullopt) {
         RecordedOperation& operation = add(name, announced);
@@ -89,7 +89,7 @@ TEST_CASE("ranks wait for the one that announces last") {
     CHECK(waits[1].total_ns() == 25);
     CHECK(ns_for(waits[2], 1) == 150);
     CHECK(waits[2].total_ns() == 150);
-    CHECK(waits[0].waits.front().whom == 1);  // the longest first
+    CHECK(waits[0].waits.front().whom == 1);  // the longest wait comes first
     CHECK(waits[0].share() == Approx(0.315));
     CHECK(waits[0].share_for(1) == Approx(0.3));
     CHECK(waits[0].share_for(7) == 0);
@@ -100,7 +100,7 @@ TEST_CASE("operations of one batch are matched although the ranks announce them 
         waits_of({Recording(0, "ranks 0, 1").called("a", 100, 300, 310, 9).called("b", 110, 300, 310, 9),
                   Recording(1, "ranks 0, 1").called("b", 200, 300, 310, 9).called("a", 290, 300, 310, 9)},
                  0, 1000);
-    CHECK(ns_for(waits[0], 1) == 190);  // from 100 to 290, although "b" was there at 200
+    CHECK(ns_for(waits[0], 1) == 190);  // rank 0 waited from 100 to 290, because the batch needed "a", too
     CHECK(waits[1].waits.empty());
 }
 

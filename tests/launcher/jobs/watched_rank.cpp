@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of the jobs that rueda_top_test.py and rueda_stacks_test.py watch: watched_rank MODE STOP_FILE. It trains
-// until the file exists.
+// A rank of the jobs that rueda_top_test.py and rueda_stacks_test.py watch. Usage: watched_rank MODE STOP_FILE. The
+// rank trains until STOP_FILE exists. MODE is one of:
 //   even       both ranks are equally fast
 //   straggler  rank 1 takes longer in each step
 //   input      rank 0 sleeps between the steps, as if it waited for data; the other ranks compute
 //   threads    the main threads sleep, while another thread computes
-//   missing    rank 1 stays away from the third step, in a declared scope, until the file exists
-//   loop       the same, but rank 1 computes in a loop
+//   missing    from the third step on, rank 1 waits in a declared scope until STOP_FILE exists
+//   loop       like missing, but rank 1 computes in a loop
 #include <unistd.h>
 
 #include <chrono>
@@ -27,14 +27,14 @@ bool exists(const char* file) { return access(file, F_OK) == 0; }
 
 }  // namespace
 
-/// Without libdw, only exported functions have names in a stack.
+/// The function is exported, because without libdw only exported functions have names in a stack.
 [[gnu::noinline, gnu::visibility("default")]] std::uint64_t loop_until_it_exists(const char* file) {
     constexpr std::uint64_t kTurns = 10'000'000;
     std::uint64_t sum = 0;
     while (!exists(file)) {
         for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
             sum = sum * 31 + turn;
-            asm volatile("" : "+r"(sum));  // keeps the loop
+            asm volatile("" : "+r"(sum));  // keeps the compiler from removing the loop
         }
     }
     return sum;

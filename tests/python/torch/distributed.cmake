@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# The backend "rueda" of torch.distributed; included by CMakeLists.txt, which has rueda_torch_test().
+# Tests of the backend "rueda" of torch.distributed. CMakeLists.txt includes this file and has rueda_torch_test().
 foreach(module IN ITEMS collectives messages orders profiler training)
   rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 SECONDS 8)
 endforeach()
 rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)
 rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers SECONDS 20 TIMEOUT 480)
 
-# Tests over MPI, also between hosts. The hosts are simulated by host names. Runs with the first PyTorch that is
-# installed.
+# These tests run over MPI with the first installed PyTorch, also between hosts (this machine under different names).
 list(GET rueda_pytorch_interpreters 0 entry)
 string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
 rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2}
@@ -16,10 +15,10 @@ rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_D
 set_tests_properties(python.torch.distributed_hosts PROPERTIES PROCESSORS 4 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                                "${environment}")
 
-# examples/pytorch, short.
+# Runs examples/pytorch for a short time.
 foreach(entry IN LISTS rueda_pytorch_interpreters)
   string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
-  if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL 2.6) # FSDP2 on CPUs
+  if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL 2.6) # FSDP2 on CPUs needs PyTorch 2.6
     set(test example.torch.${CMAKE_MATCH_1}.language_model)
     rueda_test(${test} COMMAND ruedarun --no-mpi -np 2 ${CMAKE_MATCH_2} -B
                                "${PROJECT_SOURCE_DIR}/examples/pytorch/language_model.py" --steps 5

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""dying_rank.py FOLDER WHERE: rank 1 kills itself. Every other rank writes the error that it got into FOLDER/<rank>."""
+"""Rank 1 kills itself. Every other rank writes its error to FOLDER/<rank>. Usage: dying_rank.py FOLDER WHERE"""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ begin = time.monotonic()
 try:
     collectives() if where == "in collectives" else steps()
 except hvd.HorovodInternalError as error:
-    # All further calls also fail, in the same way.
+    # All further calls must fail in the same way.
     for call in (lambda: hvd.allreduce(torch.ones(1)), optimizer.zero_grad, hvd.shutdown):
         try:
             call()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""elastic_training.py OUT [STEP RANK]: trains, and writes rank 0's weights to OUT. In the first attempt, rank RANK
-kills itself in step STEP.
+"""Trains, and writes rank 0's weights to OUT. In the first attempt, rank RANK kills itself in step STEP.
+
+Usage: elastic_training.py OUT [STEP RANK]
 """
 
 import os

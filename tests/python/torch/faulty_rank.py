@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of test_distributed_faults.py. The last rank is killed. Every other rank is in a call at this time, and
-prints how this call reported the death.
-"""
+"""One rank of a job of test_distributed_faults.py. The last rank is killed while every other rank is in a call. These
+ranks print the errors of their calls."""
 
 import datetime
 import os
@@ -33,7 +32,7 @@ for call in (
     lambda: dist.all_reduce(torch.ones(3), async_op=True).get_future().wait(),
     lambda: dist.recv(torch.ones(3), size - 1),
     lambda: trained(torch.ones(2, 4)).sum().backward(),
-    lambda: dist.new_group(),  # the call does not wait for the group's timeout
+    lambda: dist.new_group(),  # this call does not wait for the group's timeout
 ):
     try:
         call()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Runs the programs of docs/frameworks.md, with Accelerate, Transformers and Lightning in build/frameworks
-# (scripts/lib/frameworks.sh). Each program asserts that all ranks have the same parameters at the end.
+# Runs the programs of docs/frameworks.md with Accelerate, Transformers and Lightning from build/frameworks
+# (scripts/lib/frameworks.sh). Each program checks that all ranks have the same parameters at the end.
 set(frameworks_python "${PROJECT_SOURCE_DIR}/build/frameworks/latest/bin/python")
 set(are_there NO)
 if(EXISTS "${frameworks_python}" AND EXISTS "${PROJECT_SOURCE_DIR}/build/frameworks/installed")
@@ -20,7 +20,7 @@ file(GLOB programs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/snippets/fr
 foreach(program IN LISTS programs)
   get_filename_component(name "${program}" NAME_WE)
   if(NOT are_there)
-    # With return code 77, ctest lists the test as skipped, and prints the line that says why.
+    # ctest reports the return code 77 as "skipped", and prints the line with the reason.
     set(reason "Accelerate, Transformers and Lightning are not in build/frameworks: scripts/test installs them")
     rueda_test(snippet.frameworks.${name} COMMAND sh -c "echo '${reason}'; exit 77" LABELS processes examples TIMEOUT 10)
     set_tests_properties(snippet.frameworks.${name} PROPERTIES SKIP_RETURN_CODE 77)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of test_distributed_faults.py. Rank 1 is stopped by a signal. Rank 0 makes calls that need rank 1, and
-prints how each call ends. Then it kills rank 1.
-"""
+"""One rank of a job of test_distributed_faults.py. Rank 1 is stopped by a signal. Rank 0 makes calls that need rank 1,
+prints how each call ends, and then kills rank 1."""
 
 import datetime
 import os
@@ -24,7 +23,7 @@ def network(**options):
 
 
 def hook(group, bucket):
-    """A communication hook in Python, whose callback starts a second collective."""
+    """A communication hook in Python whose callback starts another collective."""
 
     def again(done):
         return dist.all_reduce(done.value()[0], group=group, async_op=True).get_future().wait()[0]
@@ -53,7 +52,7 @@ if rueda.torch.distributed.offers("functional collectives"):
     names.append("functional")
 groups = {
     name: dist.new_group([0, 1]) for name in names
-}  # each call has its own group, because after a Timeout a group refuses further operations
+}  # each call has its own group, because a group refuses operations after a Timeout
 plain = network(process_group=groups["backward"])
 unused = network(process_group=groups["unused"], find_unused_parameters=True)
 hooked = network(process_group=groups["hook"])
@@ -97,7 +96,7 @@ for name in names:
         end = "no error"
     except RuntimeError as error:
         named = "rank 1 has not" in str(error) and "stopped by a signal" in str(error)
-        # C++ code of PyTorch converts the errors of its futures to a RuntimeError.
+        # PyTorch's C++ code turns the errors of futures into a RuntimeError.
         kind = (
             "Timeout"
             if isinstance(error, rueda.Timeout) or f"not completed after {SECONDS:g} s" in str(error)

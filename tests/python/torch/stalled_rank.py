@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_hvd_faults.py. Rank 1 stops to call anything. Rank 0 prints how each of its waits ends, all of them at the same time."""
+"""A rank of a job of test_hvd_faults.py. Rank 1 stops making calls. Rank 0 waits in several ways at the same time, and
+prints how each wait ends."""
 
 import asyncio
 import os
@@ -39,7 +40,7 @@ def report(name, wait):
 step()
 if hvd.rank() == 1:
     while True:
-        signal.pause()  # returns when the stack of this rank is taken
+        signal.pause()  # returns when Rueda takes the stack of this rank
 handle = hvd.allreduce_async(torch.ones(3), name="synchronized")
 waits = {
     "synchronize": lambda: hvd.synchronize(handle),

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of test_distributed_start.py, which starts it in several ways. It prints its rank, and a result that all
-ranks computed together.
-"""
+"""One rank of a job of test_distributed_start.py, which starts ranks in several ways. Prints the rank and a common
+result of all ranks."""
 
 import os
 import sys
@@ -16,7 +15,7 @@ if "no import" not in sys.argv:
 
 def run() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
-    for turn in range(2):  # after the first group, a second group can be made
+    for turn in range(2):  # a second group must be possible after the first one
         if turn == 1:
             dist.init_process_group("rueda", **again(rank, size))
         total = torch.full((5,), float(rank + 1))
@@ -27,9 +26,8 @@ def run() -> None:
 
 
 def again(rank, size):
-    """The second group is made in the same way as the first. A port may not be free again at once. So if the first
-    rendezvous used a port, the second one uses a file.
-    """
+    """Returns the arguments for the second group. If the first rendezvous used a port, the second one uses a file,
+    because the port may not be free at once."""
     if len(sys.argv) > 2:
         return {"init_method": f"file://{sys.argv[2]}.again", "rank": rank, "world_size": size}
     return {}
@@ -44,7 +42,7 @@ def spawned(rank: int, size: int, path: str) -> None:
 
 
 def fail(rank: int) -> None:
-    """Only rank 1 does this. The other ranks get an error in the middle of an operation."""
+    """Runs some operations, and then rank 1 fails, so that the other ranks get an error inside an operation."""
     for _ in range(3):
         dist.all_reduce(torch.ones(3))
     if rank == 1:

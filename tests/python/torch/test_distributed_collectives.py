@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares every collective of torch.distributed on the backend "rueda" with Gloo on the same ranks. Runs with two or
-more ranks.
-"""
+"""Compares every collective of torch.distributed on the backend "rueda" with the backend Gloo on the same ranks. Runs
+with two or more ranks."""
 
 import datetime
 import os
@@ -29,12 +28,12 @@ def tearDownModule():
 
 
 def alike(mine, theirs):
-    """Checks that dtype, shape and values are equal."""
+    """Requires equal types, shapes and values."""
     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
 
 
 def values(shape, dtype=torch.float32, seed=0):
-    """Returns values that differ between the ranks. They are small, so that their products fit into 8-bit integers."""
+    """Returns values that differ between the ranks and are so small that their products fit into 8-bit integers."""
     generator = torch.Generator().manual_seed(1000 * seed + RANK)
     if dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
@@ -46,7 +45,7 @@ def values(shape, dtype=torch.float32, seed=0):
 
 
 REFUSED = "this rank cannot start further operations of the group, because it has given up waiting for an earlier one .*: rank"
-GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # before 1.13 and 2.0
+GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # the name before PyTorch 1.13
 
 
 def rooted(rank):
@@ -58,10 +57,10 @@ def rooted(rank):
 
 OPERATORS = [ReduceOp.SUM, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX]
 NUMBERS = [torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.int8]
-# Dtypes that Rueda can send but cannot reduce.
+# Rueda can also send these types, but cannot reduce them.
 MOVED = [*NUMBERS, torch.float16, torch.bfloat16, torch.bool, torch.complex64]
 
-# These tests compare the text of a Timeout, and this text is different if the missing rank is on another host.
+# The text of a Timeout is different if the missing rank is on another host.
 ON_ONE_HOST = unittest.skipIf("RUEDA_HOSTNAME" in os.environ, "the words of a Timeout differ between hosts")
 
 
@@ -101,7 +100,7 @@ class Reductions(unittest.TestCase):
             dist.all_gather(parts, mine.float(), group=GLOO)
             hosts = [None] * SIZE
             dist.all_gather_object(hosts, rueda.cross_rank(), group=GLOO)
-            # The part of each host is rounded once, and their sum is rounded again.
+            # Each host's part is rounded, and then the sum of the parts.
             of_hosts = [sum(part for part, of in zip(parts, hosts, strict=True) if of == host) for host in set(hosts)]
             dist.all_reduce(mine)
             alike(mine, sum(part.to(dtype).float() for part in of_hosts).to(dtype))
@@ -227,7 +226,8 @@ class Moves(unittest.TestCase):
                     mine = values(shape, dtype)
                     theirs = mine.clone()
                     dist.broadcast(mine, root)
-                    as_bytes = theirs.reshape(-1).view(torch.uint8)  # Gloo does not have all of these operations
+                    # Gloo cannot broadcast some of these types, so it broadcasts their bytes.
+                    as_bytes = theirs.reshape(-1).view(torch.uint8)
                     dist.broadcast(as_bytes, root, group=GLOO)
                     alike(mine, as_bytes.view(dtype).view(shape))
 
@@ -299,7 +299,7 @@ class Moves(unittest.TestCase):
                 alike(output, inputs[RANK])
 
     def test_all_to_all(self):
-        # Rank r has r + s + 1 elements for rank s.
+        # Rank r sends r + s + 1 elements to rank s.
         inputs = [torch.full((RANK + s + 1,), 10.0 * RANK + s) for s in range(SIZE)]
         outputs = [torch.empty(r + RANK + 1) for r in range(SIZE)]
         dist.all_to_all(outputs, inputs)
@@ -328,7 +328,7 @@ class Moves(unittest.TestCase):
 
 
 class Coalesced(unittest.TestCase):
-    """PyTorch's own libraries use this context manager. It combines several calls into one."""
+    """Tests the context manager that combines several calls into one. PyTorch's own libraries use it."""
 
     def setUp(self):
         try:
@@ -392,11 +392,11 @@ class Objects(unittest.TestCase):
         self.assertEqual(objects, ["a", {1: 2}, None])
 
     def test_large_objects(self):
-        """The objects have more than 100 MB."""
+        """Sends objects of more than 100 MB."""
         pattern = bytes(range(251)) * 410_000
         objects = [pattern if RANK == 0 else None, RANK]
         dist.broadcast_object_list(objects, src=0)
-        # Compare with assertTrue, because otherwise the error message would be very long.
+        # assertTrue, because the message of assertEqual would contain the objects.
         self.assertTrue(objects == [pattern, 0])
         if SIZE == 2:
             everyones = [None] * SIZE
@@ -433,9 +433,7 @@ class Works(unittest.TestCase):
             alike(future.wait(), torch.full((10,), 2.0 * sum(range(SIZE))))
 
     def test_inference_mode(self):
-        """Another thread writes the results that must be copied to the output, and this thread is not in inference
-        mode.
-        """
+        """Results that must be copied to the output are written by another thread, which is not in inference mode."""
         with torch.inference_mode():
             columns = torch.ones(4, 6)[:, ::2]
             rows = torch.zeros(SIZE, 4)[:, ::2]
@@ -449,12 +447,13 @@ class Works(unittest.TestCase):
         alike(rows.contiguous(), torch.arange(float(SIZE)).view(SIZE, 1).expand(SIZE, 2).contiguous())
 
     def test_callbacks_may_block(self):
-        """Memory of an earlier operation stays in use until another thread has completed a later operation."""
+        """A callback waits for a later operation, which another thread must complete. The first operation's memory
+        stays in use."""
         if RANK > 0:
             dist.barrier(
                 group=GLOO
-                # Waits until rank 0 has added its callback, because a callback that is added later runs at once, on this
-                # thread.
+                # Rank 0 must add its callback before the operation completes: a later callback would run at once, on
+                # rank 0's own thread.
             )
         first = dist.all_reduce(torch.ones(3), async_op=True).get_future()
         come = threading.Event()
@@ -471,9 +470,8 @@ class Works(unittest.TestCase):
         alike(both.wait() if both is not None else first.wait()[0] + second.wait()[0], torch.full((3,), 3.0 * SIZE))
 
     def test_collectives_in_callbacks(self):
-        """The collectives that callbacks start are matched between the ranks. It does not matter how far each rank's
-        program is, or whether a future had already completed when the callback was added.
-        """
+        """The collectives that callbacks start must match between the ranks, however far each rank's program is, and
+        whether or not a future is complete when its callback is added."""
         total = sum(range(SIZE))
 
         def again(index, seen):
@@ -496,10 +494,10 @@ class Works(unittest.TestCase):
         for index in range(30):
             future = dist.all_reduce(torch.full((4,), float(RANK + index)), async_op=True).get_future()
             if index % SIZE == RANK:
-                future.wait()  # on this rank, the future has completed
+                future.wait()  # the future is complete on this rank
             futures.append(future.then(again(index, seen)))
             ones = torch.ones(5 + index)
-            dist.all_reduce(ones)  # meanwhile the program itself starts operations, too
+            dist.all_reduce(ones)  # the program itself also starts operations
             alike(ones, torch.full((5 + index,), float(SIZE)))
         for index, future in enumerate(futures):
             expected = [
@@ -511,7 +509,7 @@ class Works(unittest.TestCase):
         self.assertEqual(seen, list(range(30)))
 
     def test_many_collectives_of_one_callback(self):
-        """These are more operations than may be pending at the same time."""
+        """Starts more operations than may be pending at the same time."""
 
         def many(_):
             tensors = [torch.full((1 + index,), float(RANK)) for index in range(150)]
@@ -523,9 +521,8 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """If a callback adds callbacks to futures, they run right after it. If it waits for their result, they run at
-        once.
-        """
+        """Callbacks that a callback adds to futures run right after it, or at once if the callback waits for their
+        result."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()
@@ -558,7 +555,7 @@ class Works(unittest.TestCase):
         future = dist.all_reduce(torch.ones(1), async_op=True).get_future()
         with self.assertRaisesRegex(RuntimeError, "a callback .* of an operation of group .* starts one of group"):
             future.then(lambda _: dist.all_reduce(torch.ones(1), group=other)).wait()
-        # The callbacks that PyTorch itself adds to futures may run in any order.
+        # PyTorch's own callbacks of futures may run in any order.
         gate = threading.Event()
         waiting = future.then(lambda _: gate.wait(30))
         both = torch.futures.collect_all([future, waiting]).then(lambda _: dist.all_reduce(torch.ones(1)))
@@ -567,7 +564,8 @@ class Works(unittest.TestCase):
             both.wait()
 
     def test_callbacks_of_another_group(self):
-        """Such operations would have no order that is the same on all ranks."""
+        """A callback must not start collectives of another group, because their order would not be the same on all
+        ranks."""
         other = dist.new_group()
         mine = dist.all_reduce(torch.ones(1), async_op=True).get_future()
         theirs = dist.all_reduce(torch.ones(1), group=other, async_op=True).get_future()
@@ -578,9 +576,8 @@ class Works(unittest.TestCase):
         alike(later.wait(), torch.full((1,), float(SIZE) ** 2))
 
     def test_a_pending_future_holds_up_no_other(self):
-        """Slow callbacks do not delay other waits. If C++ code waits for a Work, this wait ends when the Work's
-        operation has completed.
-        """
+        """A slow callback must not delay other waits. A wait in C++ code must end when the operation of its Work has
+        completed."""
         waits = threading.Event()
         dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: waits.wait(30))
         right, left = (RANK + 1) % SIZE, (RANK - 1) % SIZE
@@ -606,7 +603,7 @@ class Works(unittest.TestCase):
         self.assertEqual(later[0].wait(), 7)
 
     def test_waits_as_short_as_the_operation(self):
-        """The timeout of a wait may expire at the same moment at which the operation ends."""
+        """The timeout of a wait may pass just when the operation ends."""
         values = torch.zeros(1)
         for _ in range(200):
             work = dist.all_reduce(values, async_op=True)
@@ -650,19 +647,17 @@ class Works(unittest.TestCase):
         dist.barrier(group=GLOO)
         if last == RANK:
             work = dist.all_reduce(tensor, group=everybody, async_op=True)
-        work.wait()  # the operation was still pending
+        work.wait()  # the timed-out operation was still pending
         alike(tensor, torch.full((4,), float(SIZE)))
 
     @ON_ONE_HOST
     def test_a_future_has_an_end(self):
-        """The group's timeout counts from the start of the operation. When it expires, the operation is still
-        pending.
-        """
+        """The group's timeout begins with the operation. When it passes, the operation must still be pending."""
         everybody = dist.new_group(list(range(SIZE)))
         everybody.set_timeout(datetime.timedelta(seconds=0.3))
         last = SIZE - 1
         tensor = torch.ones(4)
-        # A rank knows which operations the other ranks of its host have announced.
+        # The text depends on the host: a rank knows only which ranks of its own host have announced an operation.
         missing = f"(rank {last} has not announced it|on other hosts, may not have)"
         late = f"(all_reduce|barrier) of group .*not completed after 0.3 s: .*{missing}.*; the operation goes on"
         if last != RANK:
@@ -684,16 +679,15 @@ class Works(unittest.TestCase):
         alike(tensor, torch.full((4,), float(SIZE)))
 
     def late_group(self):
-        """Makes a group with a short timeout. In the tests, the last rank comes late."""
+        """Returns a group with a short timeout, for tests in which the last rank is late."""
         group = dist.new_group(list(range(SIZE)))
         group.set_timeout(datetime.timedelta(seconds=0.3))
         return group
 
     @ON_ONE_HOST
     def test_after_a_timeout_a_callback_meets_none_of_another_step(self):
-        """On the ranks that stopped waiting, the callback of step 1 does not start its collective. On the late rank it
-        does.
-        """
+        """The callback of step 1 must start its collective on the late rank, but not on the ranks that stopped
+        waiting."""
         group = self.late_group()
 
         def step(number):
@@ -709,7 +703,7 @@ class Works(unittest.TestCase):
         dist.barrier(group=GLOO)
         if RANK == SIZE - 1:
             with self.assertRaisesRegex(rueda.Timeout, "all_reduce of group .*not completed after 0.3 s"):
-                step(1).wait()  # the first collective completes, but the collective in the callback cannot complete
+                step(1).wait()  # the first collective completes, but the one that the callback starts cannot
         for number in (2, 3):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 step(number)
@@ -734,10 +728,10 @@ class Works(unittest.TestCase):
         ):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 call()
-        dist.barrier(group=GLOO)  # the late rank needs the group up to this point
+        dist.barrier(group=GLOO)  # the late rank uses the group until here
         dist.destroy_process_group(group)
         total = torch.ones(1)
-        dist.all_reduce(total, group=dist.new_group(list(range(SIZE))))  # a new group works
+        dist.all_reduce(total, group=dist.new_group(list(range(SIZE))))  # a new group must work
         self.assertEqual(total.item(), SIZE)
 
     @ON_ONE_HOST
@@ -746,7 +740,7 @@ class Works(unittest.TestCase):
         objects = [None] * SIZE
         if RANK == SIZE - 1:
             dist.barrier(group=GLOO)
-        # On the late rank, the timeout expires during the second half of this call.
+        # The timeout passes in the second half of this call on the late rank.
         with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
             dist.all_gather_object(objects, f"first of {RANK}", group=group)
         if RANK != SIZE - 1:
@@ -757,9 +751,8 @@ class Works(unittest.TestCase):
 
     @ON_ONE_HOST
     def test_who_waits_again_goes_on(self):
-        """If a rank starts another operation after the timeout, it cannot repair the order, because the other ranks
-        have executed operations that this rank has not.
-        """
+        """A rank that starts another operation after a timeout cannot repair the order: the other ranks have executed
+        operations that this rank has not."""
         group = self.late_group()
         for starts_more in (False, True):
             tensor = torch.ones(1)
@@ -785,9 +778,7 @@ class Works(unittest.TestCase):
                     dist.all_reduce(tensor, group=group)
 
     def test_a_group_that_goes_with_the_interpreter_leaves_nothing(self):
-        """When the interpreter ends, modules may already be cleared, and the job may have ended. Then __del__() does
-        nothing.
-        """
+        """At the interpreter's end, modules may be cleared and the job may have ended, so __del__() must do nothing."""
         group = dist.new_group()
         group.__del__(lambda: True)
         ones = torch.ones(2)

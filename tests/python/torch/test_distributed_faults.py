@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests what the other ranks report if a rank is killed, or if a rank calls another operation. No rank hangs or
-crashes.
-"""
+"""Tests which errors the other ranks get if a rank is killed or calls another operation. No rank may hang or crash."""
 
 import os
 import pathlib

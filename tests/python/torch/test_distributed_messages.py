@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the backend "rueda": messages from one rank to another, and barriers whose error names the missing ranks. Runs
-with two or more ranks.
-"""
+"""Tests messages on the backend "rueda", and barriers whose error names the missing ranks. Runs with two or more
+ranks."""
 
 import datetime
 import time
@@ -31,9 +30,8 @@ def exactly(mine, theirs):
 
 class Messages(unittest.TestCase):
     def setUp(self):
-        """Without this barrier, a receive from any rank might get a message that a faster rank sends in the next
-        test.
-        """
+        """Without this barrier, a receive from any rank could get a message that a faster rank sends in the next
+        test."""
         dist.barrier()
 
     def test_blocking(self):
@@ -120,7 +118,7 @@ class Messages(unittest.TestCase):
             work.wait()
 
     def test_what_is_refused(self):
-        """In Python, a negative index counts from the end of a list; a negative rank must not do this."""
+        """A negative rank must not count from the end, as a negative index does in Python."""
         for wrong in (-1, SIZE):
             message = f"there is no rank {wrong} in the group; expected 0 to {SIZE - 1}"
             with self.assertRaisesRegex(ValueError, f"send: {message}"):
@@ -142,7 +140,7 @@ class Messages(unittest.TestCase):
         exactly(got, torch.ones(3))
 
     def test_a_wait_for_several_has_one_end(self):
-        """Starts all operations before it waits for any of them, as coalesced calls do."""
+        """Starts all operations before it waits for one, as coalesced calls do."""
         works = [dist.irecv(torch.empty(1), BEFORE, tag=80 + index) for index in range(8)]
         works[0].operation.handles += [work.operation.handles[0] for work in works[1:]]
         began = time.monotonic()
@@ -171,7 +169,7 @@ class Barriers(unittest.TestCase):
         dist.monitored_barrier()
         if SIZE > 1:
             for wait_all_ranks in (False, True):
-                # The last rank comes too late, and also gets an error.
+                # The last rank comes too late, and must also get an error.
                 if RANK == SIZE - 1:
                     time.sleep(0.8)
                 with self.assertRaisesRegex(

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests groups whose ranks are not in the ascending order of the job. The results must be equal to those of a Gloo
-group with the same ranks.
-"""
+"""Tests groups whose ranks are not in ascending order. The results must equal those of a Gloo group with the same
+ranks."""
 
 import shutil
 import tempfile
@@ -16,24 +15,23 @@ import torch.distributed as dist
 rueda.init()
 SIZE = rueda.size()
 folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None, 0)
-# The order is a rotation by one rank. With four ranks, this order differs from its inverse.
+# The order is rotated by one rank. With four ranks, this order differs from its inverse.
 RANK = (rueda.rank() + 1) % SIZE
 dist.init_process_group("rueda", init_method=f"file://{folder}/store", rank=RANK, world_size=SIZE)
-BASE_GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # before 1.13 and 2.0
+BASE_GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # the name before PyTorch 1.13
 BASE_SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
 
 
 def pairs():
-    """Makes groups of Rueda and of Gloo with the same ranks: the world and, if PyTorch does not sort the ranks, groups
-    with other orders.
-    """
+    """Returns groups of Rueda and of Gloo with the same ranks: the world and, if PyTorch can keep the order of ranks,
+    groups with other orders."""
     made = [(dist.group.WORLD, dist.new_group(backend="gloo"))]
     for ranks in (list(reversed(range(SIZE))), [*range(1, SIZE), 0]):
         try:
             made.append(
                 tuple(dist.new_group(ranks, backend=backend, sort_ranks=False) for backend in ("rueda", "gloo"))
             )
-        except TypeError:  # this PyTorch sorts the ranks
+        except TypeError:  # this PyTorch always sorts the ranks
             break
     return made
 
@@ -54,15 +52,14 @@ def numbers(*shape, seed=0):
 
 class Orders(unittest.TestCase):
     def compare(self, operation):
-        """Returns the results of `operation` on both groups."""
+        """Requires that `operation` has equal results on both groups."""
         for group, gloo in PAIRS:
             self.assertEqual(dist.get_rank(group), dist.get_rank(gloo))
             torch.testing.assert_close(operation(group), operation(gloo), rtol=0, atol=0)
 
     def compare_with(self, operation, expected_of):
-        """Tests operations that some versions of Gloo lack. Gloo gathers the tensors of all ranks, and the test
-        computes the expected result from them.
-        """
+        """Tests an operation that some versions of Gloo lack. Gloo gathers the ranks' tensors, and `expected_of`
+        computes the result."""
         for group, gloo in PAIRS:
             result, mine = operation(group)
             everyones = [None] * SIZE
@@ -131,7 +128,7 @@ class Orders(unittest.TestCase):
             def reduce(group, root=root):
                 tensor = numbers(4)
                 dist.reduce(tensor, root, group=group)
-                return tensor if root == RANK else torch.zeros(0)  # Gloo leaves the others' undefined
+                return tensor if root == RANK else torch.zeros(0)  # Gloo leaves the result undefined on the other ranks
 
             for operation in (broadcast, gather, scatter, reduce):
                 self.compare(operation)
@@ -210,7 +207,7 @@ class Orders(unittest.TestCase):
             if RANK == 1:
                 dist.send(torch.ones(1), 0, group=group)
             elif RANK == 0:
-                self.assertEqual(dist.recv(torch.zeros(1), group=group), 1)  # the result is the sender
+                self.assertEqual(dist.recv(torch.zeros(1), group=group), 1)  # recv() returns the sender's rank
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Collectives in torch.profiler: the backend "rueda" and rueda.torch. Two ranks and more; the ranks after rank 1 do what rank 1 does."""
+"""Tests the ranges of collectives in torch.profiler, for the backend "rueda" and for rueda.torch. Runs with two or more
+ranks; ranks after rank 1 do the same as rank 1."""
 
 import contextlib
 import datetime
@@ -18,7 +19,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-#: Older versions of PyTorch make an asynchronous call and wait for it, where the program makes a blocking one.
+#: Older versions of PyTorch replace a blocking call by an asynchronous call and a wait.
 ASYNCHRONOUS = ["rueda:all_reduce", "rueda:all_reduce.pending", "rueda:all_reduce.wait"]
 HAS_BLOCKING_CALLS = hasattr(c10d.AllreduceOptions(), "asyncOp")
 
@@ -35,7 +36,7 @@ def tearDownModule():
 
 
 class Ranges(list):
-    """The ranges of a trace, each with name, begin, end and shapes, by the time of their begin."""
+    """The ranges of a trace in the order of their begin. Each has a name, a begin, an end, and shapes."""
 
     def __init__(self, profiler):
         with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +46,7 @@ class Ranges(list):
                 trace = json.load(file)
         if isinstance(trace, dict):
             events = [(event, event.get("args", {}).get("Input Dims", [])) for event in trace["traceEvents"]]
-        else:  # a PyTorch without Kineto, such as Debian's: its file has no shapes
+        else:  # without Kineto (as in Debian's PyTorch), the file has no shapes
             shapes = {(event.name, float(event.time_range.start)): event.input_shapes for event in profiler.events()}
             events = [(event, shapes.get((event["name"], float(event.get("ts", 0))), [])) for event in trace]
         super().__init__(
@@ -60,7 +61,8 @@ class Ranges(list):
         return [name for _, _, name, _ in self if name.startswith("rueda:")]
 
     def calls(self):
-        """The names without those of blocking calls in older versions, which are asynchronous calls."""
+        """Returns the names of the calls. In older versions, leaves out the parts of blocking calls, which are
+        asynchronous calls there."""
         return [name for name in self.names() if HAS_BLOCKING_CALLS or not name.endswith((".pending", ".wait"))]
 
     def of(self, name):
@@ -69,7 +71,7 @@ class Ranges(list):
 
 @contextlib.contextmanager
 def profiled():
-    """Gives a list that has the ranges of its scope afterwards."""
+    """Yields a list, and adds the ranges of the scope to it at the end."""
     found = []
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         yield found
@@ -85,10 +87,8 @@ def hear(rank):
 
 
 def started_late(start):
-    """Starts an operation on every rank, without waiting for it, and returns a function.
-
-    The other ranks start theirs only after rank 0 has called this function.
-    """
+    """Starts an operation on every rank without waiting for it. Returns a function. The other ranks start their
+    operation only after rank 0 has called this function."""
     if RANK == 0:
         work = start()
         return work, lambda: [rueda.send_async(b"\1", rank) for rank in range(1, SIZE)]
@@ -157,7 +157,7 @@ class Blocking(unittest.TestCase):
         self.assertEqual(rows["rueda:all_reduce"], 5)
 
     def test_a_schedule(self):
-        """The profiler starts and stops in the loop, twice."""
+        """The profiler starts and stops twice inside the loop."""
         counts = []
 
         def note(profiler):
@@ -210,7 +210,7 @@ class Asynchronous(unittest.TestCase):
         self.assertLessEqual(call_end, begin)
         self.assertLessEqual(begin, between_begin)
         self.assertLessEqual(between_end, wait_begin)
-        if RANK == 0:  # it cannot have completed before the others started it
+        if RANK == 0:  # the operation cannot complete before the other ranks start it
             self.assertGreater(end, between_end)
             self.assertGreater(wait_end, wait_begin)
 
@@ -233,7 +233,8 @@ class Asynchronous(unittest.TestCase):
             self.assertEqual([shapes for _, _, shapes in found[0].of(kind)], [[[3]]])
 
     def test_operations_that_are_pending_when_the_profiler_stops(self):
-        """Their ranges end with the profiler. What ends later does not touch its memory, nor the next profiler's."""
+        """The ranges of pending operations must end with the profiler. Operations that end later must not use the
+        profiler's memory, nor appear in the next profile."""
         works = []
         hear_first = RANK != 0
         if hear_first:
@@ -259,20 +260,20 @@ class Asynchronous(unittest.TestCase):
 class Training(unittest.TestCase):
     def test_a_step_of_ddp(self):
         torch.manual_seed(0)
-        layers = torch.nn.Linear(16, 600), torch.nn.Linear(600, 600)  # the first bucket has 1 MiB
+        layers = torch.nn.Linear(16, 600), torch.nn.Linear(600, 600)  # these layers make the first bucket 1 MiB large
         network = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
         elements = sum(parameter.numel() for parameter in network.parameters())
 
         def step():
             network(torch.ones(2, 16)).sum().backward()
 
-        for _ in range(2):  # the second step has its final buckets
+        for _ in range(2):  # DDP has its final buckets from the second step on
             step()
         with profiled() as found:
             step()
         (ranges,) = found
         calls, pending = ranges.of("rueda:all_reduce"), ranges.of("rueda:all_reduce.pending")
-        self.assertGreater(len(calls), 1)  # one for each bucket
+        self.assertGreater(len(calls), 1)  # one call for each bucket
         self.assertEqual(len(pending), len(calls))
         for seen in (calls, pending):
             self.assertEqual(sum(math.prod(shape) for _, _, shapes in seen for shape in shapes), elements)
@@ -342,7 +343,7 @@ class Horovod(unittest.TestCase):
 
 class WithoutProfiler(unittest.TestCase):
     def test_nothing_is_kept(self):
-        """Operations that start before a profile are not in it, also if they end in it."""
+        """Operations that start before a profile must not be in it, even if they end in it."""
         work = dist.all_reduce(torch.ones(3), async_op=True)
         handle = hvd.allreduce_async(torch.ones(3), name="before")
         with profiled() as found:

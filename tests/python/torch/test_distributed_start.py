@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the ways to start processes that use the backend "rueda", and the errors of ranks that cannot connect to each
-other.
-"""
+"""Tests all ways to start processes with the backend "rueda", and the errors of ranks that cannot connect."""
 
 import concurrent.futures
 import datetime
@@ -49,7 +47,7 @@ def free_port():
 
 
 def torchrun_works():
-    """The torchrun of PyTorch 1.13 cannot start programs with Python 3.11."""
+    """Returns whether torchrun works. PyTorch 1.13's torchrun cannot start programs with Python 3.11."""
     code, _, _ = output_of([*PYTHON, "-m", "torch.distributed.run", "--nproc_per_node=1", "--no_python", "true"])
     return code == 0
 
@@ -85,15 +83,14 @@ class Starts(unittest.TestCase):
         self.assertEqual((code, store), (0, ["<rank 0: 0100007F>"]), said + errors)
 
     def test_under_ruedarun_the_store_listens_on_the_loopback_alone(self):
-        """The store listens only on the loopback interface. With the variables that ruedarun sets, PyTorch itself would
-        make a store that listens on all interfaces.
-        """
+        """Under ruedarun the store must listen on the loopback interface only. PyTorch's own store would listen on all
+        interfaces."""
         if "master_listen_fd" not in (torch.distributed.TCPStore.__init__.__doc__ or ""):
             self.skipTest("the TCPStore of this PyTorch takes no socket")
         self.check_listeners(["--no-mpi"])
 
     def test_worlds_of_other_backends_under_a_launcher(self):
-        """If a program passes rank, world_size and the address, it does not need Rueda's rendezvous."""
+        """A program that passes rank, world_size and the address does not need Rueda's rendezvous."""
         program = (
             "import os, sys, torch, torch.distributed as d, rueda.torch.distributed\n"
             "rank = int(os.environ['RUEDA_RANK'])\n"
@@ -102,7 +99,7 @@ class Starts(unittest.TestCase):
             "total = torch.tensor([rank])\n"
             "d.all_reduce(total)\n"
             "os.write(1, f'<rank {rank}: {total.item()}>'.encode())\n"
-            "d.destroy_process_group()\n"  # PyTorch 2.15 may abort when a process ends that still has a group of Gloo
+            "d.destroy_process_group()\n"  # PyTorch 2.15 may abort if a process ends while it has a Gloo group
         )
         ports = [str(free_port()), str(free_port())]
         code, said, errors = output_of([os.environ["RUEDARUN"], "--no-mpi", "-np", "4", *PYTHON, "-c", program, *ports])
@@ -114,7 +111,7 @@ class Starts(unittest.TestCase):
             self.skipTest("no mpirun here")
         mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
         self.check(2, [*mpirun, "-np", "2", *PYTHON, RANK, "mpirun"])
-        # Runs on two hosts, which are simulated by host names. The store is a TCPStore.
+        # These ranks run on two hosts (this machine under two names), and meet through a TCPStore.
         one = ["-np", "1", "-x", "RUEDA_HOSTNAME=a", *PYTHON, RANK, "mpirun"]
         other = ["-np", "1", "-x", "RUEDA_HOSTNAME=b", *PYTHON, RANK, "mpirun"]
         self.check(2, [*mpirun, *one, ":", *other], MASTER_ADDR="localhost")
@@ -127,9 +124,8 @@ class Starts(unittest.TestCase):
         self.check(3, [*PYTHON, "-m", module, "--nproc_per_node=3", port, RANK, "torchrun"], OMP_NUM_THREADS="1")
 
     def test_two_jobs_beside_each_other(self):
-        """Runs two jobs at the same time: the launcher starts one, and the other starts by a store. They do not disturb
-        each other.
-        """
+        """Runs two jobs at the same time, one through the launcher and one through a store. They must not disturb each
+        other."""
         program = (
             "import os, pathlib, sys, time, torch, torch.distributed as d, rueda.torch.distributed\n"
             "folder, mine, other, first = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])\n"
@@ -154,7 +150,7 @@ class Starts(unittest.TestCase):
         self.assertEqual([code for code, _, _ in outputs], [0, 0, 0])
 
     def test_torchrun_under_mpirun(self):
-        """Under torchrun, Rueda ignores the variables that mpirun has set."""
+        """Under torchrun, Rueda must ignore mpirun's variables."""
         if not torchrun_works():
             self.skipTest("the torchrun of this PyTorch starts nothing")
         port = f"--master_port={free_port()}"
@@ -211,7 +207,7 @@ class Starts(unittest.TestCase):
         )
 
     def test_entry_point(self):
-        """Tests the entry points of an installed wheel. The program does not import Rueda."""
+        """Tests the entry points of an installed wheel with a program that does not import Rueda."""
         if not rueda.torch.distributed.offers("entry point"):
             self.skipTest("this PyTorch reads none")
         project = (HERE.parents[2] / "pyproject.toml").read_text()
@@ -233,7 +229,7 @@ class Starts(unittest.TestCase):
         )
 
     def test_an_end_in_the_middle_of_a_callback(self):
-        """Before the interpreter ends, it waits for a running callback. A pending operation does not delay the end."""
+        """The interpreter's end must wait for a running callback, but not for a pending operation."""
         program = (
             "import atexit, os, time, torch, torch.distributed as d, rueda.torch.distributed\n"
             "d.init_process_group('rueda')\n"
@@ -303,7 +299,7 @@ class Refusals(unittest.TestCase):
 
 
 class RendezvousOfThreads(unittest.TestCase):
-    """The ranks are threads, which have no job. For their rendezvous they exchange data through a store."""
+    """Tests the rendezvous with ranks that are threads without a job. They exchange data through a store."""
 
     def meet(self, store, rank, size, timeout):
         return Rendezvous(store, rank, size, datetime.timedelta(seconds=timeout)).exchange(f"rank {rank} of {size}")
@@ -315,13 +311,13 @@ class RendezvousOfThreads(unittest.TestCase):
 
     def test_one_that_failed_spoils_none_of_the_next(self):
         store = torch.distributed.HashStore()
-        for rank in range(3):  # each rank comes alone, and gives up
+        for rank in range(3):  # each rank comes alone and gives up
             expected = ", ".join(str(other) for other in range(3) if other > rank)
             if expected:
                 with self.assertRaisesRegex(RuntimeError, rf"ranks? {expected} of the group did not come within 0.1 s"):
                     self.meet(store, rank, 3, 0.1)
             else:
-                self.meet(store, rank, 3, 0.1)  # finds the messages of the ranks that gave up
+                self.meet(store, rank, 3, 0.1)  # finds the messages of ranks that gave up
         self.all_meet(store, 3)
 
     def test_smaller_and_larger_groups_of_one_store(self):

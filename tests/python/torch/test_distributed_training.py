@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests DDP, FSDP2, ZeRO and checkpoints on the backend "rueda". Compares them with a single process that trains on the
-whole batch. Runs with two or more ranks.
-"""
+"""Tests DDP, FSDP2, ZeRO and checkpoints on the backend "rueda" against a single process that trains on the whole
+batch. Runs with two or more ranks."""
 
 import copy
 import datetime
@@ -21,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 try:
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-except Exception:  # before 2.6; this module of 1.13 cannot be imported with Python 3.11
+except Exception:  # FSDP2 exists from 2.6 on; in 1.13 the import fails with Python 3.11
     fully_shard = None
 
 STEPS = 3
@@ -38,17 +37,16 @@ def tearDownModule():
 
 
 def model(dtype=torch.float64):
-    """The model uses float64. Many optimizers divide by the size of a gradient. If the gradient is nearly zero, the
-    step depends on how the gradient was rounded. Sums of float32 are rounded differently with other numbers of ranks
-    and on other processors.
-    """
+    """Returns a model in float64. Many optimizers divide by the size of a gradient. If the gradient is almost zero, its
+    rounding then decides the step. Sums of float32 are rounded differently on other processors and with other
+    numbers of ranks."""
     torch.manual_seed(0)
     layers = nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
     return nn.Sequential(*layers).to(dtype)
 
 
 def batch(step, dtype=torch.float64):
-    """Returns the whole batch, the same on all ranks. It has 4 rows for each rank."""
+    """Returns the whole batch, which has 4 rows for each rank. It is the same on all ranks."""
     generator = torch.Generator().manual_seed(step)
     return tuple(torch.randn(4 * SIZE, width, generator=generator).to(dtype) for width in (8, 4))
 
@@ -73,19 +71,16 @@ def alike(parameters, expected, rtol=1e-5, atol=1e-6):
 
 
 def optimizers():
-    """Returns all optimizers of torch.optim that accept dense gradients, need no closure, and are not restricted to
-    matrices.
-    """
+    """Returns all optimizers of torch.optim that accept dense gradients of any shape and need no closure."""
     others = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
     kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type)]
     return [kind for kind in kinds if issubclass(kind, torch.optim.Optimizer) and kind.__name__ not in others]
 
 
 def of_matrices():
-    """A model for Muon, without FSDP2. Muon computes in bfloat16. So inputs that differ only by the rounding of float32
-    may be rounded to different bfloat16 values. FSDP2 adds the products in parts, which increases the differences, so
-    its results cannot be compared.
-    """
+    """Returns a model for Muon, which only trains matrices. Muon computes in bfloat16, so inputs that differ by
+    float32's rounding may become different values. FSDP2 adds products in parts, which makes the differences larger,
+    so its results cannot be compared."""
     network = model()
     for parameter in network.parameters():
         parameter.requires_grad_(parameter.ndim == 2)
@@ -106,7 +101,7 @@ class Ddp(unittest.TestCase):
     ):
         single = model(dtype)
         train(single, optimizer(single.parameters()), shard=False)
-        # Each rank begins with different parameters. DDP gives all ranks the parameters of rank 0.
+        # Each rank begins with other parameters. DDP must give all ranks those of rank 0.
         mine = model(dtype)
         if RANK > 0:
             for parameter in mine.parameters():
@@ -180,9 +175,8 @@ class Ddp(unittest.TestCase):
         alike(network.parameters(), single.parameters(), rtol=1e-2, atol=1e-3)
 
     def hooked(self, hook, state_of, dtype=torch.float64):
-        """Trains with a hook of PyTorch whose callbacks start collectives, on Rueda and on Gloo. On Gloo, callbacks run
-        in any order, so each bucket waits for the previous bucket.
-        """
+        """Trains with a hook whose callbacks start collectives, on Rueda and on Gloo. Gloo runs callbacks in any order,
+        so on Gloo each bucket waits for the one before."""
 
         def one_by_one(state, bucket):
             future = hook(state, bucket)
@@ -279,7 +273,7 @@ class Ddp(unittest.TestCase):
     def test_join(self):
         network = DistributedDataParallel(model())
         with network.join():
-            for _ in range(RANK + 1):  # uneven inputs
+            for _ in range(RANK + 1):  # the ranks have different numbers of inputs
                 network(torch.randn(4, 8, dtype=torch.float64)).sum().backward()
         dist.barrier()
 
@@ -407,7 +401,7 @@ class Sharded(unittest.TestCase):
             checkpoint.load(state, checkpoint_id=folder[0])
             other.load_state_dict(state["model"])
             alike([one.full_tensor() for one in other.parameters()], saved)
-            # The training continues during the checkpoint, so the checkpoint has its own group.
+            # The training continues during the checkpoint, so the checkpoint needs its own group.
             kept = dict(checkpoint_id=f"{folder[0]}/async", process_group=dist.new_group())
             under_way = checkpoint.async_save({"model": network.state_dict()}, **kept)
             train(network, torch.optim.SGD(network.parameters(), lr=0.1), shard=True)
@@ -467,8 +461,7 @@ class Beside(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_a_forked_child_is_told(self):
-        # Rank 0 contains PyTorch's store server. If a child process releases its copy of the store, the server would
-        # stop.
+        # Rank 0 runs PyTorch's store server. A child that releases its copy of the store must not stop the server.
         store = dist.distributed_c10d._get_default_store()
         reading, writing = os.pipe()
         child = os.fork()
@@ -478,7 +471,7 @@ class Beside(unittest.TestCase):
             except rueda.NotInitialized as error:
                 os.write(writing, str(error).encode())
             finally:
-                dist.destroy_process_group()  # the parent's group still works afterwards
+                dist.destroy_process_group()  # the parent's group must still work afterwards
                 os._exit(0)
         os.close(writing)
         os.waitpid(child, 0)
@@ -500,7 +493,7 @@ class Groups(unittest.TestCase):
                 self.assertEqual(total.item(), 10.0**first + 10.0 ** (first + 1))
                 self.assertEqual(group.rank(), RANK - first)
                 root = torch.tensor([float(RANK)])
-                dist.broadcast(root, first + 1, group=group)  # global ranks, as ever
+                dist.broadcast(root, first + 1, group=group)  # the root is a global rank
                 self.assertEqual(root.item(), first + 1)
                 dist.destroy_process_group(group)
 
@@ -516,7 +509,7 @@ class Groups(unittest.TestCase):
     def test_split(self):
         if not rueda.torch.distributed.offers("split_group"):
             self.skipTest("not with this PyTorch")
-        halves = [list(range(SIZE // 2)), list(reversed(range(SIZE // 2, SIZE)))]  # the order is kept
+        halves = [list(range(SIZE // 2)), list(reversed(range(SIZE // 2, SIZE)))]  # the order of the ranks is kept
         half = dist.split_group(split_ranks=halves)
         mine = halves[RANK >= SIZE // 2]
         self.assertEqual((dist.get_process_group_ranks(half), dist.get_rank(half)), (mine, mine.index(RANK)))
@@ -556,7 +549,7 @@ class Groups(unittest.TestCase):
         alike(network.parameters(), single.parameters())
 
     def test_beside_hvd(self):
-        rueda.init()  # the same job
+        rueda.init()  # joins the same job
         self.assertEqual((rueda.rank(), rueda.size()), (RANK, SIZE))
         handle = rueda.allreduce_async_(value := torch.ones(3).numpy(), "mine", rueda.Sum)
         ones = torch.ones(3)

@@ -22,7 +22,7 @@ PLAIN = {0: torch.nn.BatchNorm1d, 1: torch.nn.BatchNorm1d, 2: torch.nn.BatchNorm
 
 
 def samples(rank: int, shape, dtype=torch.float64, count=None) -> torch.Tensor:
-    """Returns the samples of a rank. The number of samples and their mean differ between the ranks."""
+    """Returns a rank's samples. Their number and their mean differ between the ranks."""
     generator = torch.Generator().manual_seed(rank)
     count = rank + 2 if count is None else count
     return (torch.randn(count, 5, *shape, generator=generator, dtype=torch.float64) * (rank + 1) + 100 * rank).to(dtype)
@@ -51,7 +51,7 @@ class Normalised(unittest.TestCase):
             everyones = torch.cat(inputs).requires_grad_()
             output, expected = ours(mine), right(everyones)
             torch.testing.assert_close(output, expected[rows], **tolerances)
-            # Returns the loss over the samples of all ranks. Each rank computes its own part.
+            # The loss is a sum over all ranks' samples, of which each rank computes its own part.
             weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64).to(
                 dtype
             )
@@ -127,7 +127,7 @@ class Normalised(unittest.TestCase):
         self.compare((4,))
         used = norm_of(hvd.SyncBatchNorm)
         used(samples(hvd.rank(), ()))
-        # Rank 0 has a model like one that was loaded from a file. The other ranks have a new model.
+        # Rank 0's model looks like one that was loaded from a file. The other ranks have new models.
         used = pickle.loads(pickle.dumps(used)) if hvd.rank() == 0 else norm_of(hvd.SyncBatchNorm)
         expected = norm_of(torch.nn.BatchNorm1d)
         everyones = torch.cat([samples(rank, ()) for rank in range(hvd.size())])
@@ -140,7 +140,7 @@ class Normalised(unittest.TestCase):
         norm = hvd.SyncBatchNorm(2)
         output = norm(torch.randn(4096, 2, 8).half().requires_grad_())
         output.backward(torch.full_like(output, 8))
-        self.assertEqual(norm.bias.grad.tolist(), [4096.0 * 8 * 8] * 2)  # more than a float16 holds
+        self.assertEqual(norm.bias.grad.tolist(), [4096.0 * 8 * 8] * 2)  # more than float16 can hold
 
     def test_second_derivatives_are_refused_and_not_wrong(self):
         if hvd.size() == 1:

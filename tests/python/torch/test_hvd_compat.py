@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests a script that was written for Horovod, in each way in which it can get Rueda instead. Also tests the names that
-users of Horovod import.
-"""
+"""Tests a script for Horovod in every way in which it can get Rueda instead, and the names that users of Horovod
+import."""
 
 import json
 import os
@@ -50,7 +49,7 @@ assert hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() == hvd.size()
 print("trained", __name__, sys.argv[1:], flush=True)
 """
 
-# A spawned process imports the script again, and the script imports horovod.
+# Spawned processes import the script, and so horovod, again.
 WORKERS = """
 import multiprocessing
 import subprocess
@@ -129,7 +128,7 @@ class AsHorovod(unittest.TestCase):
     def test_a_timeline_that_the_launcher_is_asked_for(self):
         command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--timeline-filename", "timeline.json"]
         command += [sys.executable, "-B", "-m", "rueda.compat.horovod", "train.py"]
-        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this variable does not cause a warning either
+        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this variable must not cause a warning
         ran = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False
         )
@@ -139,7 +138,7 @@ class AsHorovod(unittest.TestCase):
         events = json.loads((self.folder / "timeline.json").read_text())
         begun = [(e["pid"], e["args"]["name"]) for e in events if e["name"] == "NEGOTIATE_ALLREDUCE"]
         for rank in range(2):
-            self.assertEqual(begun.count((rank, "allreduce.weight")), 3)  # steps
+            self.assertEqual(begun.count((rank, "allreduce.weight")), 3)  # one reduction in each step
 
     def test_install(self):
         code = """

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests workers of DataLoaders, forked and spawned, while the ranks train. Also tests the error of a worker that calls
-Rueda.
-"""
+"""Tests forked and spawned DataLoader workers while the ranks train, and the error of a worker that calls Rueda."""
 
 import unittest
 
@@ -21,7 +19,7 @@ class Squares(torch.utils.data.Dataset):
 
 
 class Asking(torch.utils.data.Dataset):
-    """Calls Rueda in a worker, which is not allowed."""
+    """A dataset that calls Rueda in a worker, which is not allowed."""
 
     CALLS = {
         "rank": lambda: hvd.rank(),

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests elastic training: commits, failures that all ranks survive, and samplers. test_hvd_restarts.py tests failures
-in which ranks end.
-"""
+in which a rank ends."""
 
 import os
 import pathlib
@@ -138,7 +137,7 @@ class Failures(Case):
                 step(model, optimizer)
                 state.batch += 1
                 if state.batch == 3 and len(attempts) == 1:
-                    # The ranks disagree, so all of them get HorovodInternalError. Then the step is repeated.
+                    # The ranks disagree, so all of them get HorovodInternalError and repeat the step.
                     hvd.allreduce(torch.ones(1 + hvd.rank()) if hvd.size() > 1 else torch.ones(()), name="disagreement")
                     raise hvd.HorovodInternalError("of a single rank")
                 state.commit()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the errors of Horovod's interface: which exception is raised, when, and on which ranks. After an error, the job
-is still usable.
-"""
+"""Tests the errors of Horovod's interface: the exception, its time, and the ranks that get it. The job must be usable
+after an error."""
 
 import os
 import unittest
@@ -14,8 +13,8 @@ from rueda.torch import mpi_ops
 
 
 def setUpModule():
-    # Before init(), an operation raises the error that callers of Horovod catch. A query such as rank() raises a plain
-    # ValueError.
+    # Before init(), an operation raises HorovodInternalError, which callers of Horovod catch. A query such as rank()
+    # raises a plain ValueError.
     for call in (hvd.rank, hvd.size, hvd.local_rank, hvd.cross_size, hvd.mpi_threads_supported):
         try:
             call()
@@ -59,7 +58,7 @@ def tearDownModule():
 
 
 class Refused(unittest.TestCase):
-    """Only this rank raises the error, at once."""
+    """Only this rank raises the error, and at once."""
 
     def tearDown(self):
         self.assertEqual(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size())
@@ -77,7 +76,7 @@ class Refused(unittest.TestCase):
     def test_negated_views(self):
         for negated in (torch._neg_view(torch.ones(4)), torch.ones(4, dtype=torch.complex64).conj().imag):
             if not negated.is_neg():
-                continue  # this version makes a copy
+                continue  # this version of PyTorch makes a copy
             with self.assertRaisesRegex(ValueError, r"resolve_neg\(\)"):
                 hvd.allreduce(negated)
             self.assertEqual(hvd.allreduce(negated.resolve_neg()).tolist(), negated.tolist())
@@ -104,7 +103,7 @@ class Refused(unittest.TestCase):
         rows = torch.ones(2 * hvd.size())
         for splits in (
             torch.tensor([2.0] * hvd.size()),
-            torch.tensor([2] * hvd.size()),  # int64
+            torch.tensor([2] * hvd.size()),  # int64 is the wrong type
             torch.ones((hvd.size(), 1), dtype=torch.int32),
             [2] * (hvd.size() + 1),
             [3] * hvd.size(),
@@ -157,7 +156,7 @@ class Refused(unittest.TestCase):
 
 @unittest.skipIf(int(os.environ.get("RUEDA_SIZE", "2")) < 2, "takes several ranks")
 class Disagreements(unittest.TestCase):
-    """All ranks raise the same error when the operation has ended."""
+    """All ranks must raise the same error at the end of the operation."""
 
     def setUp(self):
         self.first = hvd.rank() == 0
@@ -253,7 +252,7 @@ class Interface(unittest.TestCase):
         self.assertEqual(hvd.nccl_built(), 0)
         if any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")):
             self.assertTrue(hvd.mpi_enabled() and hvd.mpi_built() and hvd.mpi_threads_supported())
-        else:  # ruedarun --no-mpi
+        else:  # under ruedarun --no-mpi
             self.assertFalse(hvd.mpi_enabled())
             with self.assertRaises(ValueError):
                 hvd.mpi_threads_supported()

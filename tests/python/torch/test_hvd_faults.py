@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed in the middle of a training. Every other rank gets an error that names this rank, and no rank
-hangs.
-"""
+"""Kills a rank during a training. Every other rank must get an error that names this rank, and no rank may hang."""
 
 import os
 import pathlib
@@ -31,7 +29,8 @@ class Faults(unittest.TestCase):
                 self.assertFalse((pathlib.Path(folder) / "1").exists())
 
     def test_a_stall_ends_every_wait(self):
-        """The interface of Horovod has no timeouts. A setting ends the waits, and the error names the tensor and the missing rank."""
+        """Horovod's interface has no timeouts. A setting must end the waits, and the error must name the tensor and the
+        missing rank."""
         program = pathlib.Path(__file__).with_name("stalled_rank.py")
         command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--grace", "1", sys.executable, "-B", str(program)]
         settings = {"RUEDA_STALL_CHECK_TIME_SECONDS": "1", "RUEDA_STALL_SHUTDOWN_TIME_SECONDS": "2"}

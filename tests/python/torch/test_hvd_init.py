@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests init() with Horovod's arguments: jobs of some ranks, process sets that exist from the start, and a second job
-after shutdown(). Runs with four ranks.
-"""
+"""Tests init() with Horovod's arguments: jobs of some ranks, process sets from the start, and a second job after
+shutdown(). Runs with four ranks."""
 
 import os
 import unittest
@@ -34,7 +33,7 @@ class Init(unittest.TestCase):
         self.assertEqual(hvd.global_process_set.ranks, [0, 1])
 
     def test_sets(self):
-        for _ in range(2):  # objects may be used again in the next job
+        for _ in range(2):  # the same calls work in the next job
             first, others = hvd.ProcessSet([1, 0]), hvd.ProcessSet([2, 3])
             self.assertEqual((first.process_set_id, first.ranks, first.included()), (None, [0, 1], None))
             hvd.init(process_sets=[first, others])

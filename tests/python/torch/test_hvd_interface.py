@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks that names, order of arguments and defaults are those of Horovod, and that each function has documentation
-with an example.
-"""
+"""Checks that names, order of arguments and defaults equal Horovod's, and that each function has documentation with an
+example."""
 
 import ast
 import inspect
@@ -105,7 +104,7 @@ class Interface(unittest.TestCase):
 
         hvd.init()
         self.assertTrue(rueda.is_initialized())
-        # Rueda's NumPy interface accepts PyTorch tensors. Both interfaces use the same job.
+        # Rueda's NumPy interface uses the same job and accepts PyTorch tensors.
         tensor = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
         rueda.allreduce_(tensor, op=rueda.Sum)
         self.assertEqual(tensor.tolist(), [1.0] * 3)

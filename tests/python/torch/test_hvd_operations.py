@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares Horovod's operations with plain PyTorch, on every rank. Runs with 1, 2 and 4 ranks; all ranks run the same
-tests in the same order.
-"""
+"""Compares Horovod's operations with plain PyTorch on every rank. All ranks run the same tests in the same order. Runs
+with 1, 2 and 4 ranks."""
 
 import gc
 import signal
@@ -31,15 +30,14 @@ def ranks() -> range:
 
 
 def values(rank: int, shape, dtype) -> torch.Tensor:
-    """Returns the input of a rank: small whole numbers, so that sums and products are exact in every dtype. For bool,
-    both values occur.
-    """
+    """Returns a rank's input: small integers, whose sums and products are exact in every type. For bool, both values
+    occur."""
     count = int(torch.Size(shape).numel())
     return ((torch.arange(count) + rank) % 3 + (dtype != torch.bool)).reshape(shape).to(dtype)
 
 
 def everyones(shape, dtype) -> torch.Tensor:
-    """Converts the tensor to a dtype that supports all operations."""
+    """Returns all ranks' inputs as float64, which supports all operations."""
     return torch.stack([values(rank, shape, dtype).to(torch.float64) for rank in ranks()])
 
 
@@ -127,7 +125,7 @@ class Allreduce(Case):
             hvd.allreduce(torch.tensor([3]), compression=hvd.Compression.fp16), torch.tensor([3]), torch.int64
         )
 
-        class Halves:  # a compressor as users write it
+        class Halves:  # a compressor as a user would write it
             @staticmethod
             def compress(tensor):
                 return tensor / 2, 2
@@ -267,7 +265,7 @@ class Others(Case):
             self.assertSame(result, right, dtype)
         nothing = hvd.allgather(torch.empty((0, 4)))
         self.assertSame(nothing, torch.empty((0, 4)))
-        result.zero_()  # the caller owns the memory of a result, even after the handle is released
+        result.zero_()  # the caller owns a result's memory, even after the handle is released
         gc.collect()
         self.assertFalse(result.any())
 
@@ -342,13 +340,13 @@ class Others(Case):
 
 
 class Gradients(Case):
-    """Compares backward passes with Horovod's formulas. The weights differ between the ranks."""
+    """Compares backward passes with Horovod's formulas. The weights of the outputs differ between the ranks."""
 
     def weights(self, rank, shape):
         return values(rank, shape, torch.float64) + rank
 
     def backward(self, function, *shapes):
-        """Returns the gradients of (function(inputs) * weights).sum(). The function has one output."""
+        """Returns the gradients of (function(inputs) * weights).sum() with respect to the inputs."""
         inputs = [values(hvd.rank(), shape, torch.float64).requires_grad_() for shape in shapes]
         output = function(*inputs)
         (output * self.weights(hvd.rank(), output.shape)).sum().backward()
@@ -420,8 +418,8 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, 10 * gathered)
 
     def test_second_derivatives(self):
-        # The function is a sum over all ranks of fourth powers, computed as squares of squares. The first derivative is
-        # 4 x³ and the second is 12 x², each times the factors of the collectives.
+        # The sum over all ranks of fourth powers is computed as squares of squares. Its first derivative is 4 x³ and
+        # its second 12 x², each times the collective's factor.
         count = hvd.size()
         for function, first, second in (
             (lambda x: hvd.alltoall(x), 4, 12),
@@ -429,7 +427,7 @@ class Gradients(Case):
             (lambda x: hvd.allreduce(x, op=hvd.Sum), 4 * count**2, 12 * count**2),
         ):
             x = torch.arange(1.0, count + 1, dtype=torch.float64).requires_grad_()
-            expected = x.detach()  # all ranks have the same
+            expected = x.detach()  # all ranks have the same input
             (gradient,) = torch.autograd.grad((function(x**2) ** 2).sum(), x, create_graph=True)
             torch.testing.assert_close(gradient.detach(), first * expected**3)
             (gradient,) = torch.autograd.grad(gradient.sum(), x)

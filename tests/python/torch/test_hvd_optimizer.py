@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares DistributedOptimizer with plain PyTorch, which trains on the samples of all ranks in one process."""
+"""Compares DistributedOptimizer with plain PyTorch that trains on all ranks' samples in one process."""
 
 import contextlib
 import copy
@@ -16,7 +16,7 @@ import torch
 from rueda.torch.optimizer import _DistributedOptimizer
 
 STEPS = 4
-SAMPLES = 6  # a step and rank
+SAMPLES = 6  # samples in each step on each rank
 
 
 def setUpModule():
@@ -75,8 +75,8 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: True if this version of PyTorch can tell whether only the parameter refers to a gradient. Then the optimizer may move
-#: the gradient.
+#: Whether this version of PyTorch can tell that only the parameter refers to a gradient. The optimizer may move such a
+#: gradient.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
@@ -90,7 +90,7 @@ def by_another_parameter(gradient, other):
     return lambda: other.grad
 
 
-#: Ways in which a program may keep a reference to a gradient. first_of() reads the gradient by this reference.
+#: Ways in which a program may keep a reference to a gradient. first_of() reads the gradient through the reference.
 LOOKS = {
     "itself": lambda gradient, _other: gradient,
     "detach": lambda gradient, _other: gradient.detach(),
@@ -102,7 +102,7 @@ LOOKS = {
     "another parameter": by_another_parameter,
 }
 with contextlib.suppress(ImportError):
-    import numpy  # noqa: F401  (PyTorch asks for it)
+    import numpy  # noqa: F401  (PyTorch needs it)
 
     LOOKS["numpy"] = lambda gradient, _other: gradient.numpy()
 
@@ -142,8 +142,7 @@ class Equality(Case):
                 self.assertTrainedAlike(model, reference)
 
     def test_lbfgs_by_closure(self):
-        # LBFGS uses the loss in its line search. The loss is the same on all ranks only if all ranks have the same
-        # samples.
+        # LBFGS's line search uses the loss. All ranks have the same samples, so that they have the same loss.
         model, reference = model_of(), model_of()
         for trained, optimizer in (
             (model, distributed(model, torch.optim.LBFGS(model.parameters(), max_iter=5))),
@@ -252,7 +251,7 @@ class Equality(Case):
             for step in range(STEPS):
                 optimizer.zero_grad()
                 right.zero_grad()
-                # In the last step, this rank has no samples left.
+                # In the last step, this rank has fewer samples.
                 for part in range(passes if step < STEPS - 1 else passes - 1):
                     loss_of(model, *batch(step, hvd.rank() + 10 * part)).backward()
                     for rank in range(hvd.size()):
@@ -344,7 +343,7 @@ class Sparse(Case):
                 )
                 right = kind(list(reference.parameters()), **options)
                 if kind is torch.optim.SparseAdam and dense:
-                    # This optimizer also makes a step if the gradient is zero, so its result differs by design.
+                    # With a dense gradient, SparseAdam also makes a step for zeros, so its result differs by design.
                     continue
                 for step in range(3):
                     for trained, by, ranks in ((model, optimizer, [hvd.rank()]), (reference, right, range(hvd.size()))):
@@ -364,7 +363,7 @@ class Sparse(Case):
             for trained, by, ranks in ((model, optimizer, [hvd.rank()]), (reference, right, range(hvd.size()))):
                 by.zero_grad(set_to_none=True)
                 for rank in ranks:
-                    if step == 0 or rank == 0:  # from the first step on, all ranks know that this gradient is sparse
+                    if step == 0 or rank == 0:  # after the first step, all ranks know that the gradient is sparse
                         (trained(torch.tensor([rank, 7])).square().mean() / len(ranks)).backward()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -414,8 +413,7 @@ class HowItIsUsed(Case):
             self.assertTrainedAlike(model, reference)
 
     def test_gradients_that_nobody_wants(self):
-        # This is the case of a discriminator while its generator is trained: the discriminator's gradients are reduced
-        # and then discarded.
+        # While a generator is trained, the gradients of its discriminator are reduced and then dropped.
         model, reference = model_of(), model_of()
         optimizer = distributed(model)
         for _ in range(3):
@@ -468,7 +466,7 @@ class HowItIsUsed(Case):
                 right.step()
             self.assertTrainedAlike(model, reference)
             texts = [str(warning.message) for warning in caught if "no gradient was computed" in str(warning.message)]
-            self.assertEqual(len(texts), 2)  # each parameter once
+            self.assertEqual(len(texts), 2)  # one warning for each parameter
             self.assertIn("'odd.weight'" if hvd.rank() % 2 == 0 else "'even.weight'", texts[0])
 
     def test_a_parameter_without_gradients_anywhere(self):
@@ -518,7 +516,7 @@ class HowItIsUsed(Case):
                 sgd(reference, weight_decay=0.1),
             )
             for step in range(3 * STEPS):
-                if step % STEPS == 0:  # trained, frozen, and trained again
+                if step % STEPS == 0:  # the layer is trained, frozen, and trained again
                     for trained in (model, reference):
                         trained[0].weight.requires_grad_(step != STEPS)
                 with warnings.catch_warnings():
@@ -551,7 +549,7 @@ class HowItIsUsed(Case):
         train(model, optimizer, mine, first=STEPS)
         train(reference, right, global_batch, 2 * STEPS)
         self.assertTrainedAlike(model, reference)
-        # A plain optimizer accepts the state, and the wrapped optimizer keeps its own state.
+        # A plain optimizer must accept the state, and the wrapped optimizer must keep its own state.
         plain = sgd(model)
         plain.load_state_dict(optimizer.state_dict())
         train(model, distributed(model, plain), mine, first=2 * STEPS)
@@ -638,7 +636,7 @@ class HowItIsUsed(Case):
 
     def test_two_models_with_the_same_names_in_one_backward_pass(self):
         models, references = (model_of(1), model_of(2)), (model_of(1), model_of(2))
-        for names in (True, False):  # also where they are numbered
+        for names in (True, False):  # without names, the optimizer numbers the parameters
             optimizers = [hvd.DistributedOptimizer(sgd(m), m.named_parameters() if names else None) for m in models]
             plain = [sgd(model) for model in references]
             with warnings.catch_warnings(record=True) as caught:
@@ -718,13 +716,14 @@ class HowItIsUsed(Case):
         later.step()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The gradient of the second step; a reference to the gradient of the first step would be outdated.
+            # The value must be the second step's gradient. The first step's reference would be outdated.
             earlier.synchronize()
         self.assertEqual(first.grad[0].item(), 3.0 * hvd.size() * (hvd.size() if hvd.size() > 1 else 1))
         self.assertEqual(second.grad[0].item(), 2.0 * hvd.size())
 
     def begin_on_the_first_rank(self, begin):
-        """Rank 0 starts first. The other ranks start the reduction later, so it has certainly not ended on rank 0."""
+        """Starts a reduction on rank 0 first. The other ranks start later, so the reduction cannot have ended on rank
+        0."""
         if hvd.rank() == 0:
             begin()
             hvd.broadcast(torch.ones(1), 0, name="go")
@@ -810,16 +809,15 @@ class HowItIsUsed(Case):
             parameter = torch.nn.Parameter(torch.ones(10, 4, dtype=dtype))
             plain = torch.optim.SGD([parameter], lr=0.1)
             optimizer = hvd.DistributedOptimizer(plain, [("words", parameter)], **options)
-            for _ in range(2):  # no operation with these names was started
+            for _ in range(2):  # the refused operations of these names must not have started
                 parameter.grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.ones(1, 4, dtype=dtype), (10, 4))
                 with self.assertRaisesRegex(ValueError, "gradient of 'words'"):
                     optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
 
     def test_copies(self):
-        """As in Horovod, a copy has the state but reduces nothing. In Rueda, its functions raise an error that says
-        this.
-        """
+        """A copy has the state but reduces nothing, as in Horovod. In Rueda, its functions raise an error that says
+        this."""
         model = model_of()
         for options in ({}, {"op": hvd.Adasum}):
             optimizer = distributed(model, **options)
@@ -837,7 +835,7 @@ class HowItIsUsed(Case):
                 pickle.dumps(optimizer)
             with self.assertRaisesRegex(TypeError, "state_dict"):
                 copy.copy(optimizer)
-            # A program that continues with a copy needs these steps.
+            # A program that continues with a copy must wrap it again and load the state.
             again = distributed(model_copy, sgd(model_copy), **options)
             again.load_state_dict(made.state_dict())
             train(model, optimizer, mine, 1, 1)
@@ -853,13 +851,13 @@ class HowItIsUsed(Case):
 
 
 class Storages(Case):
-    """The memory in which gradients lie does not change their values."""
+    """Tests that the memory of gradients does not change their values."""
 
     def lies_there(self, optimizer, parameter) -> bool:
         return parameter.grad is not None and optimizer._storage.holds(parameter, parameter.grad)
 
     def one(self, storage="auto", count=100, **options):
-        """Returns a parameter, whose gradient is that of a sum, and its optimizer."""
+        """Returns a parameter and its optimizer. reduced() makes the gradients."""
         parameter = torch.nn.Parameter(torch.ones(count))
         plain = torch.optim.SGD([parameter], lr=0.0)
         return parameter, hvd.DistributedOptimizer(
@@ -867,9 +865,7 @@ class Storages(Case):
         )
 
     def reduced(self, parameter, optimizer, factor) -> float:
-        """Returns the expected value of each element of the gradient, after a step with the given factor on each
-        rank.
-        """
+        """Makes a step with this factor on each rank. Returns the expected value of the gradient's elements."""
         (parameter.sum() * factor).backward()
         optimizer.step()
         return float(factor * hvd.size())
@@ -897,9 +893,7 @@ class Storages(Case):
                             )
 
     def test_by_default_what_is_zeroed_moves(self):
-        """The default depends on the version of PyTorch: zero_grad() without arguments sets gradients either to zero or
-        to None.
-        """
+        """The default depends on whether zero_grad() of this PyTorch sets gradients to zero or to None."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         parameters = inspect.signature(torch.optim.SGD.zero_grad).parameters
@@ -922,7 +916,7 @@ class Storages(Case):
         optimizer, right = distributed(model), sgd(reference)
         first, second, third = model[0].weight, model[2].weight, model[2].bias
         flat = torch.zeros(first.numel() + 1, dtype=first.dtype)
-        first.grad = flat[: first.numel()].view_as(first)  # a part of a larger tensor of the user
+        first.grad = flat[: first.numel()].view_as(first)  # a part of a larger tensor that belongs to the user
         other = torch.zeros(third.numel() + 1, dtype=third.dtype)
         third.grad = other[: third.numel()].detach()
         second.grad = held = torch.zeros_like(second)
@@ -935,7 +929,7 @@ class Storages(Case):
         self.assertEqual(self.lies_there(optimizer, model[0].bias), KNOWS_WHO_REFERS)
 
     def test_a_gradient_that_has_another_name_does_not_move(self):
-        """If the gradient moved, the other reference would still point to the zeros, and would not see later values."""
+        """If the gradient moved, another reference would point to the old memory and miss later values."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         other = torch.nn.Parameter(torch.ones(100))
@@ -999,8 +993,8 @@ class Storages(Case):
             model, reference = model_of(), model_of()
             optimizer = distributed(model, gradient_storage=storage)
             for step in range(2):
-                # The gradient was replaced before the backward pass. The backward pass adds to the new gradient, and
-                # this one is reduced.
+                # The program replaced the gradient before the backward pass, which adds to the new gradient. The new
+                # gradient must be reduced.
                 for trained in (model, reference):
                     for parameter in trained.parameters():
                         parameter.grad = torch.ones_like(parameter)
@@ -1081,7 +1075,7 @@ class Storages(Case):
                         optimizer.zero_grad(set_to_none=False)
                         later = self.reduced(parameter, optimizer, 9)
                         self.assertEqual((first_of(held), parameter.grad[0].item()), (expected, later))
-                    # When the reference is released, its place in the buffer is used again.
+                    # After the release of the reference, the place in the buffer must be used again.
                     del held
                     other.grad = None
                     optimizer.zero_grad(set_to_none=True)
@@ -1127,7 +1121,7 @@ class Storages(Case):
 
 
 class Scaling(Case):
-    """Uses a GradScaler for the CPU, if this version of PyTorch has one."""
+    """Tests GradScaler on the CPU, if this PyTorch has it."""
 
     def setUp(self):
         self.scaler_class = getattr(getattr(torch, "amp", None), "GradScaler", None)
@@ -1140,7 +1134,7 @@ class Scaling(Case):
             optimizer.zero_grad()
             inputs, targets = samples(step)
             scaler.scale(loss_of(model, inputs, targets)).backward()
-            if by_hand:  # Horovod's recipe
+            if by_hand:  # the steps that Horovod's documentation recommends
                 optimizer.synchronize()
                 scaler.unscale_(optimizer)
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -1215,7 +1209,7 @@ class InASet(Case):
 
 
 def adasum_of(vectors):
-    """Computes the Adasum of several vectors by the formula, in pairs. The number of vectors is a power of two."""
+    """Computes Adasum by its formula, pair by pair. The number of vectors must be a power of two."""
     while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
         vectors = [

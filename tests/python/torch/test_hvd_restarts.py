@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank dies in the middle of a training, and ruedarun starts the job again. At the end, the weights are the same as
-without the failure.
-"""
+"""A rank dies during a training, and ruedarun starts the job again. The final weights must equal those without the
+failure."""
 
 import os
 import pathlib
@@ -28,7 +27,7 @@ class Restarts(unittest.TestCase):
             place = pathlib.Path(made)
             whole = self.run_job(place / "commits", place / "whole.pt")
             self.assertEqual(whole.returncode, 0, whole.stderr)
-            self.assertEqual(list((place / "commits").iterdir()), [])  # a job that has succeeded leaves no file behind
+            self.assertEqual(list((place / "commits").iterdir()), [])  # a job that succeeded must leave no file
             for step, rank in ((3, 1), (8, 0)):
                 with self.subTest(step=step, rank=rank):
                     failed = self.run_job(place / "commits", place / "failed.pt", step, rank)

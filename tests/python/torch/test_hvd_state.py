@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests the state that must be equal on all ranks at the start: parameters, the state of every optimizer of
-torch.optim, objects, and process sets.
-"""
+torch.optim, objects, and process sets."""
 
 import collections
 import copy
@@ -35,7 +34,7 @@ def model_of(seed: int) -> torch.nn.Module:
 
 
 def same(left, right) -> bool:
-    """Compares state dicts. Compares all values, and also the types of values that are not tensors."""
+    """Compares state dicts: all values, and the types of values that are not tensors."""
     if isinstance(left, torch.Tensor):
         return isinstance(right, torch.Tensor) and left.dtype == right.dtype and torch.equal(left, right)
     if isinstance(left, dict):
@@ -96,10 +95,10 @@ class Parameters(unittest.TestCase):
         self.assertTrue((mine["half"] == 0).all() and mine["mask"].item())
 
 
-#: Arguments that some optimizers need, or with which they have more state.
+#: Arguments that some optimizers need, or that give them more state.
 SPECIAL = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.9, "centered": True}, "Adam": {"amsgrad": True}}
-# Optimizers that this file cannot test. Some cannot train dense layers on the CPU, Rueda does not accept LBFGS, and
-# Muon accepts only matrices.
+# This test leaves out optimizers that cannot train dense layers on the CPU, LBFGS (which Rueda does not accept), and
+# Muon (which accepts only matrices).
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
@@ -121,8 +120,8 @@ class States(unittest.TestCase):
         for name, kind in optimizers():
             for trained in (0, 2):
                 with self.subTest(name, trained=trained):
-                    # The root has made `trained` steps with one learning rate. The other ranks have another learning
-                    # rate.
+                    # The root has made `trained` steps with one learning rate, and the other ranks have another
+                    # learning rate.
                     lr = 0.5 if hvd.rank() == 0 else 0.001
                     model = model_of(0)
                     optimizer = kind(model.parameters(), lr=lr, **SPECIAL.get(name, {}))
@@ -135,14 +134,14 @@ class States(unittest.TestCase):
                     train(reference_model, reference, trained)
                     self.assertTrue(same(optimizer.state_dict(), reference.state_dict()), name)
                     self.assertIs(optimizer.param_groups[0], group)
-                    # The next steps also give the same results.
+                    # The next steps must also have equal results.
                     train(model, optimizer, 2)
                     train(reference_model, reference, 2)
                     self.assertTrue(same(dict(model.state_dict()), dict(reference_model.state_dict())), name)
 
     def test_gradients_are_zeros_where_there_was_no_state(self):
-        """Horovod creates the optimizer's state by a step with zero gradients. Some programs then add to .grad, or read
-        it."""
+        """Horovod creates the optimizer's state by a step with zero gradients, and some programs then read or add to
+        .grad."""
         for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.SparseAdam):
             with self.subTest(kind.__name__):
                 weight = torch.nn.Parameter(torch.ones(2, 3))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the timeline of rueda.torch: one file for all ranks, which is valid JSON at any time, and which contains every
-operation from its announcement to its end, under Horovod's names of events.
-"""
+"""Tests rueda.torch's timeline. It must be one file for all ranks, valid JSON at any time, with every operation from
+announcement to end, under Horovod's event names."""
 
 import json
 import os
@@ -55,7 +54,7 @@ class Timeline(unittest.TestCase):
             return json.load(file)
 
     def start(self, path=None, **options):
-        """Starts a timeline on all ranks. The ranks begin together, so that it has each operation from all of them."""
+        """Starts a timeline on all ranks. The barriers make every operation of all ranks part of it."""
         hvd.barrier()
         hvd.start_timeline(path or self.path, **options)
         hvd.barrier()
@@ -65,7 +64,7 @@ class Timeline(unittest.TestCase):
         hvd.barrier()
 
     def names(self, rank):
-        """The names of the rank's operations. The barrier after the start may be part of a timeline."""
+        """Returns the names of a rank's operations, without the barrier after the start."""
         names = [event["args"]["name"] for event in negotiations(self.events()) if event["pid"] == rank]
         return [name for name in names if name and not name.startswith("barrier")]
 
@@ -84,7 +83,7 @@ class Timeline(unittest.TestCase):
             with open(self.path, "w", encoding="utf-8") as file:
                 file.write('[\n{"name": "of an earlier job"}\n]\n')
         self.start(mark_cycles=True)
-        hvd.start_timeline(self.path)  # this file is already being written
+        hvd.start_timeline(self.path)  # starting the same file again must have no effect
         self.train()
         hvd.allgather(torch.ones(2), name="rows")
         hvd.allreduce(torch.ones(2))
@@ -94,7 +93,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual({event["pid"] for event in events}, set(range(hvd.size())))
         names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
         self.assertEqual(len(names), hvd.size())
-        reduced = 3 if hvd.size() > 1 else 0  # only steps are recorded, because a job of one rank reduces nothing
+        reduced = 3 if hvd.size() > 1 else 0  # a job of one rank reduces nothing, so its file has only steps
         for rank in range(hvd.size()):
             mine = [event for event in events if event["pid"] == rank]
             found = {event["name"] for event in mine}
@@ -161,7 +160,7 @@ class Timeline(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "nothing/timeline.json.*No such file or directory"):
                 hvd.start_timeline(path)
         else:
-            hvd.start_timeline(path)  # this rank writes nothing
+            hvd.start_timeline(path)  # this rank does not write the file
         self.assertEqual(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size())
         hvd.stop_timeline()
 

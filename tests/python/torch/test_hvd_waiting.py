@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests that a thread which waits for other ranks leaves the GIL and the core to other threads. Runs with 2 ranks; rank
-1 comes late.
-"""
+"""Tests that a waiting thread leaves the GIL and the core to other threads. Runs with 2 ranks, of which rank 1 is
+late."""
 
 import threading
 import time
@@ -12,11 +11,11 @@ import rueda.torch as hvd
 import torch
 
 LATE = 0.4  # seconds
-#: The allowed share of CPU time during the wait. A loop that polls, or a thread that repeatedly takes the GIL, would
-#: use most of the time.
+#: The allowed share of processor time during a wait. A loop that polls, or that takes the GIL repeatedly, would use
+#: much more.
 CPU_SHARE = 0.1
-#: The other thread counts in a loop; this is the smallest allowed count per millisecond. The count normally reaches
-#: hundreds, unless other processes use the CPU.
+#: The count that the other thread must reach during a wait: 25 per millisecond. Usually it reaches hundreds per
+#: millisecond, unless other processes use the processor.
 LEAST_COUNT = 10_000
 
 
@@ -30,7 +29,7 @@ def tearDownModule():
 
 
 class Counter:
-    """A busy Python thread that counts the turns of its loop."""
+    """A Python thread that counts the turns of its loop."""
 
     def __enter__(self):
         self.count = 0
@@ -50,7 +49,8 @@ class Counter:
 
 class Waiting(unittest.TestCase):
     def waits(self):
-        """Returns each kind of wait, by name. Rank 0 starts the wait, and rank 1 sleeps and then makes it complete."""
+        """Yields the name and the function of each kind of wait. Rank 0 waits, while rank 1 sleeps before it takes
+        part."""
         tensor = torch.ones(1000)
         yield "allreduce_", lambda: hvd.allreduce_(tensor, name="waiting", op=hvd.Sum)
         yield "synchronize", lambda: hvd.synchronize(hvd.allreduce_async_(tensor, name="waiting", op=hvd.Sum))
@@ -71,7 +71,7 @@ class Waiting(unittest.TestCase):
     def test_no_cpu(self):
         for name, wait in self.waits():
             with self.subTest(wait=name):
-                wait()  # creates the objects that are made at the first use
+                wait()  # the first use creates objects, which must not be measured
                 hvd.barrier()
                 if hvd.rank() == 1:
                     time.sleep(LATE)
@@ -81,11 +81,11 @@ class Waiting(unittest.TestCase):
                 if hvd.rank() == 0:
                     self.assertGreater(waited, LATE / 2)
                     self.assertLess(time.thread_time() - thread, CPU_SHARE * waited)
-                    # Rueda's own thread also sleeps.
+                    # Rueda's own thread must sleep, too.
                     self.assertLess(time.process_time() - process, CPU_SHARE * waited)
 
     def test_other_threads_run(self):
-        """If the wait kept the GIL, the other thread could not run during the whole wait."""
+        """If the wait kept the GIL, the other thread could not run at all."""
         for name, wait in self.waits():
             with self.subTest(wait=name):
                 hvd.barrier()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A training hangs, because one rank waits for its batch. The stall report shows the line."""
+"""A training hangs because one rank waits for its batch. The stall report must show the line in which this rank
+waits."""
 
 import os
 import pathlib
@@ -12,7 +13,7 @@ import tempfile
 import unittest
 
 PROGRAM = pathlib.Path(__file__).with_name("waiting_rank.py")
-# On one host, ruedarun writes the number of a rank in front of its lines.
+# ruedarun writes the rank's number before each line, if all ranks are on one host.
 REPORT = (
     r"missing: rank 1\b(?s:.*)"
     r"rank 1{host} \(pid \d+\): [^\n]*in step 3;[^\n]*\n"
@@ -27,7 +28,7 @@ REPORT = (
 
 class HangingLoader(unittest.TestCase):
     def run_until(self, pattern, launch, kind, **settings):
-        """Runs the job, and lets the late rank go on when the pattern is found in what the job prints."""
+        """Runs the job. Lets the late rank continue when the pattern appears in the output."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "go")
             job = subprocess.Popen(
@@ -57,7 +58,7 @@ class HangingLoader(unittest.TestCase):
         mpirun = shutil.which("mpirun")
         if not mpirun or "Open MPI" not in subprocess.run([mpirun, "--version"], capture_output=True, text=True).stdout:
             self.skipTest("there is no Open MPI")
-        # The hosts are only names here. Each of them has one rank.
+        # Both hosts are this machine under different names; each has one rank.
         shell = f'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "{sys.executable}" -B "{PROGRAM}" "$@"'
         launch = [mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"]
         command = [*launch, "sh", "-c", shell, "sh"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_stacks_of_trainers.py. It trains with DistributedDataParallel ("ddp"), or with rueda.torch's
-DistributedOptimizer ("optimizer"). In step 3, rank 1 waits for its batch until the file exists.
+"""A rank of a job of test_stacks_of_trainers.py. Trains with DistributedDataParallel ("ddp") or with rueda.torch's
+DistributedOptimizer ("optimizer"). In step 3, rank 1 waits for its batch until FILE exists.
 
 Usage: waiting_rank.py ddp|optimizer FILE
 """

@@ -10,25 +10,26 @@
 
 namespace rueda::explorer {
 
-/// Knows which transitions of a schedule happened before which other transitions. The order follows from the order
-/// within a process, from conflicting footprints, and from causes that the caller adds. A transition of a thread does
-/// not conflict with a transition of the thread's own buffer, because a load sees the same value before and after the
-/// flush.
+/// Knows which transitions (steps of a process) of a schedule happened before which others. A transition happens before
+/// later transitions of its process, before later conflicting transitions, and before transitions for which the caller
+/// added a cause. A thread does not conflict with its own store buffer, because a load returns the same value before
+/// and after the buffer is flushed.
 class Causality {
 public:
     using Clock = VectorClock<kMaxProcesses>;
 
     void clear();
-    /// Returns the transitions that race with the present transition of `process`, which is not recorded yet. They
-    /// conflict with it, and only this conflict orders them before it.
+    /// Returns the earlier transitions that race with the present transition of `process`, which is not recorded yet.
+    /// An earlier transition races if it conflicts with the present one and nothing else orders the two.
     [[nodiscard]] std::vector<std::uint32_t> races(std::size_t process, const Footprint& footprint) const;
-    /// Considers the schedule before `event`, followed by the later transitions that do not depend on `event`, and the
-    /// present transition of `process`. Returns the processes that could have moved first in this continuation.
+    /// Imagines another continuation of the schedule from just before `event`: first all later transitions that do not
+    /// depend on `event`, then the present transition of `process`. Returns the processes that can move first in this
+    /// continuation.
     [[nodiscard]] ProcessSet initials(std::uint32_t event, std::size_t process, const Footprint& footprint) const;
     /// Records the next transition of the schedule.
     void record(std::size_t process, const Footprint& footprint);
 
-    /// Adds the rule that the next transition of `process` comes after `event`.
+    /// From now on, the next transition of `process` counts as later than `event`.
     void add_cause(std::size_t process, std::uint32_t event) { known_[process].join(events_[event].clock); }
     void add_process_as_cause(std::size_t process, std::size_t cause) { known_[process].join(known_[cause]); }
     void add_writes_as_cause(std::size_t process, std::uint32_t location);

@@ -83,8 +83,9 @@ TEST_CASE("with reduction, only the order of conflicting operations counts", "[u
 }
 
 TEST_CASE("a bound on preemptions leaves the schedules with so few switches", "[unit][explorer]") {
-    // There are two threads with k operations each. In a schedule, blocks of operations of the two threads alternate.
-    // The test counts the schedules with c preemptions in another way: it goes through all words of k zeros and k ones.
+    // Two threads have k operations each, so a schedule is a word of k zeros and k ones. A preemption is a switch while
+    // the first thread has operations left. The test counts the words with c preemptions to check the explorer's
+    // number.
     constexpr int kOperations = 5;
     std::array<std::uint64_t, 2 * kOperations> with_preemptions{};
     for (std::uint32_t order = 0; order < (1U << (2 * kOperations)); ++order) {
@@ -122,7 +123,7 @@ TEST_CASE("a limit on schedules ends the exploration and says that it is not com
 }
 
 TEST_CASE("three threads of twelve operations that meet in few words are exhausted", "[unit][explorer]") {
-    // Each thread stores twice to its own word, adds one to a common counter, and loads the words of the other threads.
+    // Each thread stores twice to its own word, adds one to a shared counter, and loads the other threads' words.
     const auto thread = [](std::size_t mine) {
         return [mine](Words& state) {
             for (std::uint32_t turn = 1; turn <= 2; ++turn) {
@@ -140,8 +141,8 @@ TEST_CASE("three threads of twelve operations that meet in few words are exhaust
     INFO(result.report);
     CHECK(result.passed());
     CHECK(result.longest == 36);
-    // The three additions to the counter have 3! orders. Each load of another thread's word has at most 3 places among
-    // that thread's two stores. It has fewer if the order of the additions already restricts it.
+    // The three additions to the counter have 3! orders. A load of another thread's word has at most 3 results, because
+    // that thread stores twice. The order of the additions may exclude some of them.
     CHECK(result.schedules > 6);
     CHECK(result.schedules <= 6 * 27);
 }

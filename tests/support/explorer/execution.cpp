@@ -57,7 +57,7 @@ void write_bytes(const void* address, std::uint8_t bytes, std::uint64_t value) {
     }
 }
 
-/// Used while no exploration is running. Then there are no threads.
+/// Executes an operation outside of an exploration, where no other threads exist.
 Outcome apply_at_once(const Operation& operation, void* address) {
     Outcome outcome;
     outcome.before = read_bytes(address, operation.bytes);
@@ -69,7 +69,7 @@ Outcome apply_at_once(const Operation& operation, void* address) {
     return outcome;
 }
 
-/// Fibonacci hashing: Knuth, The Art of Computer Programming 3, section 6.4.
+/// Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
 [[nodiscard]] std::size_t scattered(const void* address) {
     return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(address) * 0x9E3779B97F4A7C15U >> 32U);
 }
@@ -174,7 +174,7 @@ void Execution::begin(const std::function<void()>& setup) {
     }
 }
 
-/// Runs the thread's own code until the code asks for the next operation, ends, or fails.
+/// Runs the thread's code until the code requests an operation, ends, or fails.
 void Execution::advance(std::size_t number) {
     Thread& thread = threads_[number];
     thread.asking = false;
@@ -187,7 +187,8 @@ void Execution::advance(std::size_t number) {
     describe_next(number);
     look_again_after_pause(number);
     if (needs_empty_buffer(number) && buffer_is_empty(number)) {
-        // The earlier transitions of the thread's own buffer count as transitions of the thread.
+        // The thread needed an empty buffer, so the earlier transitions of its buffer count as causes of its next
+        // transition.
         transition_.after_own_buffer |= only(number);
     }
 }
@@ -220,8 +221,7 @@ void Execution::describe_next(std::size_t number) {
     }
 }
 
-/// A value may have changed after the thread loaded it and before the thread called pause(). Then the thread has missed
-/// the change.
+/// If a value changed after the thread loaded it and before the thread called pause(), the pause ends at once.
 void Execution::look_again_after_pause(std::size_t number) {
     Thread& thread = threads_[number];
     if (!thread.paused) {
@@ -232,7 +232,8 @@ void Execution::look_again_after_pause(std::size_t number) {
         thread.noticed = thread.noticed || view(number, watched.object, watched.bytes) != watched.value;
     }
     if (thread.watched.size() > 1) {
-        // Another change could have come first and ended the pause earlier.
+        // A change of another watched value could also have ended the pause, so all watched values belong to the
+        // footprint.
         for (const Seen& watched : thread.watched) {
             thread.next_footprint.push_back(value_of(watched.object, false));
         }
@@ -241,8 +242,8 @@ void Execution::look_again_after_pause(std::size_t number) {
     }
 }
 
-/// The order in which the object is written was already chosen. This order determines that the thread continues, so
-/// there is no further choice.
+/// The schedule has already fixed the order of writes to the object. This order alone decides that the thread
+/// continues, so the explorer has no further choice.
 void Execution::let_go_on(std::size_t number) {
     transition_.write_causes.push_back({number, value_of(threads_[number].watched.front().object, false).location});
 }
@@ -253,7 +254,7 @@ const Footprint& Execution::footprint(std::size_t process) const {
 
 bool Execution::needs_empty_buffer(std::size_t number) const {
     const Thread& thread = threads_[number];
-    // A locked instruction empties the buffer. Both futex calls also empty it (smp_mb in kernel/futex).
+    // On x86, locked instructions empty the store buffer. Both futex calls also empty it (smp_mb in kernel/futex).
     return memory_ == Memory::store_buffers && thread.asking && thread.next.kind != OperationKind::load &&
            !goes_to_buffer(thread.next);
 }
@@ -400,7 +401,7 @@ Outcome Execution::apply_read_modify_write(std::size_t number, const Operation& 
         return outcome;
     }
     acquire(number, operation.object, operation.order);
-    // A read-modify-write continues the release sequence from which it reads, whatever memory order it has.
+    // A read-modify-write continues the release sequence that it reads from, whatever its own memory order.
     object.released.join(release(number, operation.order));
     see_own(number, operation.object, outcome.after);
     commit(number, operation.object, operation.bytes, outcome.after);
@@ -439,7 +440,7 @@ void Execution::wake_threads(ProcessSet threads) {
     }
 }
 
-/// The value reaches memory.
+/// Writes a value to memory, where all threads can see it.
 void Execution::commit(std::size_t writer, std::uint32_t object, std::uint8_t bytes, std::uint64_t value) {
     write_bytes(objects_[object].address, bytes, value);
     notice(writer, object, value);
@@ -470,13 +471,13 @@ const Execution::BufferedStore* Execution::newest_buffered(std::size_t number, s
     return nullptr;
 }
 
-/// Returns the value that this thread sees.
+/// Returns the value that this thread would load.
 std::uint64_t Execution::view(std::size_t number, std::uint32_t object, std::uint8_t bytes) const {
     const BufferedStore* const own = newest_buffered(number, object);
     return own != nullptr ? own->value : read_bytes(objects_[object].address, bytes);
 }
 
-/// Only the first load since the last pause() counts, because each turn of the loop begins with this load.
+/// Stores which value the thread loaded first after its last pause(), because a spin loop decides on this value.
 void Execution::see(std::size_t number, const Operation& operation, std::uint64_t value) {
     std::vector<Seen>& seen = threads_[number].seen;
     for (const Seen& known : seen) {
@@ -487,7 +488,7 @@ void Execution::see(std::size_t number, const Operation& operation, std::uint64_
     seen.push_back({operation.object, operation.bytes, value});
 }
 
-/// If the paused thread itself wrote the value, the value does not end the pause.
+/// A value that the paused thread itself wrote does not end its pause.
 void Execution::see_own(std::size_t number, std::uint32_t object, std::uint64_t value) {
     for (Seen& known : threads_[number].seen) {
         if (known.object == object) {
@@ -597,13 +598,13 @@ void Execution::note_failure(Failure failure, std::string_view text) {
     }
 }
 
-/// Leaves the fiber without unwinding its stack. So no object on the stack may own memory.
+/// Leaves the fiber without unwinding its stack, so objects on the stack must not own memory.
 void Execution::leave() {
     if (running_ < 0) {
         throw FailedOutsideThreads{};
     }
     threads_[static_cast<std::size_t>(running_)].fiber->suspend();
-    std::abort();  // a failed thread is never resumed
+    std::abort();  // unreachable: a failed thread is not resumed
 }
 
 std::string Execution::describe_waiting() const {
@@ -622,7 +623,7 @@ std::string Execution::describe_waiting() const {
     return text.empty() ? text : text.substr(2);
 }
 
-// ExploredAtomics calls these functions.
+// ExploredAtomics calls the following functions.
 
 Outcome perform(Operation operation, void* address) {
     if (current_execution != nullptr) {

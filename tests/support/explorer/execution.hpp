@@ -19,19 +19,19 @@ namespace rueda::explorer {
 
 using SyncClock = VectorClock<kMaxThreads>;
 
-/// The state of an address within one schedule.
+/// What the explorer knows about an address within one schedule.
 struct Object {
     const void* address = nullptr;
-    const char* name = nullptr;  ///< if null, reports show the object's number
+    const char* name = nullptr;  ///< if null, reports show a number instead
     int index = -1;
-    SyncClock released;  ///< what a thread learns of the past if it reads the present value with acquire
+    SyncClock released;  ///< what happened before the present value was released; an acquire load learns this
     int plain_writer = -1;
     std::uint32_t plain_write_time = 0;
     std::array<std::uint32_t, kMaxThreads> plain_read_times{};
 };
 
-/// The addresses in the order of their first use. Each time a schedule runs, the order is the same, while the addresses
-/// may differ.
+/// Numbers the addresses in the order of their first use. The numbers are the same each time a schedule runs, even if
+/// the addresses differ.
 class ObjectTable {
 public:
     ObjectTable();
@@ -45,31 +45,31 @@ private:
     void insert(std::uint32_t number);
 
     std::vector<Object> objects_;
-    // A hash table of object numbers + 1; 0 means that the slot is free. Its size is a power of two.
+    // A hash table of object number + 1, where 0 is a free bucket. The size is a power of two.
     std::vector<std::uint32_t> buckets_;
 };
 
-/// Those effects of the last transition that are important for the search for other schedules.
+/// The effects of the last transition that the search for other schedules needs.
 struct Transition {
     Footprint footprint;
-    /// The threads whose next transition had to wait for an empty buffer. The buffer is empty now.
+    /// Threads whose next operation had to wait until their store buffer was empty. The buffer is empty now.
     ProcessSet after_own_buffer = 0;
     struct Cause {
         std::size_t process;
         std::uint32_t event;
     };
-    /// The rule that the next transition of `process` cannot come before `event`.
+    /// The next transition of `process` cannot come before `event`.
     std::vector<Cause> causes;
     struct WriteCause {
         std::size_t process;
         std::uint32_t location;
     };
-    /// The rule that the next transition of `process` cannot come before the last write to `location`.
+    /// The next transition of `process` cannot come before the last write to `location`.
     std::vector<WriteCause> write_causes;
 };
 
-/// One run of one schedule. It contains the threads, their next operations, the memory with its buffers, and the race
-/// detector. Threads: one operating-system thread, which has at most one Execution.
+/// One run of one schedule: the threads, their next operations, the memory with its store buffers, and the race
+/// detector. Threads: one operating-system thread, with at most one Execution.
 class Execution {
 public:
     Execution(const std::vector<std::function<void()>>& bodies, Memory memory, bool pause_waits);
@@ -78,14 +78,14 @@ public:
     Execution& operator=(const Execution&) = delete;
     [[nodiscard]] static Execution* current();
 
-    /// Creates the state, and runs every thread until its first operation.
+    /// Creates the threads, and runs each thread until its first operation.
     void begin(const std::function<void()>& setup);
     [[nodiscard]] ProcessSet enabled() const;
     [[nodiscard]] bool all_finished() const;
-    /// Returns the footprint of a process's next transition. The process must have a next transition.
+    /// Returns the locations that the process's next transition reads or writes. The process must have a next
+    /// transition.
     [[nodiscard]] const Footprint& footprint(std::size_t process) const;
-    /// With store buffers: returns true if the thread's next operation needs an empty buffer, even if the buffer is
-    /// already empty.
+    /// Returns whether the thread's next operation needs an empty store buffer, even if the buffer is already empty.
     [[nodiscard]] bool needs_empty_buffer(std::size_t thread) const;
     [[nodiscard]] bool buffer_is_empty(std::size_t thread) const;
     const Transition& step(std::size_t process);
@@ -95,9 +95,9 @@ public:
     /// Describes the threads that have not ended, for example "thread 1 sleeps on bell".
     [[nodiscard]] std::string describe_waiting() const;
 
-    /// Reports a failure. Only the first failure is stored.
+    /// Reports a failure. Later failures are ignored.
     void note_failure(Failure failure, std::string_view text);
-    /// Called by a thread, it abandons the thread. Called in setup or check, it throws an exception.
+    /// Abandons the calling thread. In setup and check, throws an exception instead.
     [[noreturn]] void leave();
     [[nodiscard]] Failure failure() const { return failure_; }
     [[nodiscard]] const std::string& failure_text() const { return failure_text_; }
@@ -122,16 +122,16 @@ private:
     };
     struct Thread {
         std::unique_ptr<Fiber> fiber;
-        bool asking = false;    // the thread asks for the operation `next`
-        bool sleeping = false;  // the thread sleeps in a futex call, on the object of `next`
+        bool asking = false;    // whether the thread requests the operation `next`
+        bool sleeping = false;  // whether the thread sleeps in a futex call on the object of `next`
         bool finished = false;
         bool paused = false;
-        bool noticed = false;  // if set, a value has changed since the thread paused
+        bool noticed = false;  // whether a watched value has changed since the thread paused
         Operation next;
         Footprint next_footprint;
         Outcome outcome;
-        std::vector<Seen> seen;     // the values that the thread has read since its last pause
-        std::vector<Seen> watched;  // while the thread is paused: if one of these values changes, the thread continues
+        std::vector<Seen> seen;     // values that the thread has read since its last pause
+        std::vector<Seen> watched;  // while the thread is paused: a change of one of these values ends the pause
         std::vector<BufferedStore> buffer;
         Footprint flush_footprint;
         SyncClock sync;
@@ -175,7 +175,7 @@ private:
     std::string failure_text_;
 };
 
-/// The exception that leave() throws in setup and check.
+/// Thrown by leave() in setup and check.
 struct FailedOutsideThreads {};
 
 }  // namespace rueda::explorer

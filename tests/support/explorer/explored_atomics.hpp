@@ -12,18 +12,18 @@
 
 namespace rueda::explorer {
 
-/// Passes an operation to the exploration that runs on this thread. If there is none, or in setup and check, the
-/// operation takes effect at once.
+/// Passes an operation to the exploration on this thread. Outside an exploration, and in setup and check, executes the
+/// operation at once.
 Outcome perform(Operation operation, void* address);
 void pause();
-/// Used by ExploredPlain: informs the race detector of an access. An access is not a scheduling point.
+/// Tells the race detector about an access of ExploredPlain. The explorer does not switch threads at such an access.
 void observe_plain(OperationKind kind, const void* address, std::uint64_t value);
 
-/// Gives an object a name for schedules: "slot" or, with an index, "slot[3]". Call it in setup. `name` must stay valid
-/// until the exploration ends.
+/// Names an object in schedules: "slot" or, with an index, "slot[3]". Call this function in setup. `name` must stay
+/// valid until the exploration ends.
 void label(const void* object, const char* name, int index = -1);
 
-/// This class has the same size and alignment as T, so that protocols can assert their layouts.
+/// Has the size and alignment of T, because protocols assert the layout of their structs.
 template <class T>
 class ExploredAtomic {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t));
@@ -77,7 +77,7 @@ public:
     bool compare_exchange_strong(T& expected, T desired, std::memory_order order = std::memory_order_seq_cst) {
         return compare_exchange_strong(expected, desired, order, failure_order(order));
     }
-    /// Here it never fails spuriously, because a loop around it behaves in the same way with the strong version.
+    /// This weak form never fails spuriously. The loops around it also work without spurious failures.
     bool compare_exchange_weak(T& expected, T desired, std::memory_order success, std::memory_order failure) {
         return compare_exchange_strong(expected, desired, success, failure);
     }
@@ -110,8 +110,8 @@ private:
     mutable T value_{};
 };
 
-/// The atomics policy for protocols under exploration. It replaces base::StdAtomics. Its futex waits have no timeout,
-/// whatever the caller asks for. So a lost wake-up is reported as a deadlock.
+/// The atomics that replace base::StdAtomics in an exploration. Futex waits ignore their timeout, so that a lost
+/// wake-up is reported as a deadlock.
 struct ExploredAtomics {
     template <class T>
     using Atomic = ExploredAtomic<T>;
@@ -127,8 +127,8 @@ struct ExploredAtomics {
     static void pause() { explorer::pause(); }
 };
 
-/// Ordinary memory. If two threads access it, and at least one of them writes, a chain of release and acquire must
-/// order the accesses. Otherwise the explorer reports a race.
+/// Non-atomic memory. If two threads access it and at least one writes, release and acquire operations must order the
+/// accesses. Otherwise the explorer reports a race.
 template <class T>
 class ExploredPlain {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -11,16 +11,15 @@
 #include "tests/support/explorer/execution.hpp"
 #include "tests/support/explorer/schedule_text.hpp"
 
-// This file uses the following words. A *node* is a point of the current schedule at which a process is chosen. The
-// *branches* of a node are the processes that must be tried there. A process *sleeps* at a node if an earlier branch
-// has already shown every continuation that begins with this process. It wakes when a transition conflicts with its own
-// next transition.
+// Words of this file: A *node* is a point of the current schedule at which the explorer chooses a process. Its
+// *branches* are the processes that must be tried at this node. A process *sleeps* at a node if an earlier branch has
+// already covered every continuation that begins with this process. The process wakes when another transition conflicts
+// with its next one.
 //
 // Sleep sets: P. Godefroid, Partial-Order Methods for the Verification of Concurrent Systems (1996), chapter 5.
 // Branches by races: P. Abdulla, S. Aronsson, B. Jonsson and K. Sagonas, Optimal Dynamic Partial Order Reduction
-// (2014), algorithm 1 (source sets). The older algorithm of Flanagan and Godefroid (2005) misses schedules if it is
-// combined with sleep sets. It skips a branch that sleeps, and so misses the races that only the continuation of this
-// branch would show.
+// (2014), algorithm 1 (source sets). The older algorithm of Flanagan and Godefroid (2005) misses schedules when it is
+// combined with sleep sets: it skips a sleeping branch, and with it the races that only this branch would show.
 // Bound on preemptions: M. Musuvathi and S. Qadeer, Iterative Context Bounding (2007).
 
 namespace rueda::explorer {
@@ -35,7 +34,7 @@ struct Node {
     ProcessSet done = 0;
     ProcessSet asleep = 0;
     std::size_t last_thread = kNobody;  // the last thread that moved before this node
-    int preemptions = 0;                // before this node
+    int preemptions = 0;                // number of preemptions before this node
 };
 
 [[nodiscard]] std::size_t lowest(ProcessSet set) { return static_cast<std::size_t>(__builtin_ctz(set)); }
@@ -76,7 +75,7 @@ private:
         }
     }
 
-    /// Runs the schedule of nodes_, and then extends it with new nodes.
+    /// Repeats the schedule in nodes_ and extends it with new nodes.
     void run_threads() {
         causality_.clear();
         last_thread_ = kNobody;
@@ -102,7 +101,7 @@ private:
                 repeats = repeats || !add_node(enabled);
             }
             if (repeats) {
-                // The rest of the schedule runs only so that the threads return and their stacks can be used again.
+                // The threads must return before their stacks can be used again, so the rest of the schedule also runs.
                 execution_.step(prefer(enabled));
             } else {
                 const bool is_new = depth + 1 == nodes_.size();
@@ -150,8 +149,7 @@ private:
         return true;
     }
 
-    /// Continues with the same thread if possible. Then a failure is found with few switches, and its schedule is
-    /// easier to read.
+    /// Prefers to continue with the same thread, because a failure with few switches is easier to read.
     [[nodiscard]] std::size_t prefer(ProcessSet candidates) const {
         return last_thread_ != kNobody && contains(candidates, last_thread_) ? last_thread_ : lowest(candidates);
     }
@@ -205,8 +203,8 @@ private:
         }
     }
 
-    /// Here no process can disable another process's next transition. So the other order of every conflict can be
-    /// tried: a process that leads to the other order moves first.
+    /// For each transition that races with the present one, adds a branch that leads to the opposite order.
+    /// This always works, because a process cannot disable another process's next transition.
     void branch_at_races(std::size_t process, const Footprint& footprint) {
         for (const std::uint32_t event : causality_.races(process, footprint)) {
             Node& node = nodes_[event];
@@ -217,8 +215,7 @@ private:
         }
     }
 
-    /// Goes back to the last node that has an untried branch. Returns false if there is none, so everything was
-    /// explored.
+    /// Goes back to the last node with an untried branch. Returns false if everything was explored.
     bool go_back() {
         while (!nodes_.empty()) {
             Node& node = nodes_.back();

@@ -32,9 +32,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// swapcontext makes two system calls. These would take most of the time of an exploration. So on x86-64, a switch saves
-// and loads only the stack pointer and the callee-saved registers of the System V ABI (section 3.2.1). On other
-// machines it uses ucontext.
+// swapcontext makes two system calls, which would take most of an exploration's time. On x86-64, a switch therefore
+// only exchanges the stack pointer and the callee-saved registers of the System V ABI (section 3.2.1). Other machines
+// use ucontext.
 #if defined(__x86_64__) && !defined(RUEDA_EXPLORER_UCONTEXT)
 #define RUEDA_EXPLORER_X86_64 1
 extern "C" void rueda_explorer_switch(void** save_stack_pointer, void* stack_pointer) noexcept;
@@ -68,10 +68,10 @@ namespace rueda::explorer {
 namespace {
 
 constexpr std::size_t kGuardBytes = 4096;
-// sanitizers triple the size of frames; pages that are never touched cost nothing
+// Sanitizers make stack frames three times as large. Pages that are never touched cost nothing.
 constexpr std::size_t kStackBytes = 256 * 1024;
 
-// On both paths, the first function on a new stack takes no argument. So this variable passes the fiber to it.
+// The first function on a new stack takes no argument, so this variable passes the fiber to it.
 Fiber* starting = nullptr;
 
 }  // namespace
@@ -114,8 +114,8 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), switch_(new S
         enter(self);
     };
 #if defined(RUEDA_EXPLORER_X86_64)
-    // The initial stack contains what rueda_explorer_switch pops: six registers and the return address. Above them is
-    // the place for the return address of `first`, so that the stack pointer is 8 mod 16 when `first` begins.
+    // The initial stack contains what rueda_explorer_switch pops: six registers and the return address. The place above
+    // them makes the stack pointer 8 mod 16 when `first` begins, as after a call.
     auto* top = reinterpret_cast<std::uintptr_t*>(memory_ + kGuardBytes + kStackBytes) - 8;
     top[6] = reinterpret_cast<std::uintptr_t>(first);
     switch_->fiber = top;
@@ -137,8 +137,8 @@ Fiber::~Fiber() {
     __tsan_destroy_fiber(switch_->fiber_tsan);
 #endif
 #if defined(RUEDA_EXPLORER_ASAN)
-    // AddressSanitizer's poison of frames that were never left remains. Remove it, because other memory may get these
-    // addresses next.
+    // AddressSanitizer still marks the abandoned frames as inaccessible. The marks must be removed, because other
+    // memory may get these addresses.
     ASAN_UNPOISON_MEMORY_REGION(memory_, kGuardBytes + kStackBytes);
 #endif
     ::munmap(memory_, kGuardBytes + kStackBytes);

@@ -7,10 +7,10 @@
 
 namespace rueda::explorer {
 
-/// A separate stack. A function runs on it until the function suspends itself. After the function has returned, it can
-/// be started again on the same stack.
+/// A function with its own stack. The function runs until it suspends itself. After it has returned, it can be started
+/// again on the same stack.
 ///
-/// The destructor does not unwind the stack: if the fiber is suspended, the objects on its stack are not destroyed.
+/// The destructor does not unwind the stack: if the function is suspended, the objects on its stack are not destroyed.
 ///
 /// Threads: the owner and the fiber run on the same operating-system thread.
 class Fiber {
@@ -20,10 +20,10 @@ public:
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
-    /// The owner calls it. Continues the function where it suspended itself, or starts it from its beginning if it has
-    /// returned. Returns when the function suspends itself or returns.
+    /// For the owner: continues the function where it suspended itself, or starts it again if it has returned. Returns
+    /// when the function suspends itself or returns.
     void resume();
-    /// The function on the fiber calls it. Suspends the function and returns to the owner.
+    /// For the function on the fiber: suspends the function and returns to the owner.
     void suspend();
 
 private:

@@ -13,7 +13,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 
-// The litmus tests of x86 from P. Sewell et al., x86-TSO: A Rigorous and Usable Programmer's Model (2010).
+// The litmus tests of x86 by P. Sewell et al., x86-TSO: A Rigorous and Usable Programmer's Model (2010).
 struct Litmus {
     Word x;
     Word y;
@@ -59,7 +59,7 @@ TEST_CASE("a thread sees its own buffer, and the buffer keeps order", "[unit][ex
     const Reduction reduction = every_reduction();
     const Options options{.memory = Memory::store_buffers, .reduction = reduction};
     CAPTURE(reduction);
-    SECTION("each sees its own store before the other's") {  // test n6 of the x86-TSO paper, without its last read
+    SECTION("each sees its own store before the other's") {  // test n6 of the paper, without its last read
         const auto seen = outcomes_of({[](Litmus& state) {
                                            state.x.store(1, std::memory_order_release);
                                            state.a = state.x.load();

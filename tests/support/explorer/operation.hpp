@@ -11,7 +11,7 @@
 namespace rueda::explorer {
 
 inline constexpr std::size_t kMaxThreads = 8;
-/// Processes are first the threads, and then their store buffers: process kMaxThreads + t is the buffer of thread t.
+/// The number of processes. Process t is thread t, and process kMaxThreads + t is the store buffer of thread t.
 inline constexpr std::size_t kMaxProcesses = 2 * kMaxThreads;
 /// A set of processes, with one bit for each process.
 using ProcessSet = std::uint32_t;
@@ -39,7 +39,7 @@ enum class OperationKind : std::uint8_t {
     plain_write,
 };
 
-/// The next operation of a thread. Values are the object's bytes, zero-extended.
+/// An operation that a thread requests. Values are zero-extended to 64 bits.
 struct Operation {
     OperationKind kind = OperationKind::load;
     std::memory_order order = std::memory_order_seq_cst;
@@ -50,26 +50,25 @@ struct Operation {
     std::uint64_t expected = 0;
 };
 
-/// The result of an operation.
 struct Outcome {
     std::uint64_t before = 0;
     std::uint64_t after = 0;
-    bool succeeded = true;    ///< compare_exchange: true if it swapped; futex_wait: true if it slept
-    bool buffered = false;    ///< true if a store went to the buffer, or a load came from it
-    ProcessSet affected = 0;  ///< for futex_wake_all: the threads that it woke
+    bool succeeded = true;    ///< compare_exchange: whether it swapped; futex_wait: whether the thread slept
+    bool buffered = false;    ///< whether a store went to the buffer, or a load came from the buffer
+    ProcessSet affected = 0;  ///< futex_wake_all: the threads that woke up
 };
 
-/// One line of a schedule.
+/// One operation of a schedule, which is one line of a report.
 struct Step {
     std::size_t process = 0;
     Operation operation;
     Outcome outcome;
 };
 
-/// The locations that a transition reads and writes. Two transitions of different processes commute if they share no
-/// location, or if both only read the shared locations.
+/// A location that a transition reads or writes. Two transitions of different processes commute if each location that
+/// they share is only read.
 struct Access {
-    /// 2 × object is the object's value; 2 × object + 1 is the set of threads that sleep on it
+    /// 2 × object is the object's value, and 2 × object + 1 is the set of threads that sleep on the object.
     std::uint32_t location = 0;
     bool writes = false;
 };
@@ -86,7 +85,7 @@ using Footprint = std::vector<Access>;
     return false;
 }
 
-/// A vector clock. For each process, it contains how many of the process's transitions happened before.
+/// A vector clock. For each process, it has the number of transitions that happened before.
 template <std::size_t Count>
 struct VectorClock {
     std::array<std::uint32_t, Count> at{};

@@ -12,8 +12,8 @@ namespace {
 using Catch::Matchers::Contains;
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 
-// A protocol in which a thread sleeps until there is work. The thread announces that it will sleep, checks for work
-// once more, and then waits on the bell. It passes the bell's value from before the check to the wait.
+// A thread sleeps until there is work: it reads the bell, announces that it sleeps, looks for work once more, and waits
+// while the bell has the value that it read.
 struct Sleepers {
     Word work;
     Word asleep;
@@ -73,7 +73,7 @@ TEST_CASE("wrong ways to sleep are found as deadlocks", "[unit][explorer]") {
     };
     CHECK(is_lost({.looks_again = false}, Memory::sequentially_consistent));
     CHECK(is_lost({.ticket_first = false}, Memory::sequentially_consistent));
-    // Release order would be sufficient only on a machine that never delays stores. Every real processor delays them.
+    // On a machine without store buffers, release order would be sufficient. Every real processor has store buffers.
     CHECK_FALSE(is_lost({.announce = std::memory_order_release}, Memory::sequentially_consistent));
     CHECK(is_lost({.announce = std::memory_order_release}, Memory::store_buffers));
 }
@@ -180,8 +180,8 @@ TEST_CASE("a ring of one producer and one consumer", "[unit][explorer]") {
     CHECK(right.passed());
     CHECK(right.schedules > 20);
     CHECK(ring(5, Ring::kPlaces, std::memory_order_relaxed, memory).failure == Failure::race);
-    // This queue accepts one item more than it has places. So the producer may write to a place from which the consumer
-    // still reads.
+    // This queue accepts one item more than it has places, so the producer may write to a place that the consumer is
+    // reading.
     const auto wrong = ring(5, Ring::kPlaces + 1, std::memory_order_release, memory);
     CHECK((wrong.failure == Failure::race || wrong.failure == Failure::check));
 }

@@ -9,8 +9,8 @@
 
 #include "tests/support/explorer/explorer.hpp"
 
-// The explorer skips schedules that are equivalent to others. It must not miss any outcome because of this. Small
-// random programs run with and without skipping. The sets of all outcomes that the programs can observe must be equal.
+// The explorer skips schedules that are equivalent to others, and must not miss any outcome by this. The test explores
+// small random programs with and without skipping. Both explorations must find the same set of outcomes.
 
 namespace rueda::explorer {
 namespace {
@@ -18,8 +18,8 @@ namespace {
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 constexpr std::size_t kWords = 3;
 
-// With sanitizers, fewer programs are tested. An exploration runs on one operating-system thread, so sanitizers find
-// little in it, but make it 5 to 20 times slower.
+// Sanitizers find little in an exploration, which has only one operating-system thread. But they make it 5 to 20 times
+// slower, so builds with sanitizers test fewer programs.
 #if defined(RUEDA_FEW_RANDOM_PROGRAMS)
 constexpr int kPrograms = 15;
 #else
@@ -123,7 +123,7 @@ struct Seen {
     return program;
 }
 
-/// Returns true if the program has no deadlock. Only then its outcomes were compared.
+/// Returns true if the program has no deadlock. Only the outcomes of such programs are compared.
 bool compare_reductions(const Program& program, Memory memory) {
     const Seen all = everything(program, {.memory = memory, .reduction = Reduction::none});
     for (const Reduction reduction : {Reduction::sleep_sets, Reduction::dynamic}) {

@@ -8,7 +8,7 @@
 
 namespace rueda::explorer {
 
-/// Returns the schedule so far as text, one line per operation. For a long schedule, only the last lines.
+/// Returns the schedule as text, one line per operation; of a long schedule, only the last lines.
 [[nodiscard]] std::string schedule_text(const Execution& execution);
 
 }  // namespace rueda::explorer

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes hosts for tests on one machine: network namespaces that one switch connects. Each has its own host name and its
+"""Makes hosts for tests on one machine: network namespaces that a switch connects, each with its own host name and its
 own /etc/hosts.
 
     with Hosts(2) as hosts:
         hosts.run(0, ["mpirun", "--host", "rueda-h0:1,rueda-h1:1", "hostname"])
 
-A holder process keeps the namespaces of each host alive. When the process of this module ends, in whatever way, the
-holders also end. So nothing is left behind: no interface, and no file under /run/netns. Hosts have separate networks
-and names. They share the processes, files and shared memory of the machine. The module needs root (or its capabilities)
-and the tools ip, nsenter and unshare.
+A holder process keeps each host's namespaces alive. Holders end when the process of this module ends, for whatever
+reason, so no interface and no file under /run/netns is left behind. Hosts have separate networks and names, but share
+the machine's processes, files and memory. The module needs root (or its capabilities) and the tools ip, nsenter and
+unshare.
 
-As a program, hosts.py [--hosts N] [--rate 1gbit] -- command … runs the command on host 0 and returns its exit status.
-The status is 77 if such hosts cannot be created here.
+Usage as a program: hosts.py [--hosts N] [--rate 1gbit] -- command … runs the command on host 0 and returns its exit
+status, or 77 if this machine cannot create such hosts.
 """
 
 import argparse
@@ -31,11 +31,11 @@ SKIPPED = 77  # CTest reports this exit status as "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
 LOOK = 0.1  # seconds between two checks for Ctrl-C
-PATIENCE = 15  # after Ctrl-C, a command has this many seconds to end
+PATIENCE = 15  # a command has this many seconds to end after Ctrl-C
 
-# Keeps the namespaces of a host alive until the standard input of this script ends. The input ends when the process
-# that created the host ends, even if that process did not close the host. Then the script ends everything that runs on
-# the host, and removes the folder. $3 is the network namespace of the machine itself; its processes must not be ended.
+# Keeps a host's namespaces alive until the script's standard input ends. This happens at the latest when the process
+# that created the host ends. Then the script ends all processes on the host and removes the folder. $3 is the machine's
+# own network namespace, whose processes must not be ended.
 HOLDER = """
 network=$(readlink /proc/$$/ns/net)
 [ -n "$network" ] && [ -n "$3" ] && [ "$network" != "$3" ] || exit 1
@@ -49,8 +49,8 @@ done
 rm -rf "$2"
 """
 
-# Replaces ssh. The script ignores ssh's options, takes the name of the host, and runs the rest of the command line on
-# this host, in the small environment of a login.
+# Replaces ssh: ignores ssh's options, takes the name of the host, and runs the rest of the command line on this host in
+# the small environment of a login.
 AGENT = """#!/bin/sh
 while :; do
     case "$1" in
@@ -68,7 +68,7 @@ exec nsenter --target "$pid" --net --uts --mount -- \\
 
 
 def why_not():
-    """Returns the reason why such hosts cannot be created here, or None."""
+    """Returns the reason why this machine cannot create such hosts, or None."""
     for tool in ("ip", "nsenter", "unshare"):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
@@ -82,9 +82,8 @@ def why_not():
 
 
 def why_no_limits():
-    """Returns the reason why the links of such hosts cannot be limited here, or None. Delays do not need tc, because
-    slow_wire.py makes them.
-    """
+    """Returns the reason why this machine cannot limit the speed of the links, or None. Delays need no tc, because
+    slow_wire.py makes them."""
     if shutil.which("tc") is None:
         return "there is no tc"
     shape = "tc qdisc add dev lo root tbf rate 1gbit burst 256kb latency 50ms"
@@ -95,13 +94,13 @@ def why_no_limits():
 
 
 class Hosts:
-    """A group of hosts. Threads: one thread. Do not use the object after it is closed."""
+    """A group of hosts. Threads: one. A closed object must not be used any more."""
 
     def __init__(self, count=2, rate=None, names=None, delay_ms=0):
         self.names = names or [f"{PREFIX}{number}" for number in range(count)]
         self.addresses = [f"{SUBNET}.{number + 1}" for number in range(len(self.names))]
         self.rate = rate
-        self.delay_ms = delay_ms  # delay of each packet, for each direction
+        self.delay_ms = delay_ms  # delay of each packet in each direction
         self.holders = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-hosts-"))
         try:
@@ -149,9 +148,7 @@ class Hosts:
             raise RuntimeError("the wire between the test hosts could not be made")
 
     def _hold(self, name):
-        """Starts a process that keeps the namespaces of a host alive. It ends when it is killed or when its standard
-        input ends.
-        """
+        """Starts the holder process of a host. It ends when it is killed or when its standard input ends."""
         own_network = os.readlink("/proc/self/ns/net")
         holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "sh", "-c", HOLDER, "sh", name, str(self.folder), own_network],
@@ -159,7 +156,8 @@ class Hosts:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # Ctrl-C must reach only the command. The command needs the hosts until it has ended properly.
+            # Ctrl-C must reach the command, but not the holders, because the command needs the hosts until it has
+            # ended.
             start_new_session=True,
         )
         self.holders.append(holder)
@@ -183,18 +181,15 @@ class Hosts:
             subprocess.run(["nsenter", "--target", str(pid), "--net", "tc", *shape.split()], check=True)
 
     def on_host(self, number, command, folder=None):
-        """Returns the command line that runs `command` on a host. The command runs in `folder` or, without it, in this
-        process's own folder.
-        """
-        # In a new mount namespace, a process starts in the root folder. So the folder must be entered by its name.
+        """Returns the command line that runs `command` on a host, in `folder` (default: the current folder)."""
+        # A process starts in the root folder of a new mount namespace, so the script changes to the folder by name.
         script = 'cd "$1" && shift && exec "$@"'
         enter = ["nsenter", "--target", str(self.holders[number + 1].pid), "--net", "--uts", "--mount", "--"]
         return [*enter, "sh", "-c", script, "sh", str(folder or os.getcwd()), *command]
 
     def environment(self):
-        """Returns the environment that launchers need to reach the hosts. It names the replacement of ssh and the
-        network to use.
-        """
+        """Returns the environment variables with which launchers reach the hosts: the replacement of ssh, and the
+        network."""
         network = f"{SUBNET}.0/24"
         return {
             "OMPI_MCA_plm_rsh_agent": str(self.agent),
@@ -216,11 +211,11 @@ class Hosts:
         return subprocess.run(self.on_host(number, command, options.pop("cwd", None)), env=env, **options)
 
     def unplug(self, number):
-        """Pulls the host's cable. From then on no packet arrives, and neither side is notified."""
+        """Pulls the host's cable: from now on packets are lost, and no process is notified."""
         self._ip(self.holders[0].pid, f"link set p{number} nomaster down")
 
     def processes(self):
-        """Returns the processes that run on the hosts: {pid: command line}. The holder processes are not included."""
+        """Returns the processes on the hosts without the holders: {pid: command line}."""
         spaces = set()
         for holder in self.holders:
             with contextlib.suppress(OSError):
@@ -238,7 +233,7 @@ class Hosts:
         return found
 
     def wait_until_empty(self, seconds=10):
-        """Waits until the last processes have ended. Returns the processes that still run."""
+        """Waits until all processes on the hosts have ended. Returns those that still run after `seconds`."""
         deadline = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -258,13 +253,11 @@ class Hosts:
 
 
 def run_to_its_end(hosts, command):
-    """Runs the command and returns its exit status as a shell would. Ctrl-C also reaches the command, which then has
-    some time to end.
-    """
-    ends = []  # for each Ctrl-C, the time at which the command must be killed
+    """Runs the command and returns its exit status as a shell would. After Ctrl-C, the command has some time to end."""
+    ends = []  # for each Ctrl-C: the time at which the command is killed
 
-    # The signal handler raises no exception. If an exception came between waitpid() and storing its result, the status
-    # would be lost.
+    # The signal handler must not raise an exception. Between waitpid() and the assignment of its result, an exception
+    # would lose the exit status.
     before = signal.signal(signal.SIGINT, lambda *_: ends.append(time.monotonic() + (0 if ends else PATIENCE)))
     try:
         process = hosts.popen(0, command)

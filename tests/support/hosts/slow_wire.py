@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A switch that delays packets, for kernels without a delaying queue (netem). slow_wire.py MILLISECONDS PORT… forwards
-each packet that arrives at a port to all other ports, after this delay. It prints "ready", and runs until it is killed.
+"""A switch that delays packets, for kernels without a delaying queue (netem).
+
+Usage: slow_wire.py MILLISECONDS PORT… Forwards each packet from one port to all other ports after the delay. Prints
+"ready", and runs until it is killed.
 """
 
 import collections
@@ -12,10 +14,10 @@ import socket
 import sys
 import time
 
-# these values are from linux/if_packet.h and linux/if_ether.h
+# The constants are from linux/if_packet.h and linux/if_ether.h.
 SOL_PACKET = 263
-# With this option, a socket receives packets in the kernel's form: several segments in one packet, and checksums that
-# are not computed yet.
+# With this option, a socket receives packets in the kernel's form: with several segments in one packet, and without
+# computed checksums.
 PACKET_VNET_HDR = 15
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
@@ -35,19 +37,19 @@ def open_port(name):
 def main():
     delay = float(sys.argv[1]) / 1000
     ports = [open_port(name) for name in sys.argv[2:]]
-    late = collections.deque()  # (time at which to send it, the port at which it arrived, packet)
+    late = collections.deque()  # (time of sending, port of arrival, packet)
     print("ready", flush=True)
     while True:
         wait = max(0, late[0][0] - time.monotonic()) if late else None
         for port in select.select(ports, [], [], wait)[0]:
-            with contextlib.suppress(BlockingIOError, OSError):  # this fails if a cable was pulled
+            with contextlib.suppress(BlockingIOError, OSError):  # recv() fails if a cable was pulled
                 while True:
                     late.append((time.monotonic() + delay, port, port.recv(LONGEST)))
         while late and late[0][0] <= time.monotonic():
             _, whence, packet = late.popleft()
             for port in ports:
                 if port is not whence:
-                    # if the queue is full, the packet is lost, as on a real wire
+                    # A full queue loses the packet, as on a real wire.
                     with contextlib.suppress(BlockingIOError, OSError):
                         port.send(packet)
 

@@ -27,7 +27,7 @@
 namespace rueda::tests::detail {
 namespace {
 
-// The messages that a child writes into its pipe. A message consists of its kind, two lengths, and two texts.
+// The messages that a child writes into its pipe: a MessageHead and two texts.
 enum class Message : std::uint32_t { value = 1, threw = 2, returned = 3 };
 struct MessageHead {
     Message kind;
@@ -43,7 +43,7 @@ void write_all(int fd, std::string_view bytes) {
             continue;
         }
         if (count <= 0) {
-            return;  // the test has ended; because of this, the kernel kills this process
+            return;  // the test has ended, so the kernel will kill this process
         }
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
@@ -57,7 +57,7 @@ void send(int fd, Message kind, std::string_view key, std::string_view text) {
     write_all(fd, bytes);
 }
 
-/// Removes Catch's signal handlers, because they would run Catch's reporters in the child.
+/// Removes Catch's signal handlers, which would print a report in the child.
 void forget_signal_handlers() {
     for (const int number : {SIGINT, SIGILL, SIGFPE, SIGSEGV, SIGTERM, SIGABRT, SIGBUS}) {
         ::signal(number, SIG_DFL);
@@ -65,8 +65,7 @@ void forget_signal_handlers() {
     std::set_terminate(std::abort);
 }
 
-/// If a child ends with one of these exit statuses, its message says how the body ended. Any other status was set by
-/// the body itself.
+/// With these exit statuses, the child's message says how the body ended. Any other status comes from the body itself.
 constexpr int kReturnedStatus = 0;
 constexpr int kThrewStatus = 70;
 
@@ -89,7 +88,7 @@ constexpr int kThrewStatus = 70;
     }
     std::cout.flush();
     std::fflush(nullptr);
-    ::_exit(status);  // runs neither atexit handlers nor destructors of the test program's static objects
+    ::_exit(status);  // skips exit handlers and the destructors of the test program's static objects
 }
 
 [[nodiscard]] std::string fresh_socket_name() {
@@ -98,7 +97,7 @@ constexpr int kThrewStatus = 70;
                        std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-/// The child processes, from the fork until the last one is reaped.
+/// The child processes of a run, from their fork until the test has waited for the last one.
 class Children {
 public:
     Children(const std::function<void(RankContext&)>& body, Board& board) : board_(board) {
@@ -124,7 +123,7 @@ public:
         collect();
     }
 
-    /// Reads what the children write until all of them have ended. After the deadline, kills them.
+    /// Reads the children's messages until all children have ended. Kills them at the deadline.
     void collect() {
         while (std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.pid > 0; })) {
             wait_for_something();
@@ -160,8 +159,8 @@ public:
 private:
     struct Child {
         pid_t pid = -1;
-        base::UniqueFd end;   // a pidfd, which becomes readable when the process has ended
-        base::UniqueFd pipe;  // non-blocking
+        base::UniqueFd end;   // a pidfd, which becomes readable when the process ends
+        base::UniqueFd pipe;  // the pipe's read end, which does not block
         std::string received;
         bool said_its_end = false;
         RankOutcome outcome;
@@ -176,7 +175,7 @@ private:
         child.pipe = base::UniqueFd(ends[0]);
         base::UniqueFd theirs(ends[1]);
         ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-        // Empty these buffers, because otherwise every child would also write their contents.
+        // Otherwise every child would write the contents of these buffers once more.
         std::cout.flush();
         std::fflush(nullptr);
         const pid_t test = ::getpid();
@@ -200,7 +199,7 @@ private:
         child.end = base::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     }
 
-    /// Called in a child. Closes the ends of the pipes that belong to the test.
+    /// Closes, in a child, the test's ends of the pipes.
     void close_others() {
         for (Child& other : children_) {
             other.pipe.reset();
@@ -216,7 +215,7 @@ private:
                 entries.push_back({child.pipe.value(), POLLIN, 0});
             }
         }
-        // if the kernel has no pidfds, processes are checked at this interval
+        // On kernels without pidfds, the test looks for ended processes at this interval.
         constexpr auto kLongest = std::chrono::milliseconds(100);
         const auto rest =
             std::chrono::ceil<std::chrono::milliseconds>(board_.deadline() - std::chrono::steady_clock::now());
@@ -224,7 +223,7 @@ private:
         ::poll(entries.data(), entries.size(), static_cast<int>(limit.count()));
     }
 
-    /// Does not reap the process. So the kernel cannot give its number to another process yet.
+    /// Does not wait for the process yet, so that the kernel cannot give its number to another process.
     [[nodiscard]] static bool has_ended(pid_t pid) {
         siginfo_t info{};
         return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;

@@ -15,8 +15,7 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// The control planes of each rank, in the order in which the rank opened them. The n-th planes of all ranks share one
-/// hub.
+/// The control planes of the ranks. Each rank opens its planes in order; the n-th planes of all ranks share one hub.
 class ThreadPlanes {
 public:
     explicit ThreadPlanes(int size) : ended_(static_cast<std::size_t>(size), false) {}
@@ -29,8 +28,8 @@ public:
         }
         return std::move(hubs_[static_cast<std::size_t>(number)][static_cast<std::size_t>(rank)]);
     }
-    /// Called when a rank has ended. Marks the control planes that the rank has not opened as closed, so that no other
-    /// rank waits for this rank there.
+    /// Called when a rank has ended: closes the planes that the rank did not open, so that no other rank waits for it
+    /// there.
     void close(int rank) {
         const std::lock_guard lock(mutex_);
         ended_[static_cast<std::size_t>(rank)] = true;

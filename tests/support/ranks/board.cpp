@@ -19,8 +19,8 @@
 namespace rueda::tests::detail {
 namespace {
 
-constexpr std::size_t kWords = 12;  // words for a phase's text
-// number of phases that the board stores for each rank; older phases are forgotten
+constexpr std::size_t kWords = 12;  // number of words for a phase's text
+// The board remembers this many phases of each rank.
 constexpr std::size_t kPhases = 1024;
 constexpr std::size_t kTextBytes = kWords * sizeof(std::uint64_t);
 
@@ -35,7 +35,7 @@ using Words = std::array<std::uint64_t, kWords>;
     return words;
 }
 
-/// The 64-bit FNV-1a hash of the stored part of the text. It is never 0, because 0 means no phase.
+/// Returns the 64-bit FNV-1a hash of the text that is stored. The hash is never 0, because 0 means "no phase".
 [[nodiscard]] std::uint64_t hash_of(std::string_view text) {
     std::uint64_t hash = 0xCBF29CE484222325U;
     for (const char c : text.substr(0, kTextBytes - 1)) {
@@ -44,7 +44,7 @@ using Words = std::array<std::uint64_t, kWords>;
     return hash == 0 ? 1 : hash;
 }
 
-/// Returns the state from /proc, for example "S (sleeping)". The state shows whether a rank is stopped or waits.
+/// Returns the process state from /proc, for example "S (sleeping)". It shows whether a rank is stopped.
 [[nodiscard]] std::string process_state(int pid) {
     std::ifstream status(fmt::format("/proc/{}/status", pid));
     std::string line;
@@ -58,7 +58,7 @@ using Words = std::array<std::uint64_t, kWords>;
 
 }  // namespace
 
-/// One rank's entry. The rank itself writes all members except `process`.
+/// The entry of one rank. Only the rank writes it, except `process`.
 struct Line {
     std::atomic<std::int32_t> process{0};
     std::atomic<std::uint32_t> ended{0};
@@ -70,8 +70,8 @@ struct Line {
 };
 
 struct Board::Shared {
-    std::atomic<std::uint32_t> changes{0};  // this word is used as a futex
-    std::atomic<std::uint32_t> started{0};  // this word is used as a futex
+    std::atomic<std::uint32_t> changes{0};  // used as a futex
+    std::atomic<std::uint32_t> started{0};  // used as a futex
     std::array<Line, kMaxRanks> lines;
 };
 
@@ -121,7 +121,7 @@ std::string Board::phase_of(int rank) const {
     check_rank(rank);
     const Line& line = shared_->lines[static_cast<std::size_t>(rank)];
     Words words{};
-    // If a rank was killed while it wrote, the version stays odd. After some attempts, the reader uses the text anyway.
+    // The version stays odd if the rank was killed while it wrote. The reader therefore gives up after some attempts.
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const std::uint32_t before = line.version.load(std::memory_order_acquire);
         for (std::size_t i = 0; i < kWords; ++i) {

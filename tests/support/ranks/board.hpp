@@ -17,8 +17,8 @@ namespace rueda::tests::detail {
 
 inline constexpr int kMaxRanks = 64;
 
-/// Memory by which the ranks of a run and the test exchange what they know about each other. Forked ranks share it with
-/// the test. Threads and processes: any may use it.
+/// Memory through which the ranks and the test learn about each other. Forked ranks share this memory with the test.
+/// Threads: all threads of all processes.
 class Board {
 public:
     Board(int size, std::chrono::milliseconds deadline);
@@ -34,16 +34,16 @@ public:
     [[nodiscard]] bool was_in_phase(int rank, std::string_view text) const;
     void wait_for_phase(int rank, std::string_view text) const;
 
-    /// Ranks wait for the start. So the board knows the process ids of all ranks before any body runs.
+    /// Starts all ranks. They wait for this call, so that the board has all process ids before a body runs.
     void start();
     void wait_for_start() const;
     void set_process(int rank, int pid);
-    [[nodiscard]] int process_of(int rank) const;  ///< 0 if the rank is a thread, or has ended
-    /// Call it before the process is reaped, because afterwards the kernel may give its number to another process.
+    [[nodiscard]] int process_of(int rank) const;  ///< 0 if the rank is a thread or has ended
+    /// Must be called before the process is waited for, because its number may belong to another process afterwards.
     void set_ended(int rank);
     void send_signal(int rank, int signal) const;
 
-    /// Returns a text for the watchdog: the phase of each rank, the time since it began, and the state of its process.
+    /// Returns the watchdog's text: each rank's phase, the time since the phase began, and the state of the process.
     [[nodiscard]] std::string describe() const;
 
 private:
@@ -56,14 +56,14 @@ private:
     Shared* shared_;
 };
 
-/// The functions of RankContext that differ between threads and processes.
+/// The functions behind RankContext, which differ between threads and processes.
 struct Ways {
     RanksAs as = RanksAs::threads;
     std::function<void(int rank, const std::string& key, const std::string& value)> report;
     std::function<Result<std::unique_ptr<collectives::ControlPlane>>(int rank, int number)> open_control_plane;
 };
 
-/// These functions run the ranks. They return the outcomes of the ranks, in rank order.
+/// Run the ranks, and return their outcomes in rank order.
 std::vector<RankOutcome> run_as_threads(const std::function<void(RankContext&)>& body, const RanksOptions& options,
                                         Board& board);
 std::vector<RankOutcome> run_as_processes(const std::function<void(RankContext&)>& body, const RanksOptions& options,

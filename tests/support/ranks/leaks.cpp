@@ -21,12 +21,12 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// The check waits for at most this time for leftovers to disappear. An orphan may be about to end, and an object in
-/// /dev/shm may belong to another test that is about to remove it.
+/// The check waits this long for leftovers to disappear: an orphan may be ending, and an object in /dev/shm may belong
+/// to another test.
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 
-/// Returns the open descriptors, and the object to which each refers.
+/// Returns this process's open file descriptors and what they refer to.
 [[nodiscard]] std::map<int, std::string> open_descriptors() {
     std::map<int, std::string> found;
     DIR* const folder = ::opendir("/proc/self/fd");
@@ -59,7 +59,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(10);
     return found;
 }
 
-/// Returns the children of all threads of this process.
+/// Returns the child processes of all threads of this process.
 [[nodiscard]] std::set<int> children() {
     std::set<int> found;
     std::error_code ignored;

@@ -9,8 +9,8 @@
 
 namespace rueda::tests::detail {
 
-/// Compares the state before and after a run of ranks, to find what the run left behind. During the run, TMPDIR names a
-/// new folder. Orphans of the ranks become children of this process, not of init.
+/// Finds what a run of ranks leaves behind, by comparing the state before and after. During the run, TMPDIR names a new
+/// folder, and orphans become children of this process instead of init.
 class LeakCheck {
 public:
     LeakCheck();
@@ -18,7 +18,7 @@ public:
     LeakCheck(const LeakCheck&) = delete;
     LeakCheck& operator=(const LeakCheck&) = delete;
 
-    /// Returns one line for each thing that was left behind. If it is a process, the function also kills it.
+    /// Returns one line for each thing that was left behind, and kills processes among them.
     [[nodiscard]] std::vector<std::string> find();
 
 private:

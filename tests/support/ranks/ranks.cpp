@@ -32,7 +32,7 @@ void signal_rank(const detail::Board& board, RanksAs as, int rank, int signal) {
     return true;  // the thread has ended
 }
 
-/// Returns true if all threads of the process have stopped. They stop one after the other.
+/// Returns whether all threads of the process have stopped. They stop one after another.
 [[nodiscard]] bool stands_still(int pid) {
     std::error_code ended;
     for (std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", pid), ended), end; !ended && task != end;

@@ -27,7 +27,7 @@ using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
 using namespace std::chrono_literals;
 
-/// Captures what this process and its forked processes write to descriptor 2.
+/// Captures the standard error of this process and its children.
 class CapturedErrors {
 public:
     CapturedErrors() : old_(::dup(2)), file_(std::tmpfile()) { ::dup2(::fileno(file_), 2); }
@@ -50,7 +50,7 @@ private:
     std::FILE* file_;
 };
 
-/// An object that forked processes share.
+/// An object in memory that forked processes share.
 template <class T>
 class Shared {
 public:
@@ -197,7 +197,7 @@ TEST_CASE("the test kills one of the processes in a phase", "[processes][ranks]"
                        ranks.wait_for_phase(1, "in the middle");
                        seen = ranks.phase_of(1) == "in the middle";
                        ranks.kill_rank(1, SIGKILL);
-                       // Rank 0 may already have left the phase.
+                       // Rank 0 may have left the phase already.
                        ranks.wait_for_phase(0, "in the middle");
                        CHECK_THROWS_WITH(ranks.wait_for_phase(1, "afterwards"),
                                          Equals("rank 1 ended in phase 'in the middle', never in 'afterwards'"));

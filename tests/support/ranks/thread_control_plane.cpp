@@ -27,9 +27,9 @@ const char* name_of(Kind kind) {
     return "unknown operation";
 }
 
-/// The hub at which the ranks exchange their bytes. A round ends when all ranks have passed their bytes. Its result is
-/// kept until the next round ends. At that time all ranks have fetched the result, because each rank fetches it before
-/// it begins the next round. Threads: all, under the mutex.
+/// The hub at which the ranks exchange bytes in rounds. A round ends when all ranks have passed their bytes. Its result
+/// stays valid until the next round ends. Each rank fetches a result before it passes bytes to the next round, so no
+/// result is lost. Threads: all, under the mutex.
 class Hub {
 public:
     Hub(int size, std::chrono::milliseconds timeout)
@@ -53,7 +53,7 @@ public:
             fail(failure(ErrorCode::timeout, "{}: rank{} did not come within {} s", name_of(kind), missing(),
                          std::chrono::duration<double>(timeout_).count()));
         }
-        // A rank may leave or fail after this round was complete; the round is still valid.
+        // The round was complete, so its result is valid even if a rank has left or failed since then.
         if (round_ == round) {
             return failed_;
         }
@@ -96,7 +96,7 @@ private:
         changed_.notify_all();
     }
 
-    /// The first reason wins.
+    /// Fails all further rounds. The first reason stays.
     void fail(Status status) {
         if (failed_.is_ok()) {
             failed_ = std::move(status);

@@ -16,7 +16,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// The messages that were sent and not yet received. Threads: all, under the mutex.
+/// The messages in transit. Threads: all, under the mutex.
 class Network {
 public:
     explicit Network(int size) : cut_(static_cast<std::size_t>(size), false) {}
@@ -37,7 +37,7 @@ public:
         queue.pop_front();
         return bytes;
     }
-    /// The first message to this rank, from any sender, that was not received yet.
+    /// Returns the first message in transit to this rank, from any sender.
     std::optional<Transport::Arrival> find(int to, Transport::Port port) {
         const std::lock_guard lock(mutex_);
         for (const auto& [key, queue] : messages_) {
@@ -75,7 +75,8 @@ public:
         under_way_.emplace(next_, UnderWay{rank, port, room, 0, false});
         waiting_[{rank, port}].push_back(next_);
         if (port.channel == Channel::messages) {
-            RUEDA_RETURN_IF_FAILED(deliver({rank, port}));  // probe() finds it no more
+            // The receive takes the message at once, so that probe() does not find the message any more.
+            RUEDA_RETURN_IF_FAILED(deliver({rank, port}));
         }
         return next_++;
     }
@@ -120,7 +121,7 @@ private:
         return abandoned_ ? failure(ErrorCode::aborted, "the transport of rank {} was abandoned", rank_) : Status();
     }
 
-    /// Arrived messages are matched with the receives in the order in which the receives were started.
+    /// Gives arrived messages to the receives, in the order in which the receives were started.
     Status deliver(const Peer& peer) {
         std::deque<Ticket>& tickets = waiting_[peer];
         while (!tickets.empty()) {

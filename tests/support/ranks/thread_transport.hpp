@@ -9,14 +9,14 @@
 
 namespace rueda::collectives {
 
-/// Messages between ranks that are threads of this process, for tests. Element r of the result is for the thread that
-/// acts as rank r. The transports share the messages in flight, which live as long as the last transport.
+/// Makes transports for ranks that are threads of this process. Element r of the result is for rank r. The transports
+/// share the messages in transit, which live as long as the last transport.
 ///
-/// Threads: one thread at a time may use an element; different elements may be used at the same time.
+/// Threads: each element may be used by one thread at a time.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_thread_transports(int size);
 
-/// Cuts the connection of `rank`. Afterwards, no message from `rank` and no message to `rank` arrives. `transport` is
-/// one of make_thread_transports. Any thread may call it.
+/// Cuts the connection of `rank`: no message from or to this rank arrives afterwards. `transport` must come from
+/// make_thread_transports(). Any thread may call this function.
 void cut_thread_transport(Transport& transport, int rank);
 
 }  // namespace rueda::collectives

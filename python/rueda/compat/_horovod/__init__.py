@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-#: The version of Horovod that has this interface. Some scripts compare this version.
+#: The version of Horovod whose interface this package has. Some scripts check this version.
 __version__ = "0.28.1"
 
 #: The error message for horovod.run and its module, horovod.runner.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The backend "rueda" of torch.distributed: ``init_process_group("rueda")``. DDP, FSDP2 and ZeRO work with it as with
+"""The backend "rueda" of torch.distributed: ``init_process_group("rueda")``. DDP, FSDP2 and ZeRO work with it like with
 other backends.
 
 Example::
@@ -35,8 +35,8 @@ def is_available() -> bool:
 
 
 def offers(feature: str) -> bool:
-    """Returns True if this PyTorch supports a feature with the backend "rueda". Some versions offer these features only
-    to PyTorch's own backends.
+    """Returns True if this PyTorch supports a feature with the backend "rueda". Some versions of PyTorch offer these
+    features only to PyTorch's own backends.
 
     Args:
         feature: "functional collectives" (FSDP2, DTensor and torch.compile need them), "monitored_barrier", "device:backend"
@@ -54,8 +54,8 @@ def offers(feature: str) -> bool:
 
 
 def register() -> None:
-    """Registers the backend "rueda" with torch.distributed. Importing this module calls this function. A second call
-    does nothing.
+    """Registers the backend "rueda" with torch.distributed. The import of this module calls this function. A second
+    call does nothing.
 
     Raises:
         RuntimeError: this PyTorch has no torch.distributed, or it does not accept backends of other packages.
@@ -86,8 +86,8 @@ def register() -> None:
 
 
 def _has_backends() -> bool:
-    """Returns True if Python can subclass c10d's Backend in this PyTorch. In these versions, Backend takes a rank and a
-    size.
+    """Returns True if Python can subclass c10d's Backend in this PyTorch. In these versions, the constructor of Backend
+    takes a rank and a size.
     """
     from torch._C import _distributed_c10d as c10d
 
@@ -101,7 +101,7 @@ def _has_backends() -> bool:
 
 
 def _finds_groups_by_name() -> bool:
-    """Returns True if functional collectives of this PyTorch find every group by its name, including groups of other
+    """Returns True if functional collectives of this PyTorch find every group by its name, also groups of other
     packages.
     """
     from torch._C import _distributed_c10d as c10d

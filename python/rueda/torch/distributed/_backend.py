@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The backend for PyTorch 2.14 and later. In these versions, Python can subclass c10d's Backend.
+"""The backend for PyTorch 2.14 and later, in which Python can subclass c10d's Backend.
 
-This class serves groups with several backends ("cpu:rueda,cuda:nccl"). In these groups, PyTorch's own ProcessGroup
-calls the backend, and gives Python objects that offer only a wait and a future. So a group that has only this backend
-is a RuedaProcessGroup. It holds a RuedaBackend for code that asks the group for its backend.
+RuedaBackend is used in groups with several backends ("cpu:rueda,cuda:nccl"). There, PyTorch's own ProcessGroup calls
+the backend, and the objects that it returns to Python offer only a wait and a future. A group that has only this
+backend is therefore a RuedaProcessGroup. It contains a RuedaBackend for code that asks the group for its backend.
 """
 
 from __future__ import annotations
@@ -28,38 +28,40 @@ else:
 
 
 class RuedaBackend(Operations, Base):
-    """A ProcessGroup of PyTorch calls this backend for CPU tensors."""
+    """The backend that a ProcessGroup of PyTorch calls for CPU tensors."""
 
     def __init__(self, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         Base.__init__(self, rank, size)
         self._use(membership, rank, timeout)
 
     def getBackendName(self) -> str:  # noqa: N802  (c10d's)
-        """Its name."""
+        """Returns the backend's name."""
         return "rueda"
 
     def name(self) -> str:
-        """Its name."""
+        """Returns the backend's name."""
         return "rueda"
 
     @property
     def supports_coalescing(self) -> bool:
-        """batch_isend_irecv starts its operations one by one. This works because they are asynchronous."""
+        """Returns False: batch_isend_irecv then starts its operations one by one. This works because they are
+        asynchronous.
+        """
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """PyTorch asks the backend to split a group. A group with only this backend splits itself."""
+        """Returns True: PyTorch may ask the backend to split a group. A group with only this backend splits itself."""
         return True
 
     def eager_connect_single_device(self, _device: Any) -> None:
-        """PyTorch calls it for init_process_group(device_id=…). Does nothing, because the members are already
-        connected.
+        """Does nothing, because the members are already connected. PyTorch calls it for
+        init_process_group(device_id=…).
         """
 
 
 class NewerProcessGroup(RuedaProcessGroup):
-    """Makes a group that has only this backend."""
+    """A group of PyTorch that has only this backend."""
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         super().__init__(store, rank, size, membership, timeout)
@@ -92,7 +94,7 @@ class NewerProcessGroup(RuedaProcessGroup):
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """PyTorch calls it, because register_backend() got it."""
+    """Makes a group or a backend. It was passed to register_backend(), and PyTorch calls it."""
     membership = Membership(store, rank, size, timeout)
     if backends_of_group() != {"rueda"}:
         return RuedaBackend(rank, size, membership, timeout)
@@ -100,5 +102,5 @@ def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
 
 
 def register() -> None:
-    """Registers the group's name with torch.distributed."""
+    """Registers the name "rueda" with torch.distributed."""
     dist.Backend.register_backend("rueda", create, devices=["cpu"])

@@ -3,11 +3,13 @@
 """Futures whose callbacks run in the same order on all ranks, so that callbacks can start collectives.
 
 Collectives are matched by their order, so all ranks must run callbacks in the same order. PyTorch's own futures do not
-guarantee this. They call back when they complete, on any thread; or, if they have already completed, at once on the
-caller's thread. So each group has a thread that runs the callbacks of its futures in the order in which the program
-called ``then``. This order is the same on all ranks. If a callback adds other callbacks, these run right after it. The
-collectives that callbacks start are matched by numbers of their own. So it does not matter how many collectives the
-program itself has started meanwhile.
+guarantee this. They run a callback when they complete, on any thread. If they have already completed, they run it at
+once on the caller's thread.
+
+Here, each group has a thread that runs the callbacks of its futures, in the order in which the program called ``then``.
+This order is the same on all ranks. If a callback adds other callbacks, these run directly after it. Collectives that
+callbacks start have their own numbers. It therefore does not matter how many collectives the program itself has started
+at that time.
 """
 
 from __future__ import annotations
@@ -30,22 +32,22 @@ from rueda.errors import Timeout
 from rueda.torch.distributed import _futures, _ranges
 from rueda.torch.distributed._pending_operation import Operation, Order
 
-# The maximum number of pending collectives that callbacks have started. Each of them is an operation with its own name.
+# The maximum number of pending collectives that callbacks have started. Each is an operation with its own name.
 _NAMES = 64
-# A thread that has no work ends after this time, in seconds.
+# In seconds: a thread without work ends after this time.
 _IDLE_SECONDS = 5.0
-# The interval of Python's checks for signals, in seconds.
+# In seconds: the interval in which Python checks for signals.
 _SLICE = 0.1
 
-#: The type of a function that calls a callback. It returns another function, which tells others that the callback has
-#: run.
+#: The type of a function that calls a callback. It returns another function, which reports to others that the callback
+#: has run.
 Call: TypeAlias = Callable[[], Callable[[], None]]
 
 _here = threading.local()
 
 
 def running() -> Callbacks | None:
-    """Returns the group's Callbacks while this thread runs a callback of the group; otherwise None."""
+    """Returns the group's Callbacks if this thread is running a callback of the group; otherwise None."""
     return getattr(_here, "running", None)
 
 
@@ -53,7 +55,7 @@ class Callbacks:
     """The callbacks of one group.
 
     Threads: any thread may call add(). The callbacks run on a separate thread, one at a time. It is a daemon thread,
-    because the operations for which it waits end with the job.
+    because the operations that it waits for end with the job.
     """
 
     def __init__(self, order: Order) -> None:
@@ -67,7 +69,7 @@ class Callbacks:
         self._queue: deque[tuple[OrderedFuture, Call]] = deque()
         self._nested: list[
             tuple[OrderedFuture, Call]
-        ] = []  # callbacks that the running callback has added; only the callback thread uses the list
+        ] = []  # callbacks that the running callback has added; only the callback thread uses this list
         self._runs = False
         self._closes: float | None = None  # after this time no callback begins, because the process ends
         self._started: list[Handle[Any] | None] = [None] * _NAMES
@@ -75,7 +77,7 @@ class Callbacks:
 
     def add(self, future: OrderedFuture, call: Call) -> None:
         """Calls `call` when the future has completed and all earlier callbacks have run. Then calls the function that
-        `call` returns.
+        `call` has returned.
         """
         if running() is self:
             self._nested.append((future, call))
@@ -95,16 +97,16 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Called when a callback has raised `error`. After a Timeout, the order of operations is broken: on other
-        ranks, the same callback may start more operations.
+        """Called when a callback has raised `error`. A Timeout breaks the order of operations for good, because the
+        same callback may start more operations on other ranks.
         """
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
 
     def close(self, end: float) -> None:
-        """Called when the process ends. Waits until the callbacks of all completed futures have run, or until the time
-        `end`. This is needed for two reasons. Other ranks may run the same callbacks. And if Python ends while a thread
-        has C++ code of PyTorch on its stack, the process ends by SIGABRT.
+        """Called when the process ends. Waits until the callbacks of all completed futures have run, but not after the
+        time `end`. There are two reasons. Other ranks may run the same callbacks. And if Python ends while C++ code of
+        PyTorch is on a thread's stack, the process ends by SIGABRT.
         """
         with self._changed:
             self._closes = end
@@ -112,11 +114,11 @@ class Callbacks:
             self._changed.wait_for(lambda: not self._runs, max(end - time.monotonic(), 0.0))
 
     def is_closing(self) -> bool:
-        """Returns True if the process is ending. Then nothing waits for incomplete futures any more."""
+        """Returns True if the process is ending. Nothing then waits for incomplete futures."""
         return self._closes is not None
 
     def _run(self) -> None:
-        # Callbacks that C++ code has added to these futures also run here, in no particular order.
+        # Callbacks that C++ code has added to these futures also run on this thread, in no particular order.
         _futures.mark_thread()
         while True:
             following = self._next()
@@ -126,7 +128,7 @@ class Callbacks:
             del following  # an idle thread must not keep the future alive
 
     def _next(self) -> tuple[OrderedFuture, Call] | None:
-        """Returns the next callback to run. Returns None if this thread should end, because there is no work or no time
+        """Returns the next callback to run. Returns None if this thread should end: there is no work, or no time is
         left.
         """
         with self._changed:
@@ -150,13 +152,13 @@ class Callbacks:
             complete = call()
         finally:
             _here.running = None
-        complete()  # callbacks that C++ code has added do not belong to the group's order
+        complete()  # runs callbacks of C++ code, which do not belong to the group's order
         while self._nested:
             self._call(*self._nested.pop(0))
         self._nested = before
 
     def call_nested_until(self, future: OrderedFuture) -> None:
-        """Called if a callback waits for a future. Runs callbacks that this callback has added, until the future is
+        """Called if a callback waits for a future. Runs the callbacks that this callback has added, until the future is
         complete.
         """
         try:
@@ -166,8 +168,8 @@ class Callbacks:
             _here.running = self
 
     def start(self, group: str, begin: Callable[[str], Handle[Any]], timeout: float | None) -> Handle[Any]:
-        """Called in a callback to start an operation. The operation's name contains its number among the operations
-        that this group's callbacks have started.
+        """Starts an operation in a callback. The operation's name contains its number among all operations that
+        callbacks of this group have started.
 
         Raises:
             Timeout: an earlier operation with the same name has not ended in time.
@@ -187,7 +189,8 @@ class Callbacks:
                     f"a callback (future.then) of group '{group}' starts a collective, and the one {_NAMES} before it has not "
                     f"completed after {timeout:g} s: {last._waits_for()}"
                 )
-                self._order.break_for_good(str(error))  # the collective was not started, so this rank does not count it
+                self._order.break_for_good(str(error))  # the collective was not started, so this rank's count differs
+                # from the others'
                 raise error
         handle = begin(f"future.then/{place}")
         self._started[place] = handle
@@ -198,20 +201,18 @@ class Callbacks:
 class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     """A future whose callbacks run on the thread of the group's callbacks.
 
-    If the operation fails, the value of the future is the exception itself, and Python code raises it. If C++ code
-    expects a tensor as the value, it raises "Unable to cast" with the error's text.
+    If the operation fails, the value of the future is the exception itself, which Python code raises. C++ code that
+    expects a tensor raises "Unable to cast" with the error's text.
     """
 
     def __init__(self, callbacks: Callbacks, operation: Operation | None = None) -> None:
         super().__init__()
         self._callbacks = callbacks
-        self._operation = operation  # the operation that completes this future; None if a callback completes it
+        self._operation = operation  # the operation that completes this future; None if a callback does
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """Returns a future for the callback's result. When this future has completed, the callback is called with
-        it.
-        """
+        """Returns a future for the callback's result. After this future has completed, the callback gets it."""
         child = OrderedFuture(self._callbacks)
 
         def call() -> Callable[[], None]:
@@ -223,7 +224,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 self._callbacks.note_failure(error)
             except (
                 BaseException
-            ) as error:  # For example SystemExit. Waiting for the child future raises it, and this thread continues.
+            ) as error:  # for example SystemExit: a wait for the child future raises it, and this thread continues
                 failure = RuntimeError(f"a callback of a future raised {error!r}")
             return lambda: child.complete(value, failure)
 
@@ -231,7 +232,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return child
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """When this future has completed, calls the function with it. An exception of the function is reported, but not
+        """Calls the function with this future, when it has completed. An exception in the function is reported, but not
         raised.
         """
 
@@ -247,20 +248,22 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._callbacks.add(self, call)
 
     def wait(self) -> Any:
-        """Blocks until it has completed, and drives the engine meanwhile. Returns its value, or raises the error."""
+        """Blocks until the future has completed, and makes operations progress during this time. Returns its value, or
+        raises the error.
+        """
         _ranges.wait_for_future(self._operation, self._bring_about)
         return super().wait()
 
     def wait_until_complete(self) -> bool:
-        """Waits like wait(), for the callback thread, but returns no value. Returns False if the process ends before
-        the future completes.
+        """Waits like wait(), but returns no value; the callback thread uses it. Returns False if the process ends
+        before the future completes.
         """
         operation = self._operation
         while operation is not None and not (self.done() or operation.wait_a_while(_SLICE) or operation.is_overdue()):
             if self._callbacks.is_closing():
                 return False
         self._bring_about()
-        # The callback that should complete this future was not called.
+        # In this case the callback that should complete this future was not called.
         if self._callbacks.is_closing() and not self.done():
             return False
         with contextlib.suppress(Exception):  # the callback sees the error
@@ -268,7 +271,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return True
 
     def _bring_about(self) -> None:
-        """Does what this thread can do so that the future completes."""
+        """Does what this thread can do to complete the future."""
         if self._operation is not None:
             while not (self.done() or self._operation.wait_a_while(_SLICE) or self._operation.is_overdue()):
                 pass
@@ -284,8 +287,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 )
 
     def conclude(self) -> None:
-        """Completes the future of an operation that has ended or has passed its timeout. The first thread that notices
-        this calls the function.
+        """Completes the future of an operation that has ended or has passed its timeout. Called by the first thread
+        that notices the end or the timeout.
         """
         operation = self._operation
         if operation is None or self.done():
@@ -303,8 +306,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         if operation.has_ended():
             future.conclude()
         else:
-            # Complete it at once, and not in the order of the callbacks, because C++ code may wait for this future or
-            # for several futures.
+            # This future completes at once and not in the order of the callbacks, because C++ code may wait for it.
             _futures.when_ended(operation, future.conclude)
         return future
 
@@ -321,7 +323,9 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
 @contextlib.contextmanager
 def _on_behalf_of_nobody() -> Iterator[None]:
-    """Callbacks that C++ code has added run on the thread that completes the future, in no particular order."""
+    """Callbacks of C++ code run within this scope, on the thread that completes the future. They do not belong to the
+    group's order.
+    """
     own, _here.running = running(), None
     try:
         with _futures.marked():
@@ -331,7 +335,7 @@ def _on_behalf_of_nobody() -> Iterator[None]:
 
 
 def _nothing() -> None:
-    """Does nothing, because no future depends on this callback."""
+    """Does nothing: no future depends on the callback."""
 
 
 _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
@@ -341,7 +345,7 @@ _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
 def _close_at_exit() -> None:
     """Registers _close_all() as an exit function. It must run before the job is shut down, and before the watch of
     futures ends, because callbacks may wait for futures. Python runs exit functions in reverse order of their
-    registration, so _close_all() is registered last.
+    registration, so _close_all() is registered after the others.
     """
     _futures.close_at_exit()
     atexit.register(_close_all)
@@ -355,7 +359,7 @@ def _close_all() -> None:
 
 def _forget_in_child() -> None:
     for callbacks in list(_all):
-        # A forked child does not have these threads, and another thread may have held the lock during the fork.
+        # A forked child does not have these threads, and the lock may have been held during the fork.
         callbacks._forget()
 
 

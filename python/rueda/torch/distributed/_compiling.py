@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Keeps torch.compile out of this package. Otherwise torch.compile would trace from a compiled model into this package,
-which contains nothing to compile.
+"""Keeps torch.compile out of this package. Otherwise torch.compile would follow calls from a compiled model into this
+package, which contains nothing to compile.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import torch
 
 
 def hide(package: str) -> None:
-    """Marks every function of the package's loaded modules. torch.compile calls a marked function without tracing
-    it.
-    """
+    """Marks all functions of the package's loaded modules. torch.compile calls a marked function without tracing it."""
     skip = _skipping()
     if skip is None:
         return
@@ -28,9 +26,7 @@ def hide(package: str) -> None:
 
 
 def _skipping() -> Callable[[types.CodeType], object] | None:
-    """Returns the function that marks a code object in this way; None if this PyTorch has no torch.compile (before
-    2.0).
-    """
+    """Returns the function that marks a code object. Returns None if this PyTorch has no torch.compile (before 2.0)."""
     evaluation: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     if hasattr(evaluation, "set_code_exec_strategy"):
         skipped = evaluation._FrameAction.SKIP

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The threads in this module wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
+"""Threads that wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
 
-At each time, one of these threads watches the operations: it waits for the oldest operation in short intervals, and
-checks the other operations between the intervals. When an operation has ended or its timeout has passed, the thread
-lets another thread watch, and then runs the future's callbacks. Callbacks may block for any time, also on other
-futures. If no thread is idle, a new thread is started to watch.
+One of these threads watches the operations. It waits for the oldest operation in short intervals, and checks the other
+operations between the intervals. When an operation has ended or its timeout has passed, this thread lets another thread
+watch, and then runs the future's callbacks. Callbacks may block for any time, also on other futures. If no thread is
+idle, a new thread is started to watch.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-# The thread waits for the oldest operation for this time, in seconds, before it checks the others. The time doubles as
-# long as nothing happens.
+# In seconds: how long the watching thread waits for the oldest operation before it checks the others. The time doubles
+# as long as nothing happens.
 _SHORTEST_SLICE = 0.0005
 _LONGEST_SLICE = 0.004
-# A thread that has no work ends after this time, in seconds. The next operation starts a new thread.
+# In seconds: a thread without work ends after this time. The next operation starts a new thread.
 _IDLE_SECONDS = 5.0
-#: When the process ends, it waits for callbacks for at most this time, in seconds.
+#: In seconds: how long the process waits for callbacks when it ends.
 CLOSING_SECONDS = 5.0
 
 
@@ -33,8 +33,8 @@ class Watched(Protocol):
     """An operation to wait for."""
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Blocks for at most this number of seconds, and makes progress meanwhile. Returns True if the operation has
-        ended.
+        """Blocks for at most this number of seconds, and makes progress during this time. Returns True if the operation
+        has ended.
         """
 
     def has_ended(self) -> bool: ...
@@ -44,7 +44,9 @@ class Watched(Protocol):
 
 
 class _Watch:
-    """Threads: any thread may call add(). The threads that add() starts do the rest. They are daemon threads, because
+    """Waits for operations, and completes their futures.
+
+    Threads: any thread may call add(). The threads that add() starts do the rest. They are daemon threads, because
     their operations end with the job.
     """
 
@@ -68,7 +70,7 @@ class _Watch:
 
     def close(self, seconds: float) -> None:
         """Called when the process ends. Waits for the threads, which begin no new work. If Python ended while a thread
-        runs a callback, the process would end by SIGABRT, because C++ code of PyTorch is on that thread's stack.
+        runs a callback, C++ code of PyTorch would be on the thread's stack, and the process would end by SIGABRT.
         """
         with self._changed:
             self._is_closing = True
@@ -95,14 +97,12 @@ class _Watch:
             try:
                 mark_thread()
                 conclude()
-            except (
-                BaseException
-            ) as error:  # an error in this thread's own work; an error of the operation is stored in its future
+            except BaseException as error:  # an error of this thread's own work; an operation's error is in its future
                 _report(error)
 
     def _next(self) -> Callable[[], None] | None:
-        """Returns an operation that has ended. Either this thread finds it while it watches, or the thread that watches
-        hands it over. Returns None if there is no work.
+        """Returns the `conclude` of an operation that has ended. This thread has found it while it watched, or has got
+        it from the thread that watches. Returns None if there is no work.
         """
         with self._changed:
             while True:
@@ -153,13 +153,13 @@ _watch = _Watch()
 
 
 def mark_thread() -> None:
-    """Notes that this thread is a thread that completes futures."""
+    """Marks this thread as one that completes futures."""
     _here.is_completing = True
 
 
 @contextlib.contextmanager
 def marked() -> Iterator[None]:
-    """Within this scope, notes that this thread completes a future."""
+    """Marks this thread, within the scope, as one that completes a future."""
     before, _here.is_completing = is_completing(), True
     try:
         yield
@@ -168,13 +168,13 @@ def marked() -> Iterator[None]:
 
 
 def is_completing() -> bool:
-    """Returns True if this thread completes a future. Then the code that runs on it is a callback."""
+    """Returns True if this thread completes a future. The code that runs on it is then a callback."""
     return getattr(_here, "is_completing", False)
 
 
 def _forget_in_child() -> None:
     global _watch
-    # A forked child does not have these threads, and another thread may have held the lock during the fork.
+    # A forked child does not have these threads, and the lock may have been held during the fork.
     _watch = _Watch()
 
 
@@ -184,13 +184,13 @@ os.register_at_fork(after_in_child=_forget_in_child)
 @functools.cache
 def close_at_exit() -> None:
     """Registers an exit function. It must run before the job is shut down, because the shutdown ends pending
-    operations. Python runs exit functions in reverse order, so this one is registered later: at the first use.
+    operations. Python runs exit functions in reverse order, so this one must be registered later: at the first use.
     """
     atexit.register(lambda: _watch.close(CLOSING_SECONDS))
 
 
 def when_ended(watched: Watched, conclude: Callable[[], Any]) -> None:
-    """When `watched` has ended or has passed its timeout, calls `conclude` once, on one of the threads of this
+    """Calls `conclude` once, when `watched` has ended or has passed its timeout. The call happens on a thread of this
     module.
     """
     close_at_exit()

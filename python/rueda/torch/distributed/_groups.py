@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes a process set of the job for a group of PyTorch. The group's members exchange messages through the group's
-store.
+"""Makes a process set of the job for a group of PyTorch. For this, the group's members exchange messages through the
+group's store.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from rueda.errors import RuedaError
 from rueda.torch.distributed import _joining
 from rueda.torch.distributed._pending_operation import Order
 
-#: The first two numbers are the shortest and the longest pause, in seconds, between two queries of the store for
-#: members that have written. The third number is the interval of this rank's checks whether the job still runs.
+#: In seconds: the shortest and the longest pause between two queries of the store, and the interval in which this rank
+#: checks whether the job still runs.
 _SHORTEST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.05
 _LOOK_SECONDS = 0.5
 
 
 class Rendezvous:
-    """Exchanges messages of a group's members through its store, in rounds. In each round every member writes one message.
+    """Exchanges messages of a group's members through its store, in rounds. In each round every member writes one
+    message.
 
-    A store outlives its groups, and names of groups are used again. So each rendezvous has its own keys. The n-th
-    rendezvous of a rank is matched with the n-th rendezvous of the other ranks. So a rendezvous that failed does not
+    A store outlives its groups, and names of groups are used again. Each rendezvous therefore has its own keys. The
+    n-th rendezvous of a rank belongs to the n-th rendezvous of the other ranks. A rendezvous that failed does not
     affect the next one.
     """
 
@@ -49,10 +50,11 @@ class Rendezvous:
         self._round = 0
 
     def exchange(self, mine: Any) -> list[Any]:
-        """Sends `mine` to all members, and returns the messages of all members, by rank.
+        """Sends `mine` to all members, and returns the messages of all members, indexed by rank.
 
         Raises:
-            RuntimeError: some members have not called it in time; the error names them. Or the store cannot be reached.
+            RuntimeError: some members have not called it in time, and the error names them; or the store cannot be
+                reached.
             Aborted: the job of this process has ended.
         """
         self._round += 1
@@ -65,8 +67,8 @@ class Rendezvous:
             return [json.loads(self._store.get(key)) for key in keys]
 
     def _wait_for_all(self, keys: list[str]) -> None:
-        """Queries the store repeatedly instead of calling the store's wait(), for two reasons. That wait() does not
-        notice the end of the job. And if a wait() of a TCPStore times out, its connection is broken afterwards (PyTorch
+        """Waits until all keys exist, by repeated queries. The store's own wait() is not used, for two reasons. It does
+        not notice the end of the job. And after a wait() of a TCPStore has timed out, its connection is broken (PyTorch
         1.13).
         """
         now = time.monotonic()
@@ -93,7 +95,7 @@ class Rendezvous:
         try:
             yield
         except RuntimeError as error:
-            _joining.check_job()  # raises the cause if the job has ended
+            _joining.check_job()  # if the job has ended, this raises the cause
             raise RuntimeError(
                 f"backend rueda: the store of a group of {self._size} ranks cannot be used any more: {str(error).splitlines()[0]}; "
                 "has the process ended that holds it (the first rank, as a rule)?"
@@ -111,22 +113,22 @@ class Rendezvous:
 
 
 def _here(key: str) -> str:
-    """Returns the key of a counter for a message. Every version of every store can read a counter, but some cannot tell
-    whether a key exists.
+    """Returns the key of a counter which says that a message exists. Every version of every store can read a counter,
+    but some cannot tell whether a key exists.
     """
     return f"{key}/here"
 
 
 class Membership:
-    """This rank's membership in a group. The group's members form a process set.
+    """This rank's membership in a group. The group's members form a process set of Rueda.
 
-    Threads: any.
+    Threads: any thread may use an object.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         rendezvous = Rendezvous(store, rank, size, timeout)
         _joining.join_job(rendezvous, rank, size)
-        # Ranks of the job, in the group's order.
+        # The members' ranks in the job, in the order of the group.
         self.ranks: list[int] = rendezvous.exchange(rueda.rank())
         if len(set(self.ranks)) < size:
             raise RuntimeError(
@@ -135,9 +137,9 @@ class Membership:
             )
         self._set = add_process_set_among(sorted(self.ranks))
         self.process_set = self._set.process_set_id
-        self.name = str(self.process_set)  # the same on all members
+        self.name = str(self.process_set)  # the same text on all members
         self.order = Order(self.name)
-        self.monitored = itertools.count()  # calls of monitored_barrier
+        self.monitored = itertools.count()  # counts the calls of monitored_barrier
         self._leaving = threading.Lock()
         self._left = False
         self._pid = os.getpid()
@@ -149,13 +151,14 @@ class Membership:
                 return
             self._left = True
         if rueda.is_initialized():
-            with contextlib.suppress(RuedaError):  # the job has ended, or this process is now in another job
+            with contextlib.suppress(RuedaError):  # if it fails, the job has ended, or this process is now in another
+                # job
                 leave_process_set(self._set)
 
 
 def backends_of_group() -> set[str] | None:
-    """Returns the backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend,
-    but they are in a local variable of the PyTorch function that called.
+    """Returns the backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend, so
+    this reads a local variable of the PyTorch function that made the call.
 
     Returns None if the backends cannot be found.
     """

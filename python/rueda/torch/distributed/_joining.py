@@ -16,11 +16,11 @@ import rueda
 from rueda import _native
 from rueda.errors import Aborted
 
-#: check_job() sends its messages with this tag in the world's set. No program uses this number.
+#: The tag of check_job()'s messages, in the set of all ranks. Programs do not use this number.
 _CHECK_TAG = -(2**31)
 
-#: The name of each launcher, by the variable in which the launcher gives the number of processes. Slurm is not in this
-#: table: its variable counts only if Slurm's PMI is present.
+#: The name of each launcher, by the variable in which the launcher gives the number of processes. Slurm is handled
+#: separately, because its variable has this meaning only if Slurm's PMI is present.
 _LAUNCHERS = {
     "RUEDA_SIZE": "ruedarun",
     "OMPI_COMM_WORLD_SIZE": "mpirun",
@@ -29,11 +29,11 @@ _LAUNCHERS = {
 
 
 def launcher() -> tuple[str, int] | None:
-    """If a launcher started this process in a job that Rueda can join by itself, returns the launcher's name and the
-    number of its processes. Otherwise returns None.
+    """Returns the name of the launcher that started this process, and the number of its processes. Returns None if
+    there is no launcher whose job Rueda can join by itself.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return None  # Started by torchrun. The variables of other launchers then describe torchrun's own process.
+        return None  # started by torchrun; variables of other launchers then describe torchrun's own process
     if _is_number("SLURM_STEP_NUM_TASKS") and ("PMIX_RANK" in os.environ or "PMI_FD" in os.environ):
         return "srun", int(os.environ["SLURM_STEP_NUM_TASKS"])
     for variable, name in _LAUNCHERS.items():
@@ -47,8 +47,8 @@ def _is_number(variable: str) -> bool:
 
 
 def host() -> str:
-    """Returns a text that is the same in all processes that can connect by an abstract Unix socket: they share the
-    machine, its boot and the network namespace.
+    """Returns a text that is the same in all processes that can connect by an abstract Unix socket. They have the same
+    machine, boot and network namespace.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -60,9 +60,7 @@ def host() -> str:
 
 
 def join_job(rendezvous: Any, rank: int, size: int) -> None:
-    """Initialises Rueda if it is not initialised. All members of the group that is being made must call this
-    function.
-    """
+    """Initialises Rueda if it is not initialised. All members of the new group must call this function."""
     started_by = launcher()
     if rueda.is_initialized():
         way = f"a job of {rueda.size()} ranks"
@@ -91,8 +89,8 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
 
 
 def check_job() -> None:
-    """If the job of this process has ended, raises the error that ended it. For the check, this rank sends itself a
-    message, which needs no other rank.
+    """Raises the error that ended this process's job, if the job has ended. To find out, this rank sends a message to
+    itself, which needs no other rank.
     """
     if not rueda.is_initialized():
         return
@@ -118,8 +116,8 @@ def _who(said: list[list[str]], index: int) -> list[str]:
 
 @contextlib.contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Sets variables while init() runs, because init() reads them. Afterwards they are unset, so that child processes
-    do not take themselves for ranks.
+    """Sets variables that init() reads, while it runs. Afterwards they are unset. Otherwise child processes would think
+    that they are ranks.
     """
     forced = {**variables, "RUEDA_CONTROL_PLANE": "socket"}
     # WORLD_SIZE counts all processes, but the group may contain only some of them.

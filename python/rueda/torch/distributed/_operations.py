@@ -34,19 +34,21 @@ from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, 
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
 
-#: The tags of monitored_barrier start here and count down. They repeat after 2^20 calls, so a late message does not
-#: match a later call.
+#: The tags of monitored_barrier begin here and count down. They repeat after 2^20 calls, so a late message does not
+#: belong to a later call.
 _MONITOR_TAG = -(2**31) + 2**20
 _BOUND_TAG = 2**31
 
 
 class Operations:
-    """Threads: any thread may call. If several threads use one group, their calls must be in the same order on all
+    """The operations of a group.
+
+    Threads: any thread may call them. If several threads use one group, their calls must have the same order on all
     members.
     """
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
-        """Stores the membership. Called when the group is made, before its first operation."""
+        """Stores the membership. Called once, before the first operation of the group."""
         self._membership = membership
         self._set = membership.process_set
         self._ranks = membership.ranks
@@ -54,7 +56,7 @@ class Operations:
         self._rank = rank
         self._size = len(membership.ranks)
         ascending = sorted(membership.ranks)
-        # The group's ranks in the order of the set. None if both orders are the same.
+        # The group's ranks in the order of the process set. None if both orders are the same.
         self._set_order = None if ascending == membership.ranks else [self._group_rank_of[one] for one in ascending]
         self._timeout = seconds_of(timeout)
         self._callbacks = _callbacks.Callbacks(membership.order)
@@ -66,8 +68,8 @@ class Operations:
     _set_default_timeout = set_timeout
 
     def shutdown(self) -> None:
-        """Called by destroy_process_group: this rank leaves the group. Does not wait for other ranks."""
-        membership = getattr(self, "_membership", None)  # None if the group could not be made
+        """Makes this rank leave the group. destroy_process_group calls it. Does not wait for other ranks."""
+        membership = getattr(self, "_membership", None)  # the attribute is missing if the group could not be made
         if membership is not None:
             membership.leave()
 
@@ -89,7 +91,7 @@ class Operations:
             )
         return start(None, self._set)
 
-    # Steps that every operation needs.
+    # The methods up to _in_set_order() are steps that every operation needs.
 
     def _work(
         self,
@@ -116,25 +118,25 @@ class Operations:
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
-        """Returns the Work for the caller. `make` gets None here; a subclass passes it the thread for callbacks of
-        futures.
+        """Returns the Work for the caller. `make` gets the operation, and the thread for callbacks of futures (None in
+        this class).
         """
         return make(operation, None)
 
     def _peer(self, rank: int, what: str) -> int:
-        """Takes a root or peer as a rank of the group, and returns its rank in the job."""
+        """Returns the job's rank for a rank of the group. `what` says what the rank is: a root or a peer."""
         if not 0 <= rank < self._size:
             raise ValueError(f"{what}: there is no rank {rank} in the group; expected 0 to {self._size - 1}")
         return self._ranks[rank]
 
     def _in_set_order(self, parts: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Takes a list with one part for each rank of the group, and sorts it into the order of the set."""
+        """Sorts a list with one part for each rank of the group into the order of the process set."""
         return parts if self._set_order is None else [parts[rank] for rank in self._set_order]
 
-    # Operations that reduce one tensor in place.
+    # The operations from here on reduce tensors in place.
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """Element i of the tensor becomes the reduction of element i of every member's."""
+        """Element i of the tensor becomes the reduction of the elements i of all members' tensors."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("all_reduce", tensors, self.allreduce, tensors, opts)
         opts = c10d.AllreduceOptions() if opts is None else opts
@@ -160,7 +162,7 @@ class Operations:
         return handle, None if dense is tensor else functools.partial(tensor.copy_, dense)
 
     def _reduce_by_hand(self, tensor: Tensor, dense: Tensor, function: Any) -> tuple[Handle[Any], Callable[[], object]]:
-        """Gathers all tensors and reduces them on this rank. Used for operators that Rueda does not have."""
+        """Gathers all tensors and reduces them on this rank. It is for reduce operators that Rueda does not have."""
         everyones = dense.new_empty((self._size, dense.numel()))
         handle = self._gather_into(everyones.view(-1), dense)
 
@@ -194,7 +196,7 @@ class Operations:
     allreduce_sparse = allreduce
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """An allreduce of each tensor."""
+        """An allreduce of each of the tensors."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("all_reduce", tensors, self.allreduce_coalesced, tensors, opts)
         opts = c10d.AllreduceCoalescedOptions() if opts is None else opts
@@ -210,7 +212,7 @@ class Operations:
         )
 
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """Copies the root's tensor to every member's."""
+        """Copies the root's tensor to the tensors of all members."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("broadcast", tensors, self.broadcast, tensors, opts)
         opts = c10d.BroadcastOptions() if opts is None else opts
@@ -223,7 +225,7 @@ class Operations:
         return self._work("broadcast", handle, [tensor], opts, finish)
 
     def reduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """Replaces the root's tensor by the reduction; other tensors are unchanged."""
+        """Replaces the root's tensor by the reduction of all members' tensors. The other tensors stay unchanged."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("reduce", tensors, self.reduce, tensors, opts)
         opts = c10d.ReduceOptions() if opts is None else opts
@@ -250,15 +252,15 @@ class Operations:
                 finish = functools.partial(plain.copy_, dense)
         return self._work("reduce", handle, [tensor], opts, finish)
 
-    # Operations that give all members the tensor of each member.
+    # The operations from here on give all members the tensors of all members.
 
     def _gather_into(self, output: Tensor, tensor: Tensor) -> Handle[Any]:
-        """Gathers the members' tensors. `output` is contiguous memory for the elements of all members together."""
+        """Gathers the members' tensors. `output` must be contiguous memory for the elements of all members."""
         mine, everyones = flat_view(movable(tensor)), flat_view(movable(output))
         return self._started(lambda name, order: _native.allgather_async(mine, everyones, name, None, order))
 
     def allgather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """Gives every member a tensor of each member; these may have different sizes."""
+        """Gives every member the tensors of all members, which may have different sizes."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("all_gather", input_tensors, self.allgather, output_tensors, input_tensors, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
@@ -274,8 +276,8 @@ class Operations:
         return [check(output, what) for output in outputs]
 
     def _check_own(self, outputs: list[Tensor], mine: Tensor, what: str) -> None:
-        """Each rank checks its own size here. Sizes may differ between ranks, and Rueda compares only the sum of all
-        sizes.
+        """Checks that the output for this rank has the size of this rank's input. Each rank must check this itself:
+        sizes may differ between ranks, and Rueda compares only the sum of all sizes.
         """
         own = outputs[self._rank]
         if own.numel() != mine.numel():
@@ -292,7 +294,7 @@ class Operations:
         return self._gather_into(together, mine), finish
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
-        """The members' tensors one after the other."""
+        """Gives every member the tensors of all members in one tensor, one after the other."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("all_gather_into_tensor", input, self.all_gather_single, output, input, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
@@ -320,7 +322,7 @@ class Operations:
     def allgather_coalesced(
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: Any = None
     ) -> RuedaWork:
-        """allgather of each input; output_lists[r][i] is that of input i on rank r."""
+        """An allgather of each of the inputs. output_lists[r][i] becomes input i of rank r."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call(
                 "all_gather_coalesced", input_list, self.allgather_coalesced, output_lists, input_list, opts
@@ -338,7 +340,7 @@ class Operations:
         )
 
     def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> RuedaWork:
-        """all_gather_single of each."""
+        """An all_gather_single() of each pair of output and input."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call(
                 "all_gather_into_tensor", inputs, self.all_gather_single_coalesced, outputs, inputs, opts
@@ -353,12 +355,12 @@ class Operations:
             _all(f for _, f in started),
         )
 
-    # Reductions whose result is divided: each member gets one part.
+    # The operations from here on reduce tensors and give each member one part of the result.
 
     def reduce_scatter(
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None
     ) -> RuedaWork:
-        """Member r gets the reduction of every member's r-th tensor; these may have different sizes."""
+        """Gives member r the reduction of all members' r-th tensors. These may have different sizes."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call(
                 "reduce_scatter", input_tensors, self.reduce_scatter, output_tensors, input_tensors, opts
@@ -383,8 +385,8 @@ class Operations:
     def _reducescatter(
         self, output: Tensor, input: Tensor, operator: Any, what: str
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
-        """Used for contiguous tensors. The input either has one row for each member, in the set's order, or its first
-        extent is divisible by the number of members.
+        """A reduce-scatter of contiguous tensors. The input either has one row for each member, in the order of the
+        process set, or its first extent is divisible by the number of members.
         """
         if input.dtype.is_complex and name_of(operator) in ("SUM", "AVG"):
             output, input = torch.view_as_real(output), torch.view_as_real(input)
@@ -408,7 +410,7 @@ class Operations:
         return handle, None
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
-        """Member r gets the r-th of equal parts of the reduction."""
+        """Divides the reduction of all members' tensors into equal parts, and gives member r the r-th part."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("reduce_scatter_tensor", input, self.reduce_scatter_single, output, input, opts)
         opts = c10d.ReduceScatterOptions() if opts is None else opts
@@ -428,7 +430,7 @@ class Operations:
             )
         if self._set_order is not None:
             mine = mine.view(self._size, output.numel())[self._set_order]
-        # PyTorch allows the output to be a part of the input.
+        # PyTorch allows an output that is a part of the input. Rueda does not, so such an output gets its own memory.
         is_apart = output.is_contiguous() and not _overlap(output, mine)
         dense = output if is_apart else torch.empty_like(output, memory_format=torch.contiguous_format)
         handle, finish = self._reducescatter(dense, mine, operator, what)
@@ -437,7 +439,7 @@ class Operations:
     def reduce_scatter_single_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> RuedaWork:
-        """reduce_scatter_single of each."""
+        """A reduce_scatter_single() of each pair of output and input."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call(
                 "reduce_scatter_tensor", inputs, self.reduce_scatter_single_coalesced, outputs, inputs, opts
@@ -454,10 +456,10 @@ class Operations:
             _all(f for _, f in started),
         )
 
-    # Operations in which only one member has the input or gets the result.
+    # In the operations from here on, only one member, the root, has the input or gets the result.
 
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """The root gets a tensor of every member; they may have different sizes."""
+        """Gives the root the tensors of all members, which may have different sizes."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("gather", input_tensors, self.gather, output_tensors, input_tensors, opts)
         opts = c10d.GatherOptions() if opts is None else opts
@@ -475,7 +477,7 @@ class Operations:
         return self._work("gather", handle, outputs, opts, finish)
 
     def gather_single(self, output: Tensor | None, input: Tensor, opts: Any = None) -> RuedaWork:
-        """The root gets the tensors of all members in one tensor, one after the other."""
+        """Gives the root the tensors of all members in one tensor, one after the other."""
         opts = c10d.GatherOptions() if opts is None else opts
         parts: list[list[Tensor]] = []
         if self._rank == opts.rootRank and output is not None:
@@ -489,7 +491,7 @@ class Operations:
     gather_into_tensor = gather_single
 
     def scatter(self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: Any = None) -> RuedaWork:
-        """Each member gets one of the root's tensors; they may have different sizes."""
+        """Gives each member one of the root's tensors, which may have different sizes."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("scatter", input_tensors, self.scatter, output_tensors, input_tensors, opts)
         opts = c10d.ScatterOptions() if opts is None else opts
@@ -512,10 +514,10 @@ class Operations:
         finish = _copied_to(output, dense)
         return self._work("scatter", handle, [output], opts, finish)
 
-    # Operations in which each member sends to each member.
+    # In the operations from here on, each member sends to each member.
 
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """Member r gets every member's r-th tensor; they may have different sizes."""
+        """Gives member r the r-th tensors of all members, which may have different sizes."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("all_to_all", input_tensors, self.alltoall, output_tensors, input_tensors, opts)
         opts = c10d.AllToAllOptions() if opts is None else opts
@@ -541,7 +543,9 @@ class Operations:
         input_split_sizes: Sequence[int] | None = None,
         opts: Any = None,
     ) -> RuedaWork:
-        """Member r gets every member's r-th part; the parts are rows, equally many where no sizes are given."""
+        """Gives member r the r-th part of each member's tensor. The parts are rows. Without sizes, all parts have the
+        same number of rows.
+        """
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call(
                 "all_to_all_single",
@@ -579,8 +583,8 @@ class Operations:
         what: str,
         then: Callable[[], object] | None,
     ) -> tuple[Handle[Any], Callable[[], object]]:
-        """Used for contiguous tensors. The splits are numbers of elements: how many go to each rank, and how many come
-        from each rank.
+        """An alltoall of contiguous tensors. The splits say how many elements go to each rank, and how many come from
+        each rank.
         """
         plain = movable(input)
         factor = 1 if plain is input else input.element_size()
@@ -598,10 +602,10 @@ class Operations:
 
         return handle, finish
 
-    # Messages from one member to another.
+    # The operations from here on send messages from one member to another.
 
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
-        """Sends to one member, which receives it with the same tag."""
+        """Sends a tensor to one member, which must receive it with the same tag."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("send", tensors, self.send, tensors, dst, tag)
         tensor = check(only(tensors, "send"), "send").contiguous()
@@ -610,13 +614,13 @@ class Operations:
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
 
     def recv(self, tensors: list[Tensor], src: int, tag: int = 0) -> RuedaWork:
-        """Receives from one member."""
+        """Receives a tensor from one member."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("recv", tensors, self.recv, tensors, src, tag)
         return self._receive(tensors, self._peer(src, "recv"), tag, f"recv from rank {src}, tag {tag},")
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> RuedaWork:
-        """Receives from any member that sends with the tag."""
+        """Receives a tensor from any member that sends one with this tag."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("recv", tensors, self.recv_anysource, tensors, tag)
         return self._receive(tensors, None, tag, f"recv from any rank, tag {tag},")
@@ -634,10 +638,10 @@ class Operations:
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
 
-    # Operations in which the members only wait for each other.
+    # In the operations from here on, the members only wait for each other.
 
     def barrier(self, opts: Any = None) -> RuedaWork:
-        """Completes when every member has called it."""
+        """Completes when every member has called barrier()."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("barrier", (), self.barrier, opts)
         opts = c10d.BarrierOptions() if opts is None else opts
@@ -648,19 +652,19 @@ class Operations:
         return self._work("barrier", handle, [], opts)
 
     def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that names the members that have not called it. Rank 0 of the group raises the error, and tells the
-        other members.
+        """A barrier that names the members that have not called it. Rank 0 of the group raises the error, and informs
+        the other members.
 
         Args:
             opts: BarrierOptions, or the timeout itself.
             wait_all_ranks: if True, the error names all missing members, otherwise only the first.
 
         Raises:
-            RuntimeError: a member has not called it in time. A member that calls it very late gets ``rueda.Aborted`` if
-                rank 0 has left meanwhile.
+            RuntimeError: a member has not called it in time. If rank 0 has left the group by the time that a late
+                member calls it, this member gets ``rueda.Aborted``.
 
-        The calls of monitored_barrier() have their own order. So it may also be called when other operations are
-        refused after a Timeout. Its own timeout does not cause such a refusal.
+        The calls of monitored_barrier() have their own order. It may therefore also be called when other operations are
+        refused after a Timeout, and its own timeout does not cause such a refusal.
         """
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("monitored_barrier", (), self.monitored_barrier, opts, wait_all_ranks)
@@ -686,7 +690,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # a member that calls late still receives the answer
+        for peer in arrivals:  # a member that calls late still gets the answer
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))
@@ -697,8 +701,8 @@ class Operations:
         said = _native.send_async(b"\1", first, tag, self._set)
         answer = _native.receive_async(missing, first, tag, self._set)
         try:
-            # Wait twice as long, because rank 0 may itself wait for the whole timeout before it names the missing
-            # ranks.
+            # The wait is twice as long, because rank 0 may itself wait for the whole timeout before it names the
+            # missing members.
             answer.wait(2 * limit)
             said.wait(limit)
         except Timeout:
@@ -727,11 +731,11 @@ def _number(tensor: Tensor) -> int:
 
 
 def _nothing(*_: Any) -> None:
-    """The function that makes the result, for operations that already have an output: it does nothing."""
+    """Makes no result. It is passed to operations that already have an output."""
 
 
 def _splits(_memory: Any, _shape: Any, _dtype: Any, splits: Any) -> Any:
-    """The function that makes the result of an alltoall. Returns the number of elements from each member."""
+    """Makes the result of an alltoall: the number of elements from each member."""
     return splits
 
 
@@ -742,12 +746,12 @@ def _tag(tag: int) -> int:
 
 
 def _sparse(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
-    """Makes a sparse tensor. Avoids PyTorch's warning that indices are not checked, because these indices come from
-    PyTorch's own tensors.
+    """Makes a sparse tensor from valid parts. It says so to PyTorch, which otherwise prints a warning that the indices
+    are not checked.
     """
     try:
         return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
-    except TypeError:  # before 2.0
+    except TypeError:  # before PyTorch 2.0
         return torch.sparse_coo_tensor(indices, values, shape)
 
 
@@ -762,8 +766,8 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _all(steps: Any) -> Callable[[], object] | None:
-    """Returns a function that calls the given functions one after the other and skips those that are None. Returns None
-    if all are None.
+    """Returns a function that calls the given functions one after the other. Functions that are None are skipped.
+    Returns None if all are None.
     """
     there = [step for step in steps if step is not None]
     if not there:
@@ -777,7 +781,9 @@ def _all(steps: Any) -> Callable[[], object] | None:
 
 
 def _copied_to(output: Tensor, dense: Tensor) -> Callable[[], object] | None:
-    """Returns a function that makes the copy when the operation has ended. Returns None if both are the same tensor."""
+    """Returns a function that copies `dense` to `output` when the operation has ended. Returns None if both are the
+    same tensor.
+    """
     return None if dense is output else functools.partial(output.copy_, dense)
 
 
@@ -786,8 +792,8 @@ def _rows_of(output: Tensor, size: int) -> tuple[Tensor, ...]:
 
 
 def _together(outputs: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Callable[[], object] | None]:
-    """Returns contiguous memory for all outputs together. If the outputs already lie one after the other, this is their
-    own memory. Otherwise it is temporary memory, from which the outputs are copied afterwards.
+    """Returns contiguous memory for all outputs. If the outputs already lie one after the other, this is their own
+    memory. Otherwise it is temporary memory, and the returned function copies it to the outputs.
     """
     for output in outputs:
         if output.dtype != like.dtype:
@@ -812,7 +818,7 @@ def _together(outputs: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Callable
 
 
 def _share_storage(tensors: Sequence[Tensor]) -> bool:
-    """Returns True if the storages of both tensors begin at the same address. Makes no storage objects, because this is
+    """Returns True if the storages of both tensors begin at the same address. It makes no storage objects, which are
     slow in PyTorch 1.13.
     """
     begin = _begin_of_storage(tensors[0])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A pending operation, and the rules for later operations after a wait has timed out."""
+"""A pending operation, and the rules for later operations of a group after a wait has timed out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rueda.errors import Timeout
 
 
 def seconds_of(timeout: timedelta | None) -> float | None:
-    """Returns the timeout in seconds, or None for no timeout. PyTorch uses zero and negative values for no timeout."""
+    """Returns the timeout in seconds, or None for no timeout. In PyTorch, zero and negative values mean no timeout."""
     seconds = timeout.total_seconds() if timeout is not None else 0.0
     return seconds if seconds > 0 else None
 
@@ -26,19 +26,19 @@ class Order:
     """Decides whether this rank may start further operations of a group.
 
     Operations of the ranks are matched by their order. After a wait has timed out, the ranks may disagree about this
-    order. For example, this rank skips the rest of the call or the collectives of a callback, or it repeats the call.
-    But the late rank executes all of them. Then later operations would be matched with wrong ones, without an error. So
-    the group refuses further operations. It accepts them again if the program waits once more for the operation that
-    timed out, and this wait succeeds.
+    order. For example, this rank skips the rest of the call, or repeats the call, but the late rank executes all of it.
+    Later operations would then be matched with wrong ones, without an error. The group therefore refuses further
+    operations. If the program waits once more for the operation that timed out, and this wait succeeds, the group
+    accepts operations again.
 
-    Threads: any.
+    Threads: any thread may use an object.
     """
 
     def __init__(self, group: str) -> None:
         self.group = group
         self._changing = threading.Lock()
-        self._given_up: dict[object, str] = {}  # the key is the operation; the value tells how the wait ended
-        self._is_broken = False  # True: another wait cannot repair the order
+        self._given_up: dict[object, str] = {}  # for each operation, by its key: a text that says how the wait ended
+        self._is_broken = False  # if True, another wait cannot repair the order
 
     def check(self) -> None:
         """Called before this rank starts an operation of the group.
@@ -46,14 +46,14 @@ class Order:
         Raises:
             RuntimeError: the group refuses the operation.
         """
-        # No lock is needed: an operation that another thread starts at the same moment may count as started before.
+        # No lock is needed. If another thread gives up at the same moment, this operation counts as started before
+        # that.
         if not self._given_up:
             return
         with self._changing:
             if not self._given_up:
                 return
-            # This rank does not start the operation. The other ranks start it, so from now on they are one operation
-            # ahead.
+            # This rank does not start the operation, but the other ranks do. From now on they are one operation ahead.
             self._is_broken = True
             cause = next(iter(self._given_up.values()))
         raise RuntimeError(
@@ -68,8 +68,8 @@ class Order:
             self._given_up.setdefault(operation, cause)
 
     def break_for_good(self, cause: str) -> None:
-        """Called if a future has failed, or if a callback could not start its operation. The group then refuses
-        operations for good, even if the program waits again.
+        """Makes the group refuse operations for good. Called if a future has failed, or if a callback could not start
+        its operation.
         """
         with self._changing:
             self._is_broken = True
@@ -85,10 +85,10 @@ class Order:
 
 
 class Operation:
-    """Handles of Rueda, and the work to do when all of them have ended. The first thread that notices the end does this
-    work; it is done only once.
+    """One or several handles of Rueda, and the work to do when all of them have ended. The first thread that notices
+    the end does this work, once.
 
-    Threads: any.
+    Threads: any thread may use an object.
     """
 
     __slots__ = (
@@ -117,12 +117,12 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # the key for Order, because Order must not keep the tensors alive
+        self._identity = object()  # the key for Order, which must not keep the tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
         self._began = time.monotonic()
-        self.is_recorded = False  # a profiler recorded the call, and shall record the waits
+        self.is_recorded = False  # if True, a profiler recorded the call, and must also record the waits
         self.error: Exception | None = None
         self._finish = finish
         self._concluding = threading.Lock() if finish is not None or len(handles) != 1 else None
@@ -135,21 +135,21 @@ class Operation:
 
     @property
     def kind(self) -> str:
-        """The first word of the description, for the names of ranges in a profile."""
+        """The first word of the description. The names of ranges in a profile contain it."""
         return self._what.partition(" ")[0]
 
     def wait(self, timeout: float | None) -> None:
         """Waits until the operation has ended. Raises the operation's error, or Timeout.
 
-        If the caller gives a `timeout`, the wait is only a check, and the program may repeat it at any time. Otherwise
-        the operation's own timeout ends the wait, and then the group refuses further operations until a wait for this
+        If the caller passes a `timeout`, the wait is only a check, and the program may repeat it at any time. Without
+        it, the operation's own timeout ends the wait. The group then refuses further operations until a wait for this
         operation succeeds.
         """
         if not self._ended:
             try:
                 self._wait_for_handles(timeout)
             except BaseException as error:
-                if timeout is None:  # also if Ctrl-C interrupted the wait
+                if timeout is None:  # this includes a wait that Ctrl-C interrupted
                     self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
                 raise
             self._conclude()
@@ -169,15 +169,15 @@ class Operation:
                 self.error = self.error or _failure_of(handle)
             except Exception as error:
                 if not handle.poll():
-                    raise  # the error of the wait, not of the operation
+                    raise  # the operation is still pending, so the wait itself failed
                 self.error = self.error or error
 
     def is_overdue(self) -> bool:
-        """Returns True if the operation's timeout has passed since it was started. Then its futures fail."""
+        """Returns True if the operation was started longer ago than its timeout. Its futures then fail."""
         return self.timeout is not None and time.monotonic() - self._began >= self.timeout
 
     def overdue(self) -> Timeout:
-        """Returns the error with which this operation's futures fail. From then on the group refuses further
+        """Returns the error of this operation's futures after the timeout. From then on the group refuses further
         operations.
         """
         error = self._timed_out(self.timeout or 0.0)
@@ -185,7 +185,7 @@ class Operation:
         return error
 
     def _timed_out(self, seconds: float) -> Timeout:
-        """The text contains ranks of the job, not of the group."""
+        """Returns the error of a wait that timed out. Its text contains ranks of the job, not of the group."""
         account = next((handle._waits_for() for handle in self.handles if not handle.poll()), "")
         return Timeout(
             f"{self.what}: not completed after {seconds:g} s{account and ': '}{account}; the operation goes on, and still uses its "
@@ -193,7 +193,7 @@ class Operation:
         )
 
     def wait_a_while(self, seconds: float) -> bool:
-        """The thread that watches futures calls it."""
+        """Waits for at most `seconds`. The thread that watches futures calls it."""
         for handle in self.handles:
             if not handle.poll():
                 handle._wait_a_while(seconds)
@@ -205,7 +205,7 @@ class Operation:
         return self._ended or all(handle.poll() for handle in self.handles)
 
     def conclude(self) -> None:
-        """Called when the operation has ended. Does the same work as wait(), but raises no error."""
+        """Does the same work as wait(), but raises no error. Called when the operation has ended."""
         try:
             self.wait(None)
         except Exception as error:
@@ -220,8 +220,8 @@ class Operation:
                 return
             if self.error is None and self._finish is not None:
                 try:
-                    # Tensors that were made in PyTorch's inference mode can be written only in this mode. The mode must
-                    # be set on each thread.
+                    # Tensors that were made in PyTorch's inference mode can be written only in this mode, which must be
+                    # set on each thread.
                     made_so = any(output.is_inference() for output in self.outputs)
                     with torch.inference_mode() if made_so else torch.no_grad():
                         self._finish()
@@ -232,8 +232,8 @@ class Operation:
 
 
 def _failure_of(handle: Handle[Any]) -> Exception | None:
-    """Returns the error of an operation that has ended. Returns None if the operation ended without an error just after
-    a wait for it had timed out.
+    """Returns the error of an operation that has ended, or None if it ended without an error. (It may end just after a
+    wait for it has timed out.)
     """
     try:
         handle.wait()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The process group class. Python can subclass PyTorch's ProcessGroup in every version of PyTorch.
+"""The process group class, a subclass of PyTorch's ProcessGroup. Python can define such a subclass in every version of
+PyTorch.
 
-PyTorch's Python functions call the methods of this class directly. So does PyTorch's C++ code, which needs only waiting
-and futures. Before PyTorch 2.14, there is no backend object besides this class. So features for which PyTorch asks a
-group's backends are not available in these versions (see the table in docs/pytorch.md).
+PyTorch's Python functions call the methods of this class directly. PyTorch's C++ code also does, and needs only waiting
+and futures. Before PyTorch 2.14, there is no backend object besides this class. Features for which PyTorch asks a
+group's backends are therefore not available in these versions (see the table in docs/pytorch.md).
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ else:
 
 
 class RuedaProcessGroup(Operations, Base):
-    """PyTorch uses this process group instead of its own."""
+    """The process group that PyTorch uses for the backend "rueda" instead of its own class."""
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         try:
             Base.__init__(self, store, rank, size)
-        except TypeError:  # before 2.1
+        except TypeError:  # before PyTorch 2.1
             Base.__init__(self, rank, size)
         self._use(membership, rank, timeout)
 
     def getBackendName(self) -> str:  # noqa: N802  (c10d's)
-        """Its name."""
+        """Returns the backend's name."""
         return "rueda"
 
     _get_backend_name = getBackendName
 
     def name(self) -> str:
-        """Its name."""
+        """Returns the backend's name."""
         return "rueda"
 
     def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
@@ -76,17 +77,17 @@ class RuedaProcessGroup(Operations, Base):
         input_split_sizes: Sequence[int],
         opts: Any = None,
     ) -> RuedaWork:
-        """Does the same as all_to_all_single()."""
+        """Like all_to_all_single(), under the name in older versions of PyTorch."""
         return self.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
 
     def _start_coalescing(self, *_: Any) -> None:
-        """Used by batch_isend_irecv. Its operations are asynchronous, and are started one by one."""
+        """Does nothing. batch_isend_irecv calls it, but its operations are asynchronous and are started one by one."""
 
     def _end_coalescing(self, *_: Any) -> None:
-        """See _start_coalescing."""
+        """Does nothing, like _start_coalescing()."""
 
     def _set_sequence_number_for_group(self) -> None:
-        """PyTorch's checks in debug mode need it. Rueda itself compares the ranks' calls."""
+        """Does nothing. PyTorch's checks in debug mode call it. Rueda itself compares the ranks' calls."""
 
     def _get_sequence_number_for_group(self) -> int:
         return 0
@@ -100,32 +101,33 @@ class RuedaProcessGroup(Operations, Base):
 
 
 class OlderProcessGroup(RuedaProcessGroup):
-    """Used for versions of PyTorch whose C++ code does not keep the Python object of a Work alive.
+    """The process group for versions of PyTorch whose C++ code does not keep the Python object of a Work alive.
 
-    When the Python object is lost, its wait() is lost, too. PyTorch's own wait() takes its place, and waits forever. So
-    C++ code, for example the code of DDP, gets a Work that PyTorch makes from the future.
+    When the Python object is deleted, its wait() does not exist any more. PyTorch's own wait() is used instead, and
+    waits forever. C++ code, for example that of DDP, therefore gets a Work that PyTorch makes from the future.
     """
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         super().__init__(store, rank, size, membership, timeout)
         self._names = {"name": "", "desc": "undefined"}
 
-    # PyTorch asks a group's backends for these properties. In these versions, Python cannot implement a backend.
+    # Newer versions of PyTorch ask a group's backends for the properties below. In the versions for this class, Python
+    # cannot implement a backend.
 
     def getGroupName(self) -> str:  # noqa: N802  (c10d's)
-        """The name by which PyTorch registers the group."""
+        """Returns the name by which PyTorch registers the group."""
         return self._names["name"]
 
     def setGroupName(self, name: str) -> None:  # noqa: N802
-        """See getGroupName."""
+        """Sets the name by which PyTorch registers the group."""
         self._names["name"] = name
 
     def getGroupDesc(self) -> str:  # noqa: N802
-        """The program's description of the group."""
+        """Returns the program's description of the group."""
         return self._names["desc"]
 
     def setGroupDesc(self, desc: str) -> None:  # noqa: N802
-        """See getGroupDesc."""
+        """Sets the program's description of the group."""
         self._names["desc"] = desc
 
     _set_group_name = setGroupName
@@ -139,12 +141,14 @@ class OlderProcessGroup(RuedaProcessGroup):
 
     @property
     def supports_coalescing(self) -> bool:
-        """batch_isend_irecv starts its operations one by one. This works because they are asynchronous."""
+        """Returns False: batch_isend_irecv then starts its operations one by one. This works because they are
+        asynchronous.
+        """
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """new_group makes groups."""
+        """Returns False: PyTorch then makes groups by new_group, and not by splitting."""
         return False
 
     @property
@@ -158,20 +162,20 @@ class OlderProcessGroup(RuedaProcessGroup):
 
 
 def _is_called_by_python() -> bool:
-    """Returns True if the first caller outside this package is a function of torch.distributed that returns the Work to
+    """Returns True if the first caller outside this package is a function of torch.distributed that gives the Work to
     the program.
     """
     try:
         frame: Any = sys._getframe(2)
         while frame.f_globals.get("__package__") == __package__:
             frame = frame.f_back
-    except (ValueError, AttributeError):  # C++ code called it on a thread without Python frames
+    except (ValueError, AttributeError):  # called by C++ code, on a thread without Python frames
         return False
     return bool(frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d")
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcessGroup:
-    """Called through register_backend.
+    """Makes a group. PyTorch calls it, because it was passed to register_backend().
 
     Raises:
         RuntimeError: the group also has another backend.
@@ -186,8 +190,8 @@ def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcess
 
 
 def register() -> None:
-    """Registers the group's name with torch.distributed."""
+    """Registers the name "rueda" with torch.distributed."""
     try:
         dist.Backend.register_backend("rueda", create, devices=["cpu"])
-    except TypeError:  # before 2.0
+    except TypeError:  # before PyTorch 2.0
         dist.Backend.register_backend("rueda", create)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The operations of the backend in torch.profiler's records, under names like those of PyTorch's own backends.
+"""Shows the operations of the backend in torch.profiler's records, under names like those of PyTorch's own backends.
 
-A call is a range ``rueda:all_reduce``. If the call is asynchronous, ``rueda:all_reduce.pending`` lasts from its return to the completion,
-and ``rueda:all_reduce.wait`` is a wait for it. Older versions of PyTorch do not tell the backend that a call is a blocking one: they make an
-asynchronous call and wait. This module lies in this package because PyTorch's calls are told from the
-package's own by the package of the calling function (``_process_group``).
+A call is a range ``rueda:all_reduce``. For an asynchronous call, ``rueda:all_reduce.pending`` lasts from its return to
+the completion, and ``rueda:all_reduce.wait`` is a wait for the operation. Older versions of PyTorch do not tell the
+backend that a call is blocking: they make an asynchronous call and wait.
+
+This module must be in this package. ``_process_group`` tells PyTorch's calls from the package's own calls by the
+package of the calling function.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ R = TypeVar("R")
 
 
 class _Here(threading.local):
-    """What this thread does."""
+    """The state of this thread."""
 
-    calls_itself = False  # from call() until the method asks begins()
-    records = False  # within call()
+    calls_itself = False  # True from call() until the method calls begins()
+    records = False  # True within call()
     pending: Operation | None = None  # the operation that the method has started
 
 
@@ -35,7 +37,9 @@ _here = _Here()
 
 
 def begins() -> bool:
-    """Whether the method that asks should run within a range: it then calls itself by call(), and this function returns False there."""
+    """Returns True if the calling method should run within a range, a named entry of the profile. The method then calls
+    itself by call(), and begins() returns False in that second call.
+    """
     if not _profiling.is_active():
         return False
     if _here.calls_itself:
@@ -45,12 +49,12 @@ def begins() -> bool:
 
 
 def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R:
-    """Calls a method that starts operations within a range.
+    """Calls `method`, which starts operations, within a range.
 
     Args:
         kind: the first word of the operation's description.
         inputs: the input tensor, a list of them, or a list of lists.
-        method: it asks begins() before anything else.
+        method: must call begins() before anything else.
     """
     name = f"rueda:{kind}"
     tensors = list(_tensors_of(inputs))
@@ -61,14 +65,14 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
         pending = _here.pending
     finally:
         _here.calls_itself = _here.records = False
-        _here.pending = None  # it keeps tensors alive
+        _here.pending = None  # the operation would keep its tensors alive
     if pending is not None:
         _profiling.follow(f"{name}.pending", pending.handles, tensors)
     return result
 
 
 def note_pending(operation: Operation) -> None:
-    """Called in such a method if it does not wait for the operation."""
+    """Stores the operation if it must be recorded as pending. Called by methods that do not wait for it."""
     if _here.records:
         _here.pending = operation
         operation.is_recorded = True
@@ -76,7 +80,7 @@ def note_pending(operation: Operation) -> None:
 
 @contextlib.contextmanager
 def _waited_for(operation: Operation) -> Iterator[None]:
-    if not _profiling.is_active():  # this thread is not recorded, or the profiler has stopped meanwhile
+    if not _profiling.is_active():  # this thread is not recorded, or the profiler has stopped
         yield
         return
     with _profiling.region(f"rueda:{operation.kind}.wait"):
@@ -84,13 +88,13 @@ def _waited_for(operation: Operation) -> Iterator[None]:
 
 
 def wait(operation: Operation, timeout: float | None) -> None:
-    """Operation.wait() for the program, within a range."""
+    """Waits for an operation like Operation.wait(), and shows the wait in the profile. For waits of the program."""
     with _waited_for(operation):
         operation.wait(timeout)
 
 
 def wait_for_future(operation: Operation | None, bring_about: Callable[[], None]) -> None:
-    """Calls `bring_about`, which waits for the operation of a future, within a range."""
+    """Calls `bring_about`, which waits for the operation of a future, and shows the wait in the profile."""
     if operation is None or not operation.is_recorded:
         bring_about()
         return

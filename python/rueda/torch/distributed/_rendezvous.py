@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Implements ``init_process_group("rueda")`` for launchers whose job Rueda can join: ruedarun, mpirun, srun.
 
-The process first joins the job, and so learns its rank and the number of ranks. Then rank 0 makes the store that
+The process first joins the job, which gives it its rank and the number of ranks. Then rank 0 makes the store that
 PyTorch needs.
 """
 
@@ -22,17 +22,17 @@ import torch.distributed as dist
 import rueda
 from rueda.torch.distributed import _joining
 
-# imported under another name, because torch.distributed has a function of the same name
+# Imported under another name, because torch.distributed has a function of the same name.
 _torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
 
-#: The environment variables that contain the rank in the job, by launcher.
+#: The environment variables of different launchers that contain the rank in the job.
 _RANKS = ("RUEDA_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 _Handler = Callable[..., Iterator[tuple[Any, int, int]]]
 
 
 def from_job(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> Iterator[tuple[Any, int, int]]:
-    """For ``init_method="rueda://"``."""
+    """Yields the store, the rank and the size for ``init_method="rueda://"``."""
     rueda.init()
     rank, size = rueda.rank(), rueda.size()
     asked = _asked(url)
@@ -46,8 +46,8 @@ def from_job(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> 
 
 
 def _asked(url: str) -> dict[str, int]:
-    """Returns the rank or world_size that the program gave to init_process_group. PyTorch uses -1 if the program gave
-    none.
+    """Returns the rank and world_size that the program passed to init_process_group. Values that it did not pass are
+    left out; PyTorch has -1 for them.
     """
     given = {
         name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items() if name in ("rank", "world_size")
@@ -67,10 +67,10 @@ def _listening(size: int, timeout: timedelta, address: str) -> Any:
     if address == "127.0.0.1":
         with socket.create_server((address, 0)) as listener:
             port = listener.getsockname()[1]
-            # If PyTorch has two implementations of the server, only the one without libuv accepts an existing socket.
+            # PyTorch may have two implementations of the server. Only the one without libuv accepts an existing socket.
             for more in ({"use_libuv": False}, {}):
                 options: dict[str, Any] = {"master_listen_fd": listener.fileno(), **more}
-                with contextlib.suppress(TypeError):  # older versions do not have this option
+                with contextlib.suppress(TypeError):  # older versions do not have these options
                     store = dist.TCPStore(address, port, size, True, timeout, wait_for_workers=False, **options)
                     listener.detach()  # the store owns the socket now
                     return store
@@ -83,8 +83,9 @@ def _address() -> str:
 
 
 def _is_ours(url: str) -> bool:
-    """Returns True if the rendezvous must use the job instead of PyTorch's environment variables. Either one of the
-    variables is missing, or PyTorch would listen on all interfaces although ruedarun started all ranks on this host.
+    """Returns True if the rendezvous must use Rueda's job instead of PyTorch's environment variables. There are two
+    such cases. One of the variables is missing. Or ruedarun started all ranks on this host, but PyTorch would listen on
+    all interfaces.
     """
     started_by = _joining.launcher()
     if started_by is None:
@@ -106,9 +107,7 @@ def _is_ruedarun_on_one_host(size: int) -> bool:
 
 
 def install() -> None:
-    """Registers ``rueda://`` with PyTorch. Redirects ``env://`` to it in the cases in which ``env://`` itself would
-    fail.
-    """
+    """Registers ``rueda://`` with PyTorch. Replaces ``env://`` by it in cases in which ``env://`` itself would fail."""
     handlers: dict[str, _Handler] | None = getattr(_torch_rendezvous, "_rendezvous_handlers", None)
     if handlers is None:
         _torch_rendezvous.register_rendezvous_handler("rueda", from_job)

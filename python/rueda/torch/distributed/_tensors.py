@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Translates PyTorch's tensors and operators into the native module's tensors and reductions."""
+"""Converts PyTorch's tensors and reduce operators to those of the native module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rueda.types import DType, ReduceOp
 
 Tensor: TypeAlias = torch.Tensor
 
-#: Only newer versions of PyTorch have all of these dtypes.
+#: Older versions of PyTorch do not have all of these dtypes.
 NUMBERS: dict[torch.dtype, int] = {
     getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)
 }
@@ -46,12 +46,14 @@ def view(tensor: Tensor) -> TensorView:
 
 
 def flat_view(tensor: Tensor) -> TensorView:
-    """Like view_of(), but the view has one dimension. So operations on rows work on single elements."""
+    """Like view(), but the view has one dimension. Operations on rows then work on single elements."""
     return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
 
 
 def check(tensor: Any, operation: str) -> Tensor:
-    """Returns the tensor if it is dense and in the CPU's memory. Otherwise raises an error that says what it is."""
+    """Returns the tensor if it is dense and in the CPU's memory. Otherwise raises an error that says what it is
+    instead.
+    """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{operation}: {type(tensor).__name__} is no torch.Tensor")
     if not tensor.is_cpu:
@@ -72,8 +74,8 @@ def only(tensors: Sequence[Any], operation: str) -> Any:
 
 
 def movable(tensor: Tensor) -> Tensor:
-    """Returns the same memory with a dtype that Rueda can send: if Rueda does not have the tensor's dtype, as bytes.
-    The tensor must be contiguous.
+    """Returns the tensor's memory with a dtype that Rueda can send. If Rueda does not have the tensor's dtype, these
+    are bytes. The tensor must be contiguous.
     """
     return tensor if tensor.dtype in NUMBERS else tensor.detach().view(-1).view(torch.uint8)
 
@@ -88,8 +90,8 @@ def name_of(operator: Any) -> str:
 
 
 class Reduction:
-    """The reduction for tensors of one dtype. It is either the number of a reduction of Rueda, or, if Rueda does not
-    have it, a function of two tensors. Before the reduction, inputs are multiplied by the factor.
+    """The reduction for tensors of one dtype: the number of a reduction of Rueda, or, if Rueda does not have it, a
+    function of two tensors. Inputs are multiplied by `factor` before the reduction.
     """
 
     __slots__ = ("factor", "function", "number")
@@ -101,8 +103,8 @@ class Reduction:
 
 
 _known: dict[tuple[int, torch.dtype], Reduction] = {}
-# In all versions so far, the hash of an operator is its number. A dict with operators as keys would also compare
-# operators, and this is slow.
+# The hash of an operator is its number, in all versions of PyTorch until now. A dict with operators as keys would also
+# compare operators, which is slow.
 _HASHES = {hash(operator): name for operator, name in _OPERATORS}
 _hashes_tell = len(_HASHES) == len(_OPERATORS) and max(_HASHES) < 100
 
@@ -139,7 +141,9 @@ def _make_reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduct
 
 
 def _scaled_sum(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
-    """Returns the factor of PREMUL_SUM. PyTorch has no attribute for it, but the pickled operator contains it."""
+    """Returns the reduction for PREMUL_SUM with its factor. PyTorch has no attribute for the factor, but the pickled
+    operator contains it.
+    """
     state = operator.__getstate__() if hasattr(operator, "__getstate__") else None
     factor = state[1] if isinstance(state, tuple) and len(state) == 2 else None
     if isinstance(factor, torch.Tensor) and factor.numel() == 1:

@@ -22,14 +22,16 @@ class RuedaWork(Work):  # type: ignore[misc]
     """The object that torch.distributed returns with ``async_op=True``."""
 
     def __init__(self, operation: Operation, callbacks: Callbacks | None = None) -> None:
-        """`callbacks`: the callbacks of the group if this object itself is given to Python code; otherwise None."""
+        """`callbacks` are the callbacks of the group, if Python code gets this object itself; otherwise None."""
         super().__init__()
         self.operation = operation
         self._callbacks = callbacks
         self._future: Any = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Blocks until it has completed. Raises its error, or ``rueda.Timeout``; then the operation goes on."""
+        """Blocks until the operation has completed. Raises the operation's error, or ``rueda.Timeout`` after the
+        timeout; the operation then continues.
+        """
         seconds = None if timeout is None else seconds_of(timeout)
         if self.operation.is_recorded:
             _ranges.wait(self.operation, seconds)
@@ -38,7 +40,7 @@ class RuedaWork(Work):  # type: ignore[misc]
         return True
 
     def synchronize(self) -> None:
-        """The same as wait(): results are in the CPU's memory."""
+        """Does the same as wait(), because results are in the CPU's memory."""
         self.wait()
 
     def is_completed(self) -> bool:
@@ -53,19 +55,19 @@ class RuedaWork(Work):  # type: ignore[misc]
         return self.is_completed() and self.operation.error is None
 
     def exception(self) -> Exception | None:
-        """Returns the error of the operation."""
+        """Returns the error of the operation; None if it is pending or has succeeded."""
         return self.operation.error if self.is_completed() else None
 
     def result(self) -> list[torch.Tensor]:
-        """The output tensors, once it has completed."""
+        """Waits for the operation, and returns the output tensors."""
         self.wait()
         return self.operation.outputs
 
     def get_future(self) -> Any:
         """Returns a torch.futures.Future for the list of output tensors. A thread of the backend completes it.
 
-        The future fails with ``rueda.Timeout`` if the operation's timeout passes before the operation has ended.
-        Without a timeout of the operation, the group's timeout counts.
+        The future fails with ``rueda.Timeout`` if the operation's timeout passes before the operation has ended. If the
+        operation has no timeout, the group's timeout is used.
         """
         with _making:
             if self._future is None:
@@ -77,7 +79,7 @@ class RuedaWork(Work):  # type: ignore[misc]
             return self._future
 
     def source_rank(self) -> int:
-        """Used by a receive: returns the group's rank that sent the message."""
+        """Returns the group's rank that sent the message. Only the Work of a receive has one."""
         raise ValueError(f"{self.operation.what}: only a receive has a source")
 
     def _source_rank(self) -> int:
@@ -89,28 +91,28 @@ class ReceiveWork(RuedaWork):
 
     def __init__(self, operation: Operation, ranks: dict[int, int], callbacks: Callbacks | None) -> None:
         super().__init__(operation, callbacks)
-        self._ranks = ranks  # translates ranks of the job into ranks of the group
+        self._ranks = ranks  # for each rank of the job: its rank in the group
 
     def source_rank(self) -> int:
-        """The group's rank that sent the message."""
+        """Returns the group's rank that sent the message."""
         self.wait()
         return self._ranks[self.operation.handles[0].result()]
 
 
 def _future_of(operation: Operation) -> Any:
-    """Makes a future for C++ code. Such code may take tensors from the future without looking for an error."""
+    """Makes a future for C++ code. Such code may take tensors from the future without checking for an error."""
     completed: Any = torch.futures.Future()
     overdue: list[Exception] = []
-    # Do not store an error by set_exception(): then DDP's backward pass ends with a SIGSEGV (PyTorch 2.15). If a
-    # function that was passed to `then` raises the error, C++ code gets a RuntimeError.
+    # The error is not stored by set_exception(): DDP's backward pass would end with a SIGSEGV (PyTorch 2.15). A
+    # function that was passed to `then` raises it instead, and C++ code gets a RuntimeError.
     future = completed.then(lambda _: _outputs_of(operation, overdue))
 
     def conclude() -> None:
         if operation.has_ended():
             operation.conclude()
         else:
-            # The operation is still pending. Its handles keep its tensors alive until it has ended, even if the Work is
-            # deleted.
+            # The operation is still pending. Its handles keep its tensors alive until it has ended, even if this Work
+            # is deleted.
             overdue.append(operation.overdue())
         completed.set_result(None)
 
@@ -128,6 +130,6 @@ def _outputs_of(operation: Operation, overdue: list[Exception]) -> list[torch.Te
     return operation.outputs
 
 
-#: The Work for a call that has already waited. No code stores it.
+#: The Work for a call that has already waited. Nobody stores it.
 ENDED = RuedaWork(Operation("an operation", Order(""), [], [], None))
 ENDED.wait()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Stores the last commit in a file, for a job that is started again. Rank 0 writes the file, and always replaces the
-whole file.
+"""Stores the last commit (the saved state of the training) in a file, for a job that is started again. Rank 0 writes
+the file, and always replaces it as a whole.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _FORMAT = 1
 
 
 def folder() -> pathlib.Path | None:
-    """The folder for commits. If it is None, commits stay in memory."""
+    """Returns the folder for commits. If it is None, commits stay in memory."""
     given = os.environ.get(_SETTING)
     return pathlib.Path(given) if given else None
 
 
 def write(where: pathlib.Path, number: int, content: dict[str, Any]) -> None:
-    """A reader always sees a complete commit, this one or the previous one, even if this process or the machine dies
-    during the write.
+    """Replaces the stored commit. A reader always sees a complete commit, the new one or the previous one, even if this
+    process or the machine dies during the write.
     """
     where.mkdir(parents=True, exist_ok=True)
     new = where / f"{_FILE}.{os.getpid()}"
@@ -56,7 +56,7 @@ def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
     if not path.exists():
         return None
     with open(path, "rb") as file:
-        # Unpickling executes code from the file, so the user must trust its writer.
+        # Unpickling executes code from the file, so the user must trust whoever wrote the file.
         owner = os.fstat(file.fileno()).st_uid
         if owner not in (os.geteuid(), 0):
             raise InvalidArgument(
@@ -71,5 +71,5 @@ def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
 
 
 def remove(where: pathlib.Path) -> None:
-    """Called when the job has succeeded. Removes the commit, so that the next job starts from the beginning."""
+    """Removes the commit, so that the next job starts from the beginning. Called when the job has succeeded."""
     (where / _FILE).unlink(missing_ok=True)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""An exception that ends an attempt of an elastic job. The other such exception is HorovodInternalError."""
+"""An exception after which an elastic training starts again from its last commit. (HorovodInternalError has the same
+effect.)
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ class HostsUpdatedInterrupt(RuntimeError):
     """The hosts of the job will change. ``State.check_host_updates()`` raises it on all ranks, and ``run`` catches it.
 
     Args:
-        skip_sync: True if hosts were only removed. Then no rank needs the state of other ranks.
+        skip_sync: True if hosts were only removed. In this case no rank needs the state of other ranks.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:

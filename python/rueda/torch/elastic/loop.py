@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The loop around an elastic training. It runs the training. After a failure, it restores the last commit and runs the
-training again.
-"""
+"""The loop around an elastic training. After a failure, it restores the last commit and runs the training again."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def _meet_again() -> None:
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
-    """Implements run(). A parameter gives the function by which the ranks reconnect."""
+    """Implements run(). `reset` is the function by which the ranks reconnect."""
 
     @functools.wraps(func)
     def attempts(state: State, *args: Any, **kwargs: Any) -> T:
@@ -62,14 +60,13 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                     state.sync()
                 result = func(state, *args, **kwargs)
                 if _basics.is_initialized():
-                    # A rank may still fail in its last steps, so the commit is removed only when all ranks have
-                    # finished.
+                    # A rank may still fail in its last steps. The commit is removed only when all ranks have finished.
                     barrier()
                 state._forget()
                 return result
             except HorovodInternalError as failure:
-                # After Aborted, the ranks cannot reconnect in this job. After ValueError, the request is invalid, and
-                # would be invalid again.
+                # After Aborted, the ranks cannot reconnect in this job. A ValueError means that the request is invalid,
+                # and it would be invalid again.
                 if isinstance(failure, Aborted | ValueError) or failed_at == state._commits:
                     raise
                 failed_at = state._commits

@@ -24,8 +24,9 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
     Every rank gets the same number of samples. If the samples cannot be divided evenly, some of them are used twice.
 
     Args:
-        dataset: a data set with a length. shuffle: if True, every epoch has a different order, which is the same on all
-        ranks. seed: the seed for this order.
+        dataset: a data set with a length.
+        shuffle: if True, every epoch has a different order, which is the same on all ranks.
+        seed: the seed for this order.
 
     Example::
 
@@ -48,19 +49,19 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch with all samples. Call it at the end of the previous epoch, so that a restart does not skip
-        the new epoch.
+        """Begins an epoch with all samples. Call it at the end of the previous epoch, so that the new epoch is complete
+        after a restart.
         """
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Notes that every rank has processed a batch of this number of samples."""
+        """Records that every rank has processed a batch of `batch_size` samples."""
         self.processed_num = min(self.processed_num + batch_size * self.num_replicas, len(self.dataset))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state to save: the epoch, and the number of its samples that have been processed."""
+        """Returns the state to save: the epoch, and how many of its samples have been processed."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -70,7 +71,7 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
         self.reset()
 
     def reset(self) -> None:
-        """Distributes the remaining samples among the present ranks."""
+        """Distributes the remaining samples among the current ranks."""
         self.num_replicas = _basics.size()
         self.rank = _basics.rank()
         indices = list(range(len(self.dataset)))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The values that an elastic job saves and restores: model, optimizer, sampler and others, as of the last commit."""
+"""The values that an elastic job saves and restores: model, optimizer, sampler and others. A saved set of values is a
+commit.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ __all__ = [
     "set_handler_registry",
 ]
 
-#: The bits of the argument of on_hosts_updated().
+#: Bits of the argument of on_hosts_updated().
 _HOSTS_ADDED, _HOSTS_REMOVED = 1, 2
 
 
@@ -59,7 +61,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Called when the ranks have reconnected."""
+        """Prepares the state for a new attempt. Called when the ranks have reconnected."""
         self._host_messages = queue.Queue()
         self.reset()
         for callback in self._reset_callbacks:
@@ -72,7 +74,7 @@ class State:
         self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """Saves the present state, and checks whether hosts will change. Every rank calls it.
+        """Saves the current state, and checks whether hosts will change. Every rank must call it.
 
         Example::
 
@@ -98,11 +100,11 @@ class State:
             raise HostsUpdatedInterrupt(changes == _HOSTS_REMOVED)
 
     def save(self) -> None:
-        """Saves the present values in memory."""
+        """Saves the current values in memory."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Sets the values to those that save() stored."""
+        """Sets the values to those that the last save() stored."""
         raise NotImplementedError
 
     def sync(self) -> None:
@@ -110,13 +112,13 @@ class State:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Subclasses may override it. Called when the ranks have reconnected, before the callbacks."""
+        """Called when the ranks have reconnected, before the callbacks. Subclasses may override it."""
 
     def _keep(self) -> None:
-        """Subclasses may override it. Called by commit(): stores the saved values for another process."""
+        """Stores the saved values for another process. commit() calls it. Subclasses may override it."""
 
     def _forget(self) -> None:
-        """Subclasses may override it. Called when the job has succeeded."""
+        """Removes the stored values. Called when the job has succeeded. Subclasses may override it."""
 
 
 class ObjectState(State):
@@ -174,8 +176,8 @@ class ObjectState(State):
             commits.remove(self._folder)
 
     def _take_commit(self) -> None:
-        """Runs once per process. Rank 0 reads the commit of an earlier process, and the other ranks get the values from
-        rank 0.
+        """Restores the commit of an earlier process. Rank 0 reads the commit, and the other ranks get the values from
+        rank 0. Runs once per process.
         """
         if self._looked_for_commit:
             return
@@ -190,7 +192,7 @@ class ObjectState(State):
 
 
 class TorchState(ObjectState):
-    """The state of a training: model, optimizer, samplers (saved by their own state_dict), and other values.
+    """The state of a training: model, optimizer, samplers (saved by their state_dict()), and other values.
 
     The arguments become attributes of the state. If ``RUEDA_ELASTIC_DIR`` is set, rank 0 also writes every commit to a
     file in this folder. A job that is started again continues from this commit.
@@ -202,7 +204,7 @@ class TorchState(ObjectState):
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         kwargs.update(model=model, optimizer=optimizer)
-        # Set this first, because setting an attribute looks for the attribute's handler here.
+        # This must be set first, because setting any attribute looks up the attribute's handler here.
         self.__dict__["_handlers"] = {}
         handlers = {name: _handler_of(value) for name, value in kwargs.items()}
         self._handlers: dict[str, StateHandler] = {
@@ -240,7 +242,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # Everything that a handler saves, except the live object itself.
+        # This is everything that a handler saves, except the live object itself.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()
@@ -269,11 +271,11 @@ class StateHandler:
         self.value = value
 
     def save(self) -> None:
-        """Saves the present state of the attribute."""
+        """Saves the current state of the attribute."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Sets the attribute to the state that save() stored."""
+        """Sets the attribute to the state that the last save() stored."""
         raise NotImplementedError
 
     def sync(self) -> None:
@@ -348,7 +350,9 @@ _registry: list[tuple[type, Callable[[Any], StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, Callable[[Any], StateHandler]]]:
-    """Pairs of a class and its handler. The first class of which the object is an instance is used."""
+    """Returns pairs of a class and its handler. For an object, the first class of which the object is an instance is
+    used.
+    """
     return _registry
 
 

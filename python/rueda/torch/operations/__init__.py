@@ -12,8 +12,8 @@ handle before it has completed. Any thread may call these functions.
 
 Errors of every operation:
 
-- ValueError: an argument is wrong, and this rank can see that without the other ranks; or an operation of this name is
-  already pending on this rank.
-- HorovodInternalError: the ranks' arguments disagree (Mismatch, on all ranks), a rank has died (Aborted), or init() was
+- ValueError: an argument is wrong, and this rank can see that without the other ranks. Or an operation with this name
+  is already pending on this rank.
+- HorovodInternalError: the ranks' arguments differ (Mismatch, on all ranks), a rank has died (Aborted), or init() was
   not called.
 """

@@ -26,7 +26,7 @@ from rueda.types import Average
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """Starts an allgather() and returns a handle at once. It has no gradient.
+    """Starts an allgather() and returns a handle at once. The result has no gradient.
 
     Example::
 
@@ -37,7 +37,9 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
 
 
 class HorovodAllgather(torch.autograd.Function):
-    """Averages the gradients of all ranks. The gradient of this rank's input is this rank's rows of the average."""
+    """An allgather with a gradient. The gradients of all ranks are averaged, and this rank's input gets its rows of the
+    average.
+    """
 
     @staticmethod
     def forward(ctx, tensor, name, process_set):  # type: ignore[no-untyped-def]
@@ -70,7 +72,7 @@ def allgather(
     other extents must agree.
 
     Returns:
-        A new tensor. Its gradient is defined as in Horovod: this rank's rows of the *average* of the ranks' gradients.
+        A new tensor. Its gradient is the same as in Horovod: this rank's rows of the *average* of the ranks' gradients.
 
     Example::
 
@@ -84,7 +86,7 @@ def allgather(
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts a grouped_allgather() and returns one handle for all tensors at once. It has no gradient.
+    """Starts a grouped_allgather() and returns one handle for all tensors at once. The result has no gradient.
 
     Example::
 
@@ -98,7 +100,7 @@ def grouped_allgather_async(
 
 
 class HorovodGroupedAllgather(torch.autograd.Function):
-    """HorovodAllgather for several tensors."""
+    """Like HorovodAllgather, for several tensors."""
 
     @staticmethod
     def forward(ctx, name, process_set, *tensors):  # type: ignore[no-untyped-def]
@@ -114,8 +116,8 @@ class HorovodGroupedAllgather(torch.autograd.Function):
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
-    """Gathers each of the tensors as allgather() does, with one name for the group. Rueda starts either all operations
-    of the group or none.
+    """Gathers each of the tensors like allgather(), with one name for the group. Rueda starts either all operations of
+    the group or none.
 
     Example::
 

@@ -27,7 +27,7 @@ from rueda.torch.operations.handles import (
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Average, Sum
 
-#: The number of a reduction. Horovod passes reductions as such numbers.
+#: The number of a reduction. Horovod's interface uses such numbers.
 Op: TypeAlias = int
 
 
@@ -53,7 +53,9 @@ def allreduce_into(
     postscale_factor: float,
     process_set: ProcessSet,
 ) -> int:
-    """Runs for every gradient of every step, so it does not use start(), whose context manager takes longer."""
+    """Starts an allreduce. It runs for every gradient of every step, so it does not use start(), whose context manager
+    takes longer.
+    """
     call = _native.allreduce_async
     is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
     if is_recorded:
@@ -85,7 +87,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts an allreduce() and returns a handle at once. It has no gradient.
+    """Starts an allreduce() and returns a handle at once. The result has no gradient.
 
     Example::
 
@@ -119,7 +121,7 @@ def allreduce_async_(
 
 
 class HorovodAllreduce(torch.autograd.Function):
-    """The gradient of an allreduce is the same allreduce of the gradient."""
+    """An allreduce with a gradient, which is the same allreduce of the ranks' gradients."""
 
     @staticmethod
     def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):  # type: ignore[no-untyped-def]
@@ -146,7 +148,7 @@ def allreduce(
     tensors, in the order of the ranks.
 
     Args:
-        tensor: has the same shape and dtype on every rank.
+        tensor: must have the same shape and dtype on every rank.
         average: deprecated; use ``op``.
         compression: a Compressor. The tensor is compressed before the reduction, and the result is decompressed
             afterwards.
@@ -156,8 +158,8 @@ def allreduce(
         postscale_factor: the result is multiplied by this factor after the reduction.
 
     Returns:
-        A new tensor of the same shape and dtype. Its gradient is the same allreduce of the gradient. For Average and
-        Sum, this is the mathematical gradient; for other operations, Horovod defines it in the same way.
+        A new tensor of the same shape and dtype. Its gradient is the same allreduce of the ranks' gradients. For
+            Average and Sum, this is the mathematical gradient. For other operations it is only what Horovod defines.
 
     Example::
 
@@ -181,7 +183,7 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """allreduce() in place, without a gradient. Returns the tensor.
+    """Like allreduce(), but the result replaces the tensor, and there is no gradient. Returns the tensor.
 
     Example::
 
@@ -222,7 +224,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts a grouped_allreduce() and returns one handle for all tensors at once. It has no gradient.
+    """Starts a grouped_allreduce() and returns one handle for all tensors at once. The result has no gradient.
 
     Example::
 
@@ -255,7 +257,7 @@ def grouped_allreduce_async_(
 
 
 class HorovodGroupedAllreduce(torch.autograd.Function):
-    """HorovodAllreduce for several tensors."""
+    """Like HorovodAllreduce, for several tensors."""
 
     @staticmethod
     def forward(ctx, average, name, op, prescale_factor, postscale_factor, process_set, *tensors):  # type: ignore[no-untyped-def]
@@ -280,12 +282,12 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
-    """Reduces each of the tensors as allreduce() does, with one name for the group. Rueda starts either all operations
-    of the group or none.
+    """Reduces each of the tensors like allreduce(), with one name for the group. Rueda starts either all operations of
+    the group or none.
 
     Args:
-        tensors: a list with at least one tensor; its length is the same on every rank. Shapes and dtypes may differ
-            within the group.
+        tensors: a list with at least one tensor. The list must have the same length on every rank. Shapes and dtypes
+            may differ within the group.
         name: the operations of the group are called ``<name>_<i>of<count>``.
 
     Returns:
@@ -313,7 +315,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
-    """grouped_allreduce() in place, without a gradient. Returns the tensors.
+    """Like grouped_allreduce(), but the results replace the tensors, and there is no gradient. Returns the tensors.
 
     Example::
 

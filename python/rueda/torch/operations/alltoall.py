@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Alltoall."""
+"""Alltoall: every rank sends some of its rows to each rank."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts an alltoall() and returns a handle at once. It has no gradient. synchronize() always returns ``(output,
-    received_splits)``.
+    """Starts an alltoall() and returns a handle at once. The result has no gradient. synchronize() always returns
+    ``(output, received_splits)``.
 
     Example::
 
         received, counts = hvd.synchronize(hvd.alltoall_async(rows, splits))
     """
     rows = _rows_of(splits)
-    # Rows after the sum of the splits are not sent to any rank.
+    # Rows after the sum of the splits are not sent, so they are left out.
     if rows is not None and tensor.dim() > 0 and all(count >= 0 for count in rows) and sum(rows) < tensor.shape[0]:
         tensor = tensor[: sum(rows)]
     wire = wire_name("alltoall", name)
@@ -52,7 +52,7 @@ def alltoall_async(
 
 
 class HorovodAlltoall(torch.autograd.Function):
-    """The gradient of each row is sent back to the rank that sent the row."""
+    """An alltoall with a gradient: the gradient of each row is sent back to the rank that sent the row."""
 
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set):  # type: ignore[no-untyped-def]
@@ -78,16 +78,15 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Every rank sends some of its rows to each rank. The received rows are in the order of the ranks.
+    """Sends some rows of each rank's tensor to each rank. The received rows are in the order of the ranks.
 
     Args:
-        splits: the number of rows that go to each rank of the set, as a list or as an int32 tensor of one dimension. If
-            the tensor has more rows than their sum, the last rows are not sent. None: every rank gets the same number
-            of rows.
+        splits: the number of rows that go to each rank of the set, as a list or as an int32 tensor of one dimension.
+            Rows after their sum are not sent. None: every rank gets the same number of rows.
 
     Returns:
-        The output. If ``splits`` is given, ``(output, received_splits)``: the second is an int32 tensor with the number
-        of rows that came from each rank.
+        The output. If ``splits`` is given, ``(output, received_splits)``; received_splits is an int32 tensor with the
+            number of rows from each rank.
 
     Raises:
         ValueError: the splits are invalid.

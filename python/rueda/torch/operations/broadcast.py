@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Broadcast."""
+"""Broadcast: every rank gets the root's tensor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _broadcast_into(
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts a broadcast() and returns a handle at once. It has no gradient.
+    """Starts a broadcast() and returns a handle at once. The result has no gradient.
 
     Example::
 
@@ -46,7 +46,9 @@ def broadcast_async_(
 
 
 class HorovodBroadcast(torch.autograd.Function):
-    """On the root, the gradient is the average of the ranks' gradients. On other ranks it is zero."""
+    """A broadcast with a gradient. On the root, the gradient is the average of the ranks' gradients. On other ranks it
+    is zero.
+    """
 
     @staticmethod
     def forward(ctx, tensor, root_rank, name, process_set):  # type: ignore[no-untyped-def]
@@ -67,11 +69,11 @@ def broadcast(
     """Gives every rank the root's tensor.
 
     Args:
-        tensor: has the same shape and dtype on every rank, and is read only on the root.
-        root_rank: the root's rank in the job, also in a process set.
+        tensor: must have the same shape and dtype on every rank. Only the root's elements are read.
+        root_rank: the root's rank in the job, also for a process set.
 
     Returns:
-        A new tensor. On the root, its gradient is the average of the ranks' gradients. On other ranks it is zero.
+        A new tensor. Its gradient is the average of the ranks' gradients on the root, and zero on other ranks.
 
     Example::
 
@@ -85,7 +87,7 @@ def broadcast(
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """broadcast() in place, without a gradient. Returns the tensor.
+    """Like broadcast(), but the root's tensor replaces the tensor, and there is no gradient. Returns the tensor.
 
     Example::
 

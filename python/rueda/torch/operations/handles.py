@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The handles of pending operations. Callers of Horovod know them as numbers for poll() and synchronize()."""
+"""The handles of pending operations. In Horovod's interface they are numbers, which a program passes to poll() and
+synchronize().
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,18 @@ from rueda.torch._errors import NotInitialized, Refused
 from rueda.torch._profiling import profilers
 from rueda.torch.process_sets import ProcessSet
 
-# The handles of operations that are pending, or whose result no caller has fetched yet.
+# Handles of operations that are pending, or whose result was not fetched yet, by their numbers.
 _handle_map: dict[int, Handle[Any]] = {}
 _next_handle = itertools.count(1)  # next() is one step under the GIL, so threads need no lock
 _basics._at_end.append(_handle_map.clear)
-# Names for torch.profiler of those operations that were started while a profiler recorded the thread.
+# Operations that were started while torch.profiler recorded the thread, and their names in the profile.
 _recorded: dict[int, str] = {}
 _basics._at_end.append(_recorded.clear)
 
 
 @contextmanager
 def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
-    """Replaces the errors of a call by the error classes that callers of Horovod expect."""
+    """Replaces the errors of a call by the error classes of Horovod's interface."""
     try:
         yield
     except errors.NotInitialized as error:
@@ -45,7 +47,7 @@ def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
 
 
 def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> int:
-    """Keeps the handle, and returns its number. `is_recorded`: torch.profiler records this thread."""
+    """Stores the handle, and returns its number. `is_recorded` says whether torch.profiler records this thread."""
     number = next(_next_handle)
     _handle_map[number] = handle
     if is_recorded:
@@ -55,8 +57,8 @@ def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> i
 
 
 def wire_name(operation: str, name: str | None) -> str | None:
-    """Returns the name by which the ranks' operations are matched. It contains the kind of the operation. So operations
-    of different kinds may have the same name at the same time.
+    """Returns the name by which the ranks' operations are matched. It contains the kind of the operation, so operations
+    of different kinds may use the same name at the same time.
     """
     return None if name is None else f"{operation}.{name}"
 
@@ -66,7 +68,9 @@ def number_of(process_set: ProcessSet) -> int:
 
 
 def start(operation: str, process_set: ProcessSet, call: Callable[..., Handle[Any]], *arguments: Any) -> int:
-    """Calls a function of the native module. Its first argument is the input, its last one the number of the process set."""
+    """Calls a function of the native module. The function's first argument must be the input, and its last one the
+    number of the process set.
+    """
     is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
     if is_recorded:
         call = _profiling.recorded(f"rueda:{operation}", call, arguments[:1])
@@ -95,10 +99,10 @@ def start_group(
 
 
 def poll(handle: int) -> bool:
-    """Returns True if the operation has completed. Then synchronize() will not block.
+    """Returns True if the operation has completed. In this case synchronize() does not block.
 
     Raises:
-        ValueError: there is no such operation, or a caller has already fetched its result.
+        ValueError: there is no such operation, or its result was already fetched.
 
     Example::
 
@@ -112,12 +116,12 @@ def poll(handle: int) -> bool:
 
 
 def synchronize(handle: int) -> Any:
-    """Blocks until the operation has completed, and returns its result. Other threads and signal handlers can run
-    meanwhile.
+    """Blocks until the operation has completed, and returns its result. Meanwhile other threads and signal handlers can
+    run.
 
     Returns:
         The output tensor. For a group, a tuple of the output tensors. For an alltoall, ``(output, received_splits)``.
-        None if the handle is unknown or a caller has already fetched its result.
+            None if the handle is unknown or its result was already fetched.
 
     Raises:
         HorovodInternalError: the operation failed. Rueda no longer uses the tensors.
@@ -153,7 +157,7 @@ def _recorded_result(name: str, pending: Handle[Any]) -> Any:
 
 
 def needs_gradient(*tensors: torch.Tensor) -> bool:
-    """Returns True if the operation must be recorded by autograd."""
+    """Returns True if autograd must record the operation."""
     try:
         return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     except AttributeError:
@@ -166,7 +170,7 @@ def needs_gradient(*tensors: torch.Tensor) -> bool:
 
 
 def plain(gradient: torch.Tensor) -> torch.Tensor:
-    """Returns the gradient in the form that operations need. It is copied only if it does not have this form."""
+    """Returns the gradient in the form that operations need: contiguous. It is copied only if it has another form."""
     return gradient.contiguous().resolve_neg()
 
 

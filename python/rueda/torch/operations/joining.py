@@ -16,11 +16,11 @@ def join(device: int = -1) -> int:
     """Call it on a rank that has no more batches while other ranks still have some. Blocks until every rank has called
     it.
 
-    Meanwhile the allreduces of the other ranks complete as if this rank contributed zeros. Operations that need
-    something from every rank (allgather, broadcast, alltoall, reducescatter) fail on the other ranks.
+    Meanwhile the allreduces of the other ranks complete as if this rank contributed zeros. Operations that need data
+    from every rank (allgather, broadcast, alltoall, reducescatter) fail on the other ranks.
 
     Args:
-        device: not used, because a joined rank needs no memory.
+        device: not used, because a rank that has joined needs no memory.
 
     Returns:
         The rank that joined last; the same value on all ranks.

@@ -36,7 +36,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts a reducescatter() and returns a handle at once. It has no gradient.
+    """Starts a reducescatter() and returns a handle at once. The result has no gradient.
 
     Example::
 
@@ -47,8 +47,8 @@ def reducescatter_async(
 
 
 class HorovodReducescatter(torch.autograd.Function):
-    """The gradient of this rank's input is an allgather of the ranks' gradients, multiplied by the factor that Horovod
-    uses.
+    """A reducescatter with a gradient. The gradient of this rank's input is an allgather of the ranks' gradients,
+    multiplied by the same factor as in Horovod.
     """
 
     @staticmethod
@@ -63,8 +63,8 @@ class HorovodReducescatter(torch.autograd.Function):
 
 
 def _gradient_factor(op: Op, process_set: ProcessSet, prescale_factor: float, postscale_factor: float) -> float:
-    """Returns the factor for the gradient of a reduce-scatter. As in Horovod, the gradient of a sum is multiplied by
-    the number of ranks.
+    """Returns the factor for the gradient of a reducescatter. As in Horovod, the gradient of a sum is multiplied by the
+    number of ranks.
     """
     return (process_set.size() or 1 if op == Sum else 1) * prescale_factor * postscale_factor
 
@@ -78,8 +78,8 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """Reduces the tensors of all ranks as allreduce() does, and divides the result along the first dimension: every
-    rank gets its own rows.
+    """Reduces the tensors of all ranks like allreduce(), and divides the result along the first dimension: every rank
+    gets its own rows.
 
     If the rows cannot be divided evenly, each of the first ranks gets one row more.
 
@@ -107,7 +107,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts a grouped_reducescatter() and returns one handle for all tensors at once. It has no gradient.
+    """Starts a grouped_reducescatter() and returns one handle for all tensors at once. The result has no gradient.
 
     Example::
 
@@ -123,7 +123,7 @@ def grouped_reducescatter_async(
 
 
 class HorovodGroupedReducescatter(torch.autograd.Function):
-    """HorovodReducescatter for several tensors."""
+    """Like HorovodReducescatter, for several tensors."""
 
     @staticmethod
     def forward(ctx, name, op, process_set, prescale_factor, postscale_factor, *tensors):  # type: ignore[no-untyped-def]
@@ -148,7 +148,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
-    """Reduces and divides each of the tensors as reducescatter() does, with one name for the group. Rueda starts either
+    """Reduces and divides each of the tensors like reducescatter(), with one name for the group. Rueda starts either
     all operations of the group or none.
 
     Example::

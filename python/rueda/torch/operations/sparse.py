@@ -24,14 +24,14 @@ T = TypeVar("T")
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None, op: Op, process_set: ProcessSet = global_process_set
 ) -> Callable[[], torch.Tensor]:
-    """Computes the sum or the average of sparse tensors (torch.sparse_coo). Uses two allgathers, ``<name>.indices`` and
-    ``<name>.values``.
+    """Computes the sum or the average of sparse tensors (torch.sparse_coo). It uses two allgathers, which are called
+    ``<name>.indices`` and ``<name>.values``.
 
     If several ranks have a value at the same place, the result has several entries for this place; ``coalesce()`` adds
     them.
 
     Args:
-        op: Average, which divides by the number of ranks, or Sum.
+        op: Average (divides by the number of ranks) or Sum.
 
     Returns:
         A function that waits for the operation and returns the sparse tensor.
@@ -48,12 +48,12 @@ def sparse_allreduce_async(
     if op not in (Average, Sum):
         raise InvalidArgument(f"sparse_allreduce_async: op is {op!r}; expected hvd.Average or hvd.Sum")
     indices_of, values_of = (None, None) if name is None else (f"{name}.indices", f"{name}.values")
-    # Start with the values: if this fails, no operation has been started.
+    # The values are first: if this call fails, no operation has been started.
     values = allgather_async(tensor._values().contiguous(), values_of, process_set)
     indices = allgather_async(tensor._indices().t().contiguous(), indices_of, process_set)
 
     def ended() -> torch.Tensor:
-        # Waits for both operations, even if the first has failed.
+        # Both operations must be waited for, even if the first one has failed.
         try:
             where = synchronize(indices)
         finally:
@@ -66,11 +66,11 @@ def sparse_allreduce_async(
 
 
 def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
-    """A handle returns its result or raises its error only once. The function that this returns does it at every
-    call.
+    """Returns a function that returns the same result, or raises the same error, at every call. ``wait`` itself can be
+    called only once, because a handle gives its result only once.
     """
     outcome: Future[T] = Future()
-    one_waits = threading.Lock()  # one thread holds it and waits; the other threads wait for that thread
+    one_waits = threading.Lock()  # the thread that holds it waits for the operation; other threads wait for this thread
 
     def result() -> T:
         with one_waits:
@@ -84,8 +84,8 @@ def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
     return result
 
 
-# The parts come from valid sparse tensors. Newer versions of PyTorch print a warning unless the caller says whether
-# PyTorch has to check the tensor.
+# The parts come from valid sparse tensors. Newer versions of PyTorch print a warning unless the caller says whether the
+# tensor must be checked.
 UNCHECKED: dict[str, Any] = (
     {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The stack of the main thread is taken while the main thread does what may stand in the way.
+// These tests take the stack of the main thread while it is in a system call, asleep, or inside malloc.
 #include <unistd.h>
 
 #include <array>
@@ -35,7 +35,8 @@ TEST_CASE("the stack of a main thread in read(2), which goes on after the signal
                                      [&] { REQUIRE(::write(pipe.ends[1], "x", 1) == 1); });
     CHECK(result == 1);
     INFO(texts.front());
-    // The first captures may come before the call, or within it before the system call.
+    // The main thread may be captured before it has called read_one_byte(), or before the system call inside that
+    // function.
     CHECK(count_with(texts, "read_one_byte") >= kCaptures - 1);
     if (kHasLines && Libdw::load() != nullptr) {
         CHECK(count_with(texts, "capture_test.cpp:") >= kCaptures - 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Whose signal it is, and whose handler.
+// Tests which signal the stack handler uses, and how it coexists with handlers that the program installs.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -25,7 +25,7 @@ int traceback_descriptor = -1;
 
 void handle(int /*number*/) { calls.fetch_add(1); }
 
-/// As an interpreter's handler does.
+/// Writes a Python traceback as an interpreter's signal handler does.
 void write_traceback(int /*number*/) {
     constexpr std::string_view kText = "Stack (most recent call first):\n  File \"train.py\", line 12 in load\n";
     static_cast<void>(!::write(traceback_descriptor, kText.data(), kText.size()));
@@ -37,7 +37,7 @@ void (*handler_of(int number))(int) {
     return found.sa_handler;
 }
 
-/// A capture by another thread, as capture_main_thread() wants it.
+/// Captures the stack from another thread, because capture_main_thread() must not run in the main thread.
 Result<RawStack> capture() {
     Result<RawStack> stack = Status(ErrorCode::internal, "not captured");
     std::atomic<bool> done{false};
@@ -60,7 +60,7 @@ TEST_CASE("a handler of the program is left alone", "[stacks]") {
     ::signal(SIGUSR2, SIG_IGN);
     CHECK_FALSE(install_stack_handler(SIGUSR2));
     ::signal(SIGUSR2, SIG_DFL);
-    // A program that takes the signal by sigwait() blocks it.
+    // A program that receives SIGUSR2 with sigwait() blocks it, so Rueda must not take this signal.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
@@ -96,7 +96,7 @@ TEST_CASE("a signal from another process asks for a print, a capture does not", 
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        // The handler does nothing in a forked child.
+        // In a forked child the stack handler does nothing, so this signal must not end the child.
         ::kill(::getpid(), SIGUSR2);
         _exit(::kill(::getppid(), SIGUSR2) == 0 ? 0 : 1);
     }
@@ -118,7 +118,7 @@ TEST_CASE("a main thread that blocks the signal is given up, and captured later"
     std::thread capturing([&] { stack = capture_main_thread(std::chrono::milliseconds(50)); });
     capturing.join();
     CHECK(stack.status().code() == ErrorCode::timeout);
-    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // the signal is pending, and comes now
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // the pending signal is delivered here
     CHECK_FALSE(take_print_request());
     CHECK(capture().is_ok());
 }
@@ -127,7 +127,7 @@ TEST_CASE("an interpreter's handler is called by ours, and its text is taken", "
     const InstalledHandler handler;
     const base::UniqueFd file(memfd_create("traceback", MFD_CLOEXEC));
     traceback_descriptor = file.value();
-    CHECK(adopt_traceback_handler(file.value()).code() == ErrorCode::unsupported);  // nobody has installed one
+    CHECK(adopt_traceback_handler(file.value()).code() == ErrorCode::unsupported);  // the program has no handler yet
     ::signal(SIGUSR2, &write_traceback);
     REQUIRE(adopt_traceback_handler(file.value()).is_ok());
     CHECK(handler_of(SIGUSR2) != &write_traceback);
@@ -141,7 +141,7 @@ TEST_CASE("an interpreter's handler is called by ours, and its text is taken", "
     const Result<RawStack> without = capture();
     REQUIRE(without.is_ok());
     CHECK(without.value().traceback.empty());
-    // In a later job, the same handler is used again.
+    // A later job in the same process can use the same handler.
     REQUIRE(adopt_traceback_handler(file.value()).is_ok());
     const Result<RawStack> again = capture();
     REQUIRE(again.is_ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The question of one rank and the answer of another, without other processes.
+// Tests how one rank asks for a stack and another rank answers. One process plays all ranks.
 #include <unistd.h>
 
 #include <atomic>
@@ -76,7 +76,7 @@ TEST_CASE("a rank is asked once per round, and its answer is taken", "[stacks]")
 TEST_CASE("the answer to a later question of another rank is one, too", "[stacks]") {
     Host host;
     host.offer(1, base::StackOffer::offered);
-    host.control->stack_of(1).asked.store(0xFFFF'FFFE);  // the numbers wrap around
+    host.control->stack_of(1).asked.store(0xFFFF'FFFE);  // the numbers of questions wrap around after 2^32
     host.control->stack_of(1).answered.store(0xFFFF'FFFE);
     CHECK_FALSE(host.questions.ask(0b010, kNow));
     base::StackQuestions other(host.blocks, 2 * kSecond);
@@ -157,7 +157,7 @@ TEST_CASE("the responder answers with the stack of the main thread", "[stacks]")
         const std::string text = block.text.read();
         INFO(text);
         CHECK(text.find("native, innermost first") != std::string::npos);
-        // The thread may be asked before it sleeps, so only the outer functions of its stack are certain.
+        // The capture may happen before the thread sleeps, so the test expects only the outermost function.
         CHECK(text.find("\n  main") != std::string::npos);
     }
     responder.stop();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Two ranks. Rank 1 waits for a file before it takes part in the operation of rank 0. Usage: stalled_rank FILE
+// A program for two ranks. Rank 1 does not take part in rank 0's operation until a file exists. Usage: stalled_rank
+// FILE
 #include <unistd.h>
 
 #include <cstdio>

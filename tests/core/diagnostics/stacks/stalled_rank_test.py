@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The stall report of a real job, and the stacks that a person asks for, show the function in which the missing rank is.
+"""Checks that stall reports and requested stacks of a real job name the function in which the missing rank is.
 
 Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
 """
@@ -22,10 +22,12 @@ FUNCTION = "wait_for_the_file"
 
 
 class StalledRank(unittest.TestCase):
-    """Rank 1 waits until the test has read what it looks for, and the job then ends in good order."""
+    """Rank 1 is missing until the test has read the text that it looks for. The job then ends in order."""
 
     def run_job(self, until, act=lambda text: None, launch=None, **settings):
-        """Starts two ranks, by ruedarun if `launch` is not given. Reads the standard error until `until` is found in it. `act` is called with the text after each line."""
+        """Starts two ranks and reads their standard error. When the pattern `until` appears, creates the file that ends
+        rank 1's wait. `launch` is the launcher's command line (default: ruedarun). `act` is called with the text
+        after each line."""
         kept = {name: value for name, value in os.environ.items() if name == "RUEDA_MPI_PLUGIN" or "RUEDA" not in name}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "go")
@@ -50,7 +52,7 @@ class StalledRank(unittest.TestCase):
     def test_the_stall_report_has_the_stack(self):
         text = self.run_job(FUNCTION, RUEDA_STALL_CHECK_TIME_SECONDS="1")
         self.assertRegex(text, r"rank 1[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
-        # clang writes the section in which libdw looks for lines only with -gdwarf-aranges.
+        # Clang needs -gdwarf-aranges to write the section in which libdw finds line numbers.
         if ctypes.util.find_library("dw") and b"clang version" not in pathlib.Path(PROGRAM).read_bytes():
             self.assertRegex(text, FUNCTION + r"\([^\n]*\), [^\n]*stalled_rank\.cpp:\d+")
 
@@ -84,7 +86,7 @@ class StalledRank(unittest.TestCase):
     def test_on_two_hosts(self):
         if not MPIRUN:
             self.skipTest("there is no MPI")
-        # The hosts are only names here. rank 1 is alone on the second one.
+        # Both "hosts" are this machine under different names; rank 1 is alone on the second one.
         shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
         launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
         text = self.run_job(FUNCTION, launch=launch, RUEDA_STALL_CHECK_TIME_SECONDS="1")

@@ -18,7 +18,8 @@
 
 namespace rueda::core::test {
 
-// Each function does something after the call, so that the call is not its last instruction.
+// Each function continues after its call, so that the compiler cannot turn the call into a jump that removes the
+// function from the stack.
 
 long read_one_byte(int descriptor) {
     char byte = 0;
@@ -28,7 +29,7 @@ long read_one_byte(int descriptor) {
 
 void sleep_until(const std::atomic<bool>& done) {
     while (!done.load(std::memory_order_acquire)) {
-        ::usleep(100'000);  // a signal ends it early
+        ::usleep(100'000);  // a signal ends the sleep early
     }
 }
 
@@ -49,7 +50,7 @@ InstalledHandler::InstalledHandler() {
 InstalledHandler::~InstalledHandler() { remove_stack_handler(); }
 
 std::vector<std::string> stacks_during(const std::function<void()>& work, const std::function<void()>& end) {
-    // A loaded machine with sanitizers may run a thread late.
+    // A thread may start late on a loaded machine in a build with sanitizers.
     constexpr std::chrono::seconds kPatience{20};
     std::vector<std::string> texts;
     std::thread capturing([&] {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``horovod.common.elastic``."""
+"""The module ``horovod.common.elastic``, with the names that programs for PyTorch import from it."""
 
 from rueda.torch.elastic.loop import run_fn
 from rueda.torch.elastic.state import ObjectState, State

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``horovod.common.exceptions``."""
+"""The module ``horovod.common.exceptions``, with the names that programs for PyTorch import from it."""
 
 from rueda.errors import HorovodInternalError
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
@@ -9,6 +9,6 @@ __all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedI
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Horovod raises this error if it was built for another version of a framework. Rueda never raises it, because it
-    is not built for a particular version.
+    """Horovod raises this error if it was built for another version of a framework. Rueda never raises it, because
+    Rueda is not built for a particular version.
     """

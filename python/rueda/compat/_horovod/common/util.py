@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``horovod.common.util``: the public helpers that are useful without Horovod's own extension modules.
+"""The module ``horovod.common.util``: those public helpers that are useful without Horovod's own extension modules.
 
-The functions that describe the installation call rueda.torch, so they import PyTorch.
+The functions that describe the installation call rueda.torch, which imports PyTorch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = [
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Returns True if this package offers Horovod for the framework ("torch", "tensorflow", "mxnet"). It offers Horovod
-    only for PyTorch.
+    """Returns True if this package replaces Horovod for the framework ("torch", "tensorflow", "mxnet"). It does so only
+    for PyTorch.
     """
     return ext_base_name == "torch"
 
@@ -63,7 +63,7 @@ def mpi_built(verbose: bool = False) -> bool:
 
 
 def gloo_built(verbose: bool = False) -> bool:
-    """Returns False, because Rueda does not use Gloo. The ranks of one host can form a job without MPI, too."""
+    """Returns False, because Rueda does not use Gloo. The ranks of one host can form a job without MPI as well."""
     import rueda.torch
 
     return rueda.torch.gloo_built()
@@ -105,14 +105,14 @@ def rocm_built(verbose: bool = False) -> bool:
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:
-    """Returns True if the number is a power of two. Horovod's Adasum needs such a number of ranks; Rueda's Adasum works
+    """Returns True if the number is a power of two. Horovod's Adasum needs such a number of ranks. Rueda's Adasum works
     with any number.
     """
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
 def split_list(items: list[Any], num_parts: int) -> list[list[Any]]:
-    """Splits the list into the given number of parts. The order stays, and the parts are as equal in length as
+    """Splits the list into the given number of parts. The items stay in order, and the parts are as equal in length as
     possible.
     """
     count, more = divmod(len(items), num_parts)
