@@ -86,12 +86,19 @@ public:
             recorder_->counters.failed.fetch_add(1, std::memory_order_relaxed);
             return;
         }
-        const std::uint64_t started = record->started.load(std::memory_order_relaxed);
-        KindCounters& counters = recorder_->counters.of_kind[state & (RankCounters::kKinds - 1)];
-        add(counters.ended, 1);
-        add(counters.bytes, record->size.load(std::memory_order_relaxed) & kBytesMask);
-        add(counters.waited_ticks, started - record->announced.load(std::memory_order_relaxed));
-        add(counters.executed_ticks, ticks - started);
+        count_ended(*record, state, record->started.load(std::memory_order_relaxed), ticks);
+    }
+    /// Records the start and the successful end of an operation whose execution took almost no time.
+    void start_and_end(std::uint64_t number, std::uint64_t started, std::uint64_t ended) const {
+        OperationRecord* const record = find(number);
+        if (record == nullptr) {
+            return;
+        }
+        const std::uint64_t state = record->state.load(std::memory_order_relaxed);
+        record->started.store(started, std::memory_order_release);
+        record->ended.store(ended, std::memory_order_release);
+        record->state.store(state | RecordState::kStarted | RecordState::kEnded, std::memory_order_release);
+        count_ended(*record, state, started, ended);
     }
     /// Counts a stall report that this rank made. Threads: any thread may call this function.
     void note_stall_report() const {
@@ -128,6 +135,8 @@ private:
             RecordState::begin(what.kind, number) | (what.is_blocking ? RecordState::kBlocking : std::uint64_t{0}),
             std::memory_order_release);
         record.sequence.store(number + 1, std::memory_order_release);
+        // The next record was last used 4096 operations ago, so it is in no near cache.
+        __builtin_prefetch(&place_of(number + 1), 1);
         return number;
     }
 
@@ -147,6 +156,14 @@ private:
             record->started.store(ticks, std::memory_order_release);
             record->state.store(record->state.load(std::memory_order_relaxed) | bits, std::memory_order_release);
         }
+    }
+    void count_ended(const OperationRecord& record, std::uint64_t state, std::uint64_t started,
+                     std::uint64_t ended) const {
+        KindCounters& counters = recorder_->counters.of_kind[state & (RankCounters::kKinds - 1)];
+        add(counters.ended, 1);
+        add(counters.bytes, record.size.load(std::memory_order_relaxed) & kBytesMask);
+        add(counters.waited_ticks, started - record.announced.load(std::memory_order_relaxed));
+        add(counters.executed_ticks, ended - started);
     }
     /// Only one thread writes this counter, so no atomic addition is needed.
     static void add(std::atomic<std::uint64_t>& sum, std::uint64_t more) {

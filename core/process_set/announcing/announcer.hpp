@@ -174,7 +174,7 @@ private:
     };
 
     // Defined in announcing.cpp:
-    void begin_pending(TensorEntry& entry, Completion& completion, bool is_blocking) noexcept;
+    void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
     [[nodiscard]] Status check_free(const TensorEntry& entry);
     void prefetch(const TensorEntry& entry) const;
     void note_memory(const TensorEntry& entry) const;

@@ -115,10 +115,11 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 }
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
-    begin_pending(entry, completion, urgency != Urgency::background);
-    // Only a thread that holds the progress lock may count the operation after announce(): no other thread can complete
-    // the operation before.
+    begin_pending(entry, completion);
+    // Only a thread that holds the progress lock may count and record the operation after announce(): no other thread
+    // can complete the operation before.
     if (urgency != Urgency::driving) {
+        recording_.submitted(entry, entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
     }
     announce(entry, urgency);
@@ -128,18 +129,18 @@ void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgenc
 }
 
 void Announcer::hold(TensorEntry& entry, Completion& completion) noexcept {
-    begin_pending(entry, completion, /*is_blocking=*/false);
+    begin_pending(entry, completion);
+    recording_.submitted(entry, entry.generation + 1, /*is_blocking=*/false);
     ends_.count_one();
     entry.is_held = true;
     entry.next = nullptr;
 }
 
-void Announcer::begin_pending(TensorEntry& entry, Completion& completion, bool is_blocking) noexcept {
+void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
     entry.completion = &completion;
     entry.stands_in = false;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
-    recording_.submitted(entry, is_blocking);
     if (notes_memory()) [[unlikely]] {
         note_memory(entry);
     }
@@ -185,7 +186,13 @@ void Announcer::prefetch(const TensorEntry& entry) const {
 }
 
 void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
+    const auto record_if_driving = [&](std::uint64_t generation) {
+        if (urgency == Urgency::driving) {
+            recording_.submitted(entry, generation, /*is_blocking=*/true);
+        }
+    };
     if (entry.slot == kNoSlot) {
+        record_if_driving(0);
         announce_in_full(entry);
         return;
     }
@@ -197,9 +204,10 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);
     writer_.write_site(entry);
     if (travels && !changed && direct_.may_begin(entry, urgency)) {
-        direct_.announce(entry, place, urgency);
+        direct_.announce(entry, place, urgency);  // finish_at_once() records it
         return;
     }
+    record_if_driving(entry.generation);
     begin_arrival(memory_, view_.rank, entry.slot);
     // Members that announced directly may wait for this announcement.
     const bool is_awaited = direct_.others_may_use(entry);
@@ -253,7 +261,8 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     TensorEntry& entry = next_unnamed();
     ask_for(entry, request);
     entry.generation = unnamed_calls_++ / memory_.extent().unnamed_slots + 1;
-    begin_pending(entry, completion, urgency != Urgency::background);
+    begin_pending(entry, completion);
+    recording_.submitted(entry, entry.generation, urgency != Urgency::background);
     ends_.count_one();
     Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
     static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));

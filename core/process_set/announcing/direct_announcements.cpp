@@ -38,16 +38,19 @@ bool DirectAnnouncements::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
+    // The other members already see the announcement, so none of them waits for this.
+    recording_.submitted(*entry, entry->generation, /*is_blocking=*/true);
     DirectState found = DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, view_.rank, entry->generation);
     }
     if (found == DirectState::complete) {
-        if (const std::optional<std::uint64_t> end = execute(*entry)) {
+        const std::uint64_t started = base::ticks_now();
+        if (execute(*entry)) {
             forget();
             ends_.complete_uncounted(
                 *entry, collectives::has_variable_rows(static_cast<Operation>(entry->request.metadata.operation)),
-                *end);
+                started, Recording::end_of(*entry, started));
             return true;
         }
     }
@@ -73,32 +76,32 @@ DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
     const DirectState found =
         look_at_direct(memory_, entry.slot, view_.rank, entry.generation, std::min(last_position, closing_at_));
     if (found == DirectState::complete) {
-        if (const std::optional<std::uint64_t> end = execute(entry)) {
+        const std::uint64_t started = base::ticks_now();
+        recording_.started_directly(entry, started);
+        if (execute(entry)) {
             forget();
-            ends_.complete(entry, {}, *end);
+            ends_.complete(entry, {}, Recording::end_of(entry, started));
         }
     }
     return found;
 }
 
-/// Returns the time at which the operation ended. Returns nothing, after ending the job, if a member's announcement is
-/// wrong or memory has run out.
-std::optional<std::uint64_t> DirectAnnouncements::execute(TensorEntry& entry) {
-    const std::uint64_t started = recording_.started_directly(entry);
+/// Returns false, after ending the job, if a member's announcement is wrong or memory has run out.
+bool DirectAnnouncements::execute(TensorEntry& entry) {
     try {
         const Status executed = execution_.run(entry);
         if (!executed.is_ok()) [[unlikely]] {
             ends_.raise(executed);
-            return std::nullopt;
+            return false;
         }
     } catch (const std::bad_alloc&) {
         ends_.raise_no_memory();
-        return std::nullopt;
+        return false;
     }
     if (view_.rank == 0) {
         note_use(entry);
     }
-    return Recording::end_of(entry, started);
+    return true;
 }
 
 /// Records the slot as recently used. No log entry shows a direct operation, and the search for idle slots reads this

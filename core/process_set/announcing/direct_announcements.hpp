@@ -29,7 +29,7 @@ public:
     using Atomics = base::StdAtomics;
 
     /// All references must outlive this object. If `is_allowed` is false, the rank announces nothing directly.
-    DirectAnnouncements(const SetView& view, bool is_allowed, DirectExecution& execution, const Recording& recording,
+    DirectAnnouncements(const SetView& view, bool is_allowed, DirectExecution& execution, Recording& recording,
                         OperationEnds& ends, const JoinedMembers& joined, const Waking& waking, const LogCursor& cursor)
         : view_(view),
           memory_(view.memory),
@@ -81,14 +81,14 @@ public:
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:
-    [[nodiscard]] std::optional<std::uint64_t> execute(TensorEntry& entry);
+    [[nodiscard]] bool execute(TensorEntry& entry);
     void note_use(const TensorEntry& entry) const;
 
     SetView view_;
     NegotiationMemory<Atomics> memory_;  // a copy: this saves the fast path of small operations an indirection
     bool is_allowed_;
     DirectExecution& execution_;
-    const Recording& recording_;
+    Recording& recording_;
     OperationEnds& ends_;
     const JoinedMembers& joined_;
     const Waking& waking_;

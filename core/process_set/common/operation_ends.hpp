@@ -38,10 +38,10 @@ public:
     void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
     /// Ends an operation, with success, that was announced by this thread and is not counted as pending. The completion
     /// is marked as done only if it has a result.
-    void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t ticks) {
+    void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t started, std::uint64_t ended) {
         Completion& completion = *entry.completion;
         note_finished(entry);
-        recording_.ended(entry, ErrorCode::ok, ticks);
+        recording_.executed(entry, started, ended);
         if (notes_memory()) [[unlikely]] {
             note_ended(entry);
         }

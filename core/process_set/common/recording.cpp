@@ -28,7 +28,7 @@ Recording::Recording(const SetView& view)
     writer_.note_set(set_id_, base::format_ranks({view.identity.ranks.begin(), view.identity.ranks.end()}));
 }
 
-void Recording::submitted(TensorEntry& entry, bool is_blocking) {
+void Recording::submitted(TensorEntry& entry, std::uint64_t generation, bool is_blocking) {
     const Request& request = entry.request;
     const Metadata& metadata = request.metadata;
     if (!writer_.knows(entry.recorded_name)) [[unlikely]] {
@@ -46,9 +46,9 @@ void Recording::submitted(TensorEntry& entry, bool is_blocking) {
                                        .is_blocking = is_blocking,
                                        .ordinal = ++submitted_,
                                        .name = entry.recorded_name,
-                                       .generation = !has_name ? view_.call_of_unnamed(entry.slot, entry.generation)
+                                       .generation = !has_name ? view_.call_of_unnamed(entry.slot, generation)
                                                      : entry.slot == kNoSlot ? 0
-                                                                             : entry.generation + 1,
+                                                                             : generation,
                                        .bytes = bytes});
 }
 

@@ -21,18 +21,13 @@ class Recording {
 public:
     explicit Recording(const SetView& view);
 
-    /// Records that the operation of `entry` is pending. For an operation without a name, `entry.generation` must
-    /// already be the generation of this call.
-    void submitted(TensorEntry& entry, bool is_blocking);
+    /// Records that the operation of `entry` is pending, as the `generation`-th announcement of its slot.
+    void submitted(TensorEntry& entry, std::uint64_t generation, bool is_blocking);
     /// Records that the operations of a batch start. `position` is the batch's first log position. Returns the time
     /// stamp.
     std::uint64_t started_batch(std::span<TensorEntry* const> entries, std::uint64_t position) const;
-    /// Records that a directly announced operation starts. Returns the time stamp.
-    std::uint64_t started_directly(const TensorEntry& entry) const {
-        const std::uint64_t now = base::ticks_now();
-        writer_.start(entry.recorded, now);
-        return now;
-    }
+    /// Records that a directly announced operation started at `ticks`.
+    void started_directly(const TensorEntry& entry, std::uint64_t ticks) const { writer_.start(entry.recorded, ticks); }
     /// The time stamp for the end of an operation that started at `started` and has just ended. Reading the clock would
     /// cost too much for a short operation, so it gets its start time.
     [[nodiscard]] static std::uint64_t end_of(const TensorEntry& entry, std::uint64_t started) {
@@ -40,6 +35,10 @@ public:
     }
     void ended(const TensorEntry& entry, ErrorCode code, std::uint64_t ticks) const {
         writer_.end(entry.recorded, ticks, code);
+    }
+    /// The operation of `entry` was executed successfully between these times.
+    void executed(const TensorEntry& entry, std::uint64_t started, std::uint64_t ended) const {
+        writer_.start_and_end(entry.recorded, started, ended);
     }
 
 private:
