@@ -56,7 +56,8 @@ public:
         }
         LogEntry<Atomics>& place = write(position, entry);
         if (position == begins_batch_at) {
-            place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes it
+            place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes
+                                                                       // `end`
         }
         // seq_cst: a thread stores its attention word before it sleeps, and then reads `sequence` in is_published().
         // Either that thread sees this entry, or this rank's later read of the attention word shows that it must be
@@ -178,8 +179,8 @@ private:
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     static constexpr int kClaimantShift = 56;
     static_assert(base::kMaxLocalRanks <= 1 << (63 - kClaimantShift));
-    /// The result is greater than position p if the entry is claimed or published for p or a later round of the ring.
-    /// The result is at most p if the entry is free for p.
+    /// If the entry is claimed or published for position p, or for a position in a later round of the ring, the result
+    /// is greater than p. If the entry is free for p, the result is at most p.
     [[nodiscard]] static constexpr std::uint64_t round_of(std::uint64_t sequence) {
         return sequence & ((std::uint64_t{1} << kClaimantShift) - 1);
     }
@@ -204,7 +205,8 @@ private:
     }
 
     std::uint64_t claim() {
-        // Every entry before this rank's cursor is taken, and every entry before the end of its last append.
+        // Two kinds of entries are taken: those before this rank's cursor, and those before the end of this rank's last
+        // append.
         const std::uint64_t cursor = memory_.cursor(rank_).position.load(std::memory_order_acquire);
         std::uint64_t position = std::max(cursor, append_from_);
         // The number of entries passed. If a whole round of the ring has no free entry, the log is damaged, or other

@@ -159,7 +159,7 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            // Fusion and bytes only decide where a batch ends, and this batch already has its end.
+            // Only the choice of a batch's end needs `fusion` and `bytes`. The end of this batch is already known.
             batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
@@ -212,7 +212,7 @@ public:
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
-        header.first_shut_down.store(rank, std::memory_order_relaxed);  // relaxed: the next store publishes it
+        header.first_shut_down.store(rank, std::memory_order_relaxed);  // relaxed: the next store publishes this one
         header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
         append({EntryKind::closing});
         fail_incomplete_slots();
@@ -430,8 +430,8 @@ private:
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        // On one host, a joined member announces a name only after another rank has. On several hosts, that rank may be
-        // on another host.
+        // On one host, a joined member announces a name only after another rank of this host has announced it. On
+        // several hosts, the other rank may be on another host.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal,
                            "rank {} has joined, and announced '{}', which no other rank has announced", member,
@@ -528,8 +528,8 @@ private:
         insert(slot);
     }
 
-    /// Clears the stamps, which mark the announcements, of an earlier use of the slot number: the generations start
-    /// again at 0. The stall monitor sees the cleared stamps before it sees the label's new use.
+    /// Clears the stamps that mark the announcements of an earlier use of the slot number, because the generations
+    /// start again at 0. The stall monitor sees the cleared stamps before it sees the label's new use.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
             return;  // the slot was never used
