@@ -578,7 +578,8 @@ private:
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
         if (superior_ != nullptr && memory_.header().closing != 0) {
-            return {};  // the slot was complete but not called, and close_to_calls() has failed it
+            return {};  // all members had announced the operation, but close_to_calls() ended it with an error before
+                        // its call
         }
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
@@ -890,8 +891,8 @@ private:
         return true;
     }
 
-    /// Frees the numbers of slots whose retirement all members have read in the log. No member uses such a number any
-    /// more.
+    /// Frees the numbers of retired slots. A number is freed when all members have read the log entry that retires the
+    /// slot: no member uses the number any more.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();
@@ -916,8 +917,8 @@ private:
         return {};
     }
 
-    /// Retires idle ones among all bound slots. At the limit of slots, this runs for every new name. If the previous
-    /// search found nothing and the log has not grown since, the search is skipped.
+    /// Searches all bound slots, and retires the idle ones. When no more slots can be used, this runs for every new
+    /// name. If the previous search found nothing and the log has not grown since, the search is skipped.
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
@@ -926,9 +927,9 @@ private:
         }
     }
 
-    /// Retires bound slots without pending operations. With `only_idle`, only slots whose last call lies at least as
-    /// many log entries back as there are slots. Checks up to `most` slots; the next call continues after the last
-    /// checked slot.
+    /// Retires bound slots without pending operations. With `only_idle`, retires only slots that were not called for a
+    /// long time: the number of log entries since the slot's last call is at least the number of slots. Checks up to
+    /// `most` slots; the next call continues after the last checked slot.
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;

@@ -38,7 +38,7 @@ public:
         std::uint32_t host = 0;
         TreeShape shape;
         std::vector<std::int32_t> host_of;  ///< for each rank: its host
-        /// for each rank: its number in error messages; empty if the numbers are equal
+        /// for each rank: its number in error messages; empty if each rank keeps its number
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         /// the root decides no further batch while this many batches are not yet executed

@@ -59,8 +59,8 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
             segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
         }
     }
-    // On several hosts, the number in the call comes from the root and includes the ranks of this host. On one host,
-    // the number in the call is 0.
+    // On several hosts, `called.uncounted` comes from the root and includes the ranks of this host. On one host,
+    // `called.uncounted` is 0.
     segments_.back().uncounted = std::max(segments_.back().uncounted, called.uncounted);
     if (const std::uint32_t absent = segments_.back().absent;
         absent >= view_.set_size || segments_.back().uncounted >= view_.set_size ||
