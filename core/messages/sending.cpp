@@ -18,7 +18,7 @@ constexpr std::uint64_t kWholeBytes = 8 * 1024;
 /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Beyond this, messages
 /// are offered instead.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// About what a kept message costs in addition to its bytes.
+/// The approximate memory, in bytes, that a kept message needs in addition to its content.
 constexpr std::uint64_t kLeastCharge = 128;
 
 /// After a send, this rank polls for this long, because frames may still be inside MPI. ProcessSet does the same.

@@ -116,10 +116,10 @@ void Groups::forget_unused(std::string_view name) {
     }
 }
 
-/// Whether the members must wait until the group's number of members was called. They must wait if the number has no
-/// slot yet, because it may get none, and then no rank learns the other ranks' numbers. All ranks decide alike, because
-/// on one host either all ranks have a slot for the number or none has. On several hosts, the job ends if no slot is
-/// free.
+/// Whether the members must wait until the log has called the operation that announces their number. They must wait if
+/// the number has no slot yet, because it may get none, and then no rank learns the other ranks' numbers. All ranks
+/// decide alike, because on one host either all ranks have a slot for the number or none has. On several hosts, the job
+/// ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
