@@ -27,7 +27,8 @@ public:
     MemberExchange(Engine& engine, std::vector<int> ranks, int job_rank, int job_size);
 
     /// Collective over the members. Element r of the result holds the bytes of rank r; it is empty for ranks that are
-    /// not members. A member that called with other ranks is included too, if its message came.
+    /// not members. If a member called this function with a different list of ranks, its bytes are included too,
+    /// provided that its message came.
     [[nodiscard]] Result<std::vector<collectives::Bytes>> operator()(std::span<const std::byte> mine) const;
 
 private:
