@@ -79,9 +79,9 @@ std::optional<Hole> find_hole(const Memory& memory) {
     return member ? std::optional(Hole{position, *member}) : std::nullopt;
 }
 
-/// Finds the slots for which the log has an entry that ends an operation and that some member has not read yet. The log
-/// is read once, however many slots the caller asks for: each question continues where the previous one stopped. At
-/// most one ring of entries is read, whatever other processes wrote into the cursors.
+/// Looks for log entries that end an operation and that some member has not read yet. Finds the slots of these entries.
+/// The log is read once, however many slots the caller asks for: each question continues where the previous one
+/// stopped. At most one ring of entries is read, whatever other processes wrote into the cursors.
 class Answers {
 public:
     explicit Answers(const Memory& memory)
@@ -127,8 +127,8 @@ private:
 
     const Memory& memory_;
     std::vector<bool> has_answer_;      // by slot
-    std::vector<std::uint32_t> slots_;  // those of these slots that have names
-    std::size_t named_ = 0;             // the number of these slots whose names were already read
+    std::vector<std::uint32_t> slots_;  // the slots that were found, without those for unnamed operations
+    std::size_t named_ = 0;             // for how many elements of `slots_` the name was already read
     std::set<std::string> names_;
     std::uint64_t position_ = 0;
     std::uint32_t left_;

@@ -159,7 +159,7 @@ public:
             return;
         }
         unlock();
-        // The background thread may have been woken and found the lock taken since then.
+        // While this thread held the lock, the background thread may have been woken and have found the lock taken.
         if (!steps_.no_look_after_poll && turned_away()) {
             attention_.ring(AttentionState::asleep);
         }

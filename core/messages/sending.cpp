@@ -11,9 +11,9 @@
 namespace rueda::core {
 namespace {
 
-/// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips, but costs one more
-/// copy on the receiver if no receive waits yet. For comparison: in sets of more than two ranks, inputs up to the same
-/// size are sent with an announcement.
+/// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips between the ranks,
+/// but the receiver must copy the bytes once more if no receive waits for them yet. For comparison: in sets of more
+/// than two ranks, inputs up to the same size are sent with an announcement.
 constexpr std::uint64_t kWholeBytes = 8 * 1024;
 /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Beyond this, messages
 /// are offered instead.

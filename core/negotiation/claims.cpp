@@ -28,7 +28,8 @@ std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
     return ranges;
 }
 
-/// For example "; ranks 70, 71: other values", for the ranks whose claims were dropped.
+/// Returns a text about the ranks that have no claim because their claims were dropped, for example "; ranks 70, 71:
+/// other values".
 std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks,
                            std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined) {
     std::vector<RankRange> listed = ranges_of(claims);

@@ -13,8 +13,8 @@
 #include "core/negotiation/metadata.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
-/// A claim is what some ranks announced about a tensor: its metadata, and these ranks. The leaders merge claims on the
-/// way up the tree; the root compares them.
+/// A claim says what some ranks announced about a tensor. It contains the tensor's metadata and the numbers of these
+/// ranks. The leaders merge claims on the way up the tree; the root compares them.
 namespace rueda::core {
 
 /// Converts ranks into ranges. `ranks` must be in ascending order without duplicates.

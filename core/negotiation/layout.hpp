@@ -41,7 +41,8 @@ struct NegotiationExtent {
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;  ///< per member; a power of two
-    /// per slot: the number of names that can be remembered after all slots were taken; uses memory only then
+    /// per slot: the number of refused names that can be remembered. Names are refused, and the table for them uses
+    /// memory, only after all slots were taken.
     std::uint32_t refusals_per_slot = 4;
     /// This many slots, counted from the first one, have a payload buffer for tensors larger than kInlineBytes.
     std::uint32_t payload_slots = 0;
@@ -195,8 +196,9 @@ struct alignas(base::kCacheLine) ArrivalWord {
     /// The log position of the slot's last call. Only helps to choose an idle slot to reclaim, so relaxed is enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
     /// The number of arrivals for which the log has a call. If `called` is less than `count`, some member's operation
-    /// is pending, or the last arriver has not appended its call yet; the slot must not be retired then. The rank that
-    /// appends a call stores this afterwards (release: pairs with Registrar::close_to_arrivals()).
+    /// is pending, or the last arriver has not appended its call yet; while this is so, the slot must not be retired.
+    /// The rank that appends a call stores this number after the append (release: pairs with
+    /// Registrar::close_to_arrivals()).
     typename Atomics::template Atomic<std::uint64_t> called{0};
 };
 
@@ -465,7 +467,8 @@ struct SetHeader {
     /// clears its own bits.
     /// - `end_announced`: the members that have posted their shutdown.
     /// - `end_awaited`: the members that wait for the shutdown of all.
-    /// - `end_awaited_ns`, `end_call`: since when and in which call the first of these members waits.
+    /// - `end_awaited_ns`, `end_call`: the time since which the first of these members waits, and the call in which it
+    ///   waits.
     typename Atomics::template Atomic<std::uint64_t> end_announced{0};
     typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
     typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};
@@ -608,8 +611,8 @@ private:
     /// generation g + 2 has completed g + 1, and all members announced g + 1 after they had read the places of g.
     ///
     /// In a set of two members, the members also swap their places every other generation. A rank then writes to cache
-    /// lines that it has just read, which are in its own core's cache. Lines that the other core has read would first
-    /// have to be invalidated there.
+    /// lines that it has just read, which are in its own core's cache. If it wrote to lines that the other core has
+    /// read, these would first have to be invalidated in the other core's cache.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
         return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);

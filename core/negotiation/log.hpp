@@ -47,8 +47,8 @@ public:
     /// gets exactly this position, the entry becomes a closed batch of its own.
     ///
     /// This function finds the end of the log by claiming the first free entry. A tail counter would be one more cache
-    /// line that moves between the cores for every call (measured: 0.9 instead of 0.7 µs for a blocking allreduce of 4
-    /// bytes).
+    /// line that moves between the cores for every call (measured: with a tail counter, a blocking allreduce of 4 bytes
+    /// took 0.9 µs instead of 0.7 µs).
     std::uint64_t append(const Entry& entry, std::uint64_t begins_batch_at = kNowhere) {
         const std::uint64_t position = claim();
         if (position == kNowhere) [[unlikely]] {
@@ -131,9 +131,9 @@ public:
                 copy_once(place.uncounted)};
     }
 
-    /// Returns the kind and the slot of the entry at any position. For threads whose rank may already be past the
-    /// position, so that another rank may overwrite the entry. Returns nothing unless the entry was published before
-    /// and after the read.
+    /// Returns the kind and the slot of the entry at any position. A thread may call this even if its rank is already
+    /// past the position, so that another rank may overwrite the entry during the read. Returns nothing unless the
+    /// entry was published before and after the read.
     [[nodiscard]] std::optional<Entry> peek(std::uint64_t position) const {
         LogEntry<Atomics>& place = memory_.entry(position);
         if (!is_published(position)) {
@@ -215,8 +215,8 @@ private:
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
             // Acquire: all ranks must have read the entry's previous content before this rank overwrites it. Each rank
-            // has arrived in a call since then. The member that appended that call saw the arrival, and this rank sees
-            // that member's entry here.
+            // has arrived in a later call after it read the entry. The member that appended this later call saw the
+            // arrival, and this rank sees the entry of the call here.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

@@ -62,7 +62,7 @@ public:
 
     /// What the registrar needs from outside the arena.
     struct Environment {
-        /// Whether the tables may take this many more bytes of memory. Called before the memory is first written.
+        /// Whether the tables may use this many additional bytes of memory. Called before the memory is first written.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
         /// The member's number in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
@@ -499,7 +499,8 @@ private:
     /// for this host for ever (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        const bool may_be_more = slots < most;  // more slots are allowed, but grow() was refused the memory
+        const bool may_be_more = slots < most;  // the setting allows more slots, but grow() could not get the memory
+                                                // for them
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
@@ -565,8 +566,8 @@ private:
     }
 
     /// Retires a slot with a mismatch or a similar error. The label changes before the entry is appended, because a
-    /// joined member that reads the entry then looks for new names. The label's final state comes after the entry:
-    /// until then, the stall monitor must still find the announcements.
+    /// joined member looks for new names as soon as it has read the entry. The label gets its final state after the
+    /// entry is appended, because the stall monitor must find the announcements until that time.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);

@@ -18,9 +18,9 @@ namespace rueda::core {
 /// The id in messages between ranks that are about to form a process set. No set has this id.
 inline constexpr std::int32_t kSettingUp = -1;
 
-/// Lets the members of a future process set exchange bytes, without other ranks. Each member sends its bytes to the
-/// lowest member, which distributes all of them. If a message does not come, all members learn which rank's message is
-/// missing, so no member waits for ever (docs/design/0004-process-sets.md). Threads: one.
+/// Lets the members of a future process set exchange bytes; no other rank takes part. Each member sends its bytes to
+/// the lowest member, which sends the bytes of all members to each member. If a message does not come, all members
+/// learn which rank's message is missing, so no member waits for ever (docs/design/0004-process-sets.md). Threads: one.
 class MemberExchange {
 public:
     /// `ranks`: the members in ascending order, including this rank. `engine` must outlive this object.

@@ -42,7 +42,8 @@ public:
 
     /// Opens the file and writes its first events.
     [[nodiscard]] Status begin(const std::string& path, From from);
-    /// Reads and writes until stop(), and then writes the rest.
+    /// Reads the flight recorders and writes the file until stop() is called, and after that writes the remaining
+    /// events.
     void run() noexcept;
 
     /// Asks the thread to end.

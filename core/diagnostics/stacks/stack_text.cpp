@@ -19,7 +19,7 @@ constexpr std::size_t kPythonFrames = 20;
 constexpr std::size_t kNativeFrames = 24;
 constexpr std::size_t kLongestFrame = 200;
 
-/// Removes `prefix` from the front of text; false if text does not begin with it.
+/// Removes `prefix` from the front of `text`; returns false if `text` does not begin with `prefix`.
 bool take(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) {
         return false;

@@ -24,7 +24,7 @@ void CalledBatch::begin(std::uint64_t begin, std::uint64_t end) {
 Status CalledBatch::add(TensorEntry& entry, const Call& called, std::uint64_t position) {
     entries_.push_back(&entry);
     // Only operations of one kind may share a batch (core/negotiation/batch_end.hpp). No slot can occur twice in a
-    // batch, because a slot is called again only after its operation has ended.
+    // batch, because the next operation in a slot is called only after the previous one has ended.
     const Fusion fusion = fusion_of(entry.request.metadata);
     const bool may_share = fusion != Fusion::alone && fusion == fusion_of(first().request.metadata);
     if (entry.called_at == begin_ || (end_ > begin_ + 1 && !may_share)) {

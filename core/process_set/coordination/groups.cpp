@@ -16,7 +16,7 @@ namespace rueda::core {
 
 /// Whether all members of the group can have a slot at the same time. With several ranks, the group's number of members
 /// needs a slot too, because the ranks compare their numbers. If the group is too large, every rank announces only the
-/// number. All ranks then learn that the group is too large, or that they disagree.
+/// number. From these numbers, all ranks learn that the group is too large, or that the ranks disagree.
 bool Groups::fits_in_slots(std::size_t members) const {
     return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
 }

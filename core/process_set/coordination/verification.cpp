@@ -29,7 +29,7 @@ struct Verification::Check final : Completion {
     Verification& verification;
     TensorEntry& by;
     TensorEntry& of;
-    // false if the comparison failed: then this rank does not know the findings of the other ranks
+    // false: the comparison failed, so this rank does not know the findings of the other ranks
     bool compared = false;
 };
 
