@@ -52,8 +52,8 @@ int guarded(Body&& body) noexcept {
     }
 }
 
-/// The error for blocking calls in a completion callback. A callback that waits would delay all other callbacks,
-/// perhaps the very one that it waits for.
+/// The error for blocking calls in a completion callback. While a callback waits, no other callback can run; but the
+/// wait may be for just such a callback.
 [[nodiscard]] Status refused_in_callback();
 
 /// Like guarded(), for a call that may wait for other ranks.

@@ -32,7 +32,7 @@ namespace rueda::core::c_interface {
 namespace {
 
 /// Delays the exit of this process if another rank has ended the job and no ruedarun watches the ranks. Other launchers
-/// take the first process that ends for the cause.
+/// report the process that ends first as the cause.
 void let_the_cause_end_first() {
     LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
     const Runtime* last = nullptr;
@@ -326,10 +326,10 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
-    // The control plane may call `question` even after the start, when the engine already watches the other ranks.
-    // `starting` switches `question` off then. `question` is also off until the members of a communicator are known,
-    // because a rank that ends may not be a member. Relaxed: this thread reads the flag, or a thread that shuts down
-    // later, under the process mutex.
+    // The control plane may call `question` even after the start. At that time the engine watches the other ranks, so
+    // `starting` is false and switches `question` off. `question` is also off until the members of a communicator are
+    // known, because a rank that ends may not be a member. Relaxed: the flag is read by this thread, or later by a
+    // thread that shuts down; both hold the process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();

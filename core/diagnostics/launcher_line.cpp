@@ -28,17 +28,19 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 /// While ranks join: how long to wait for messages that a rank sent before its end. Such a message takes precedence,
 /// because an error that all ranks were told says more than the end of one rank.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
-/// How long a shutdown may take after its last rank has announced it: a message must pass through the tree of the
-/// hosts.
+/// How long a shutdown may take after the last rank has announced it. It takes time because a message must pass through
+/// the tree of the hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
-/// The launcher reads these messages only when the rank ends.
+/// The largest number of messages with the reason of an abort. It is small, because the launcher reads these messages
+/// only when the rank ends.
 constexpr std::size_t kMostReports = 8;
 
-/// ruedarun sends at most sixteen. A launcher that sends more is not ruedarun.
+/// The largest number of notifications that this rank keeps. ruedarun sends at most sixteen; a launcher that sends more
+/// than this limit is not ruedarun.
 constexpr std::size_t kMostWords = 64;
 
-/// Opens the socket that the environment variable names. Refuses any other file that may have this number by now.
+/// Opens the socket that the environment variable names. Fails if the descriptor now belongs to any other file.
 Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
     struct stat facts {};
     if (::fstat(address.fd, &facts) != 0 || !S_ISSOCK(facts.st_mode) || facts.st_ino != address.inode) {
@@ -219,7 +221,8 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
 }
 
 std::optional<std::string> LauncherLine::notification_about(int rank) {
-    const auto index = static_cast<std::size_t>(rank);  // read from memory that the other rank could write to
+    const auto index = static_cast<std::size_t>(rank);  // `rank` comes from memory that the other rank can write to, so
+                                                        // it may be invalid
     return wait_for([this, rank, index](const base::LauncherNotification& notification) {
         return members_.empty() ? notification.rank == rank
                                 : index < members_.size() && notification.rank == members_[index];

@@ -35,8 +35,8 @@ struct HeardNotification {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Returns the first notification that says that another rank has ended, if that end also ends the job for a rank in
-/// the state `standing`; nullptr if there is none. Pure.
+/// Looks for notifications about the end of another rank. Returns the first one whose rank's end must also end the job
+/// of a rank in the state `standing`; nullptr if there is no such notification. Pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
 /// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is
@@ -51,16 +51,16 @@ struct HeardNotification {
 /// and that this process inherited. Without a launcher every function returns at once.
 ///
 /// This object belongs to the process and outlives the process's Runtimes: a notification stays valid for the next
-/// Runtime. A forked child also has the descriptor. It must not read from it, because it would take messages away from
-/// its parent.
+/// Runtime. A forked child also has the descriptor. The child must not read from the descriptor, because it would take
+/// messages away from its parent.
 ///
 /// Threads: any. The mutex is held for a few system calls that do not block, and never during a wait.
 class LauncherLine {
 public:
-    /// If a failure was seen in another way, how long to wait for the launcher's notification about it. ruedarun learns
-    /// of an end on the same host within a millisecond, and of an end on another host after the time of one message.
-    /// 100 ms were sometimes too short when more threads wanted to run than there are cores (in about one of thirty
-    /// deaths).
+    /// How long to wait for the launcher's notification about a failure that this rank has noticed in another way.
+    /// ruedarun learns of an end on the same host within a millisecond, and of an end on another host after the time of
+    /// one message. 100 ms were sometimes too short when more threads wanted to run than there are cores (in about one
+    /// of thirty deaths).
     static constexpr std::chrono::milliseconds kMoment{200};
 
     [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);
@@ -83,9 +83,9 @@ public:
     /// Notifications about other ranks are ignored.
     void set_members(std::vector<int> launch_ranks);
 
-    /// Returns the reason if another rank's end must end the job of a rank with the standing that `standing` returns.
-    /// `standing` is called after the messages were read, because a notification may be the consequence of what this
-    /// rank has just done.
+    /// `standing()` returns this rank's state. If the end of another rank must end the job of a rank in this state,
+    /// returns the reason. `standing()` is called after the messages were read, because a notification may be the
+    /// consequence of what this rank has just done.
     template <class Ask>
     [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
         const std::lock_guard lock(mutex_);
@@ -105,8 +105,8 @@ public:
     /// Returns how any rank has failed. Waits in the same way as notification_about().
     [[nodiscard]] std::optional<std::string> notification_of_failure();
 
-    /// Tells the launcher why this rank's program saw an abort, so that the launcher does not take the end of this
-    /// process for the cause. The launcher uses the last message. If the new message only repeats the same reason for
+    /// Tells the launcher why this rank's program saw an abort, so that the launcher does not report the end of this
+    /// process as the cause. The launcher uses the last message. If the new message only repeats the same reason for
     /// another tensor, it is not sent. After a few messages no more are sent.
     void report_abort(std::string_view reason);
     /// After this call, report_abort() sends nothing: this rank ends the job, so its end is the cause.
@@ -128,7 +128,8 @@ private:
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardNotification> heard_;
-    std::vector<HeardNotification> members_heard_;  // those in heard_ about members, as of the last request
+    std::vector<HeardNotification> members_heard_;  // the notifications of `heard_` that are about members; filled anew
+                                                    // by each request
     std::vector<int> members_;
     std::int32_t rank_ = 0;
     std::int32_t ranks_ = 0;

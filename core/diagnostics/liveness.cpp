@@ -65,8 +65,8 @@ void Liveness::watch_member(std::uint32_t index) {
     if (member.pid == getpid()) {
         return;  // the rank is a thread of this process and dies with it
     }
-    // If /proc shows the pid namespaces, the ranks of one host are in the same one. If it does not, the number may
-    // belong to another process here.
+    // If /proc is usable on both sides, the ranks of one host are known to be in the same pid namespace. Otherwise the
+    // number may belong to another process here.
     if (member.process_start == 0 || base::process_start_time(getpid()) == 0) {
         notes_.push_back(
             fmt::format("{} is not watched, because there is no usable /proc: if it dies, this rank will wait for "
@@ -76,7 +76,8 @@ void Liveness::watch_member(std::uint32_t index) {
     }
     member.watch = Watch::by_proc;
     base::UniqueFd pidfd = open_pidfd(member.pid);
-    // /proc is read after pidfd_open(). If its start time is right, the descriptor belongs to the rank's process.
+    // /proc is read after pidfd_open(). If /proc gives the start time of the rank's process, the descriptor belongs to
+    // that process.
     if (pidfd.is_open() && base::process_start_time(member.pid) == member.process_start) {
         member.pidfd = std::move(pidfd);
         member.watch = Watch::by_pidfd;

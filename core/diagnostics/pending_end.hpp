@@ -19,7 +19,8 @@ namespace rueda::core {
 ///
 /// Threads: any. The functions here read only words that any thread may read at any time.
 
-/// These two record that a member waits for the end, or no longer waits. The member itself calls them.
+/// These two functions record that a member waits for the end, and that it no longer waits. The member itself calls
+/// them.
 void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
                         std::int64_t now_ns);
 void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
@@ -35,7 +36,7 @@ void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::
 /// announced it yet". Returns "" while no member waits, or if nothing is known.
 [[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Whether the name comes from look_at_end(): then it is the name of a call and not of a tensor.
+/// Whether the name comes from look_at_end(). Such a name is that of a call and not of a tensor.
 [[nodiscard]] bool is_name_of_end(std::string_view name);
 
 /// The first line of a stall report in which the pending end is the only entry.

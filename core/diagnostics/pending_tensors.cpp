@@ -37,7 +37,8 @@ void add_announcement(const Memory& memory, PendingTensor& tensor, std::uint32_t
     }
 }
 
-/// Returns the members that have announced `id.generation`, and since when. Returns nothing if no member has.
+/// Returns the members that have announced `id.generation`, and the time since which. Returns nothing if no member has
+/// announced it.
 std::optional<PendingTensor> read_places(const Memory& memory, const PendingTensor::Id& id) {
     PendingTensor tensor;
     tensor.id = id;
@@ -78,9 +79,9 @@ std::optional<Hole> find_hole(const Memory& memory) {
     return member ? std::optional(Hole{position, *member}) : std::nullopt;
 }
 
-/// Finds the slots for which the log has an entry that ends an operation and that some member has not read yet. The log
-/// is read once, however many slots the caller asks for: each question continues where the previous one stopped. At
-/// most one ring of entries is read, whatever other processes wrote into the cursors.
+/// Looks for log entries that end an operation and that some member has not read yet. Finds the slots of these entries.
+/// The log is read once, however many slots the caller asks for: each question continues where the previous one
+/// stopped. At most one ring of entries is read, whatever other processes wrote into the cursors.
 class Answers {
 public:
     explicit Answers(const Memory& memory)
@@ -126,8 +127,8 @@ private:
 
     const Memory& memory_;
     std::vector<bool> has_answer_;      // by slot
-    std::vector<std::uint32_t> slots_;  // those of these slots that have names
-    std::size_t named_ = 0;             // the number of these slots whose names were already read
+    std::vector<std::uint32_t> slots_;  // the slots that were found, without those for unnamed operations
+    std::size_t named_ = 0;             // for how many elements of `slots_` the name was already read
     std::set<std::string> names_;
     std::uint64_t position_ = 0;
     std::uint32_t left_;
@@ -250,7 +251,7 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
 }
 
 /// Returns the ranks that wait in join(), as one entry. The age of the entry is the time since the last announcement of
-/// any tensor: as long as the other ranks announce tensors, the joined ranks wait for nothing that is late. If all
+/// any tensor. As long as the other ranks announce tensors, nothing is late that the joined ranks wait for. If all
 /// ranks of this host have joined, they wait for the other hosts. In a set without other hosts, they wait for the ranks
 /// that have not ended their earlier operations.
 std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other_hosts) {
@@ -314,8 +315,8 @@ public:
             // A join or an operation without a name needs no space in a mailbox.
             tensor.unseen_mask = tensor.name.empty() || is_join(tensor) ? 0 : unseen_ & ~tensor.ready_mask;
         }
-        // On several hosts, if all members of this host have announced an operation, it waits for other hosts. The
-        // leader reports such operations.
+        // On several hosts, an operation that all members of this host have announced waits for other hosts. The leader
+        // reports such operations.
         std::erase_if(pending_, [this, with_other_hosts](const PendingTensor& tensor) {
             return is_one_of_hosts_ && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
                    (tensor.unfinished_mask | tensor.unread_mask) == 0;
@@ -340,7 +341,7 @@ public:
         if (awaited == 0) {
             return {.unfinished_mask = members_in_step(memory_, ProtocolStep::kRegistrar)};
         }
-        // The registrar has given up its role until all members have read the log up to this position. Then the last
+        // The registrar has given up its role until all members have read the log up to `awaited`. After that, the last
         // registrar takes the role again.
         const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
         const std::uint64_t unread = behind(awaited);
@@ -363,8 +364,8 @@ private:
             auto& record = memory_.mailbox_record(member, index);
             const std::string name = record.pending_name();
             const std::int64_t announced_ns = record.place.announced_ns.load(std::memory_order_relaxed);
-            // A registrar marks a record as taken after it has handled the record. It may be stopped between the two
-            // steps.
+            // A registrar marks a record as taken after it has handled the record. The registrar may be stopped between
+            // the two steps.
             const bool is_answered = looked == 0 && !name.empty() && answers_.has(name);
             // A record is reused only after it was marked as taken.
             if (!name.empty() && !is_answered && mailbox.taken.load(std::memory_order_relaxed) <= index) {
@@ -412,7 +413,8 @@ private:
         return members;
     }
 
-    /// Finds out why the operation makes no progress, apart from members that have not announced it.
+    /// Finds the reasons why the operation makes no progress. Members that have not announced it are not among these
+    /// reasons.
     void explain(PendingTensor& tensor) const {
         const bool all = all_ready(memory_, tensor);
         if (all) {

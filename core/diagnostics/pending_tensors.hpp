@@ -13,8 +13,8 @@
 
 namespace rueda::core {
 
-/// A tensor that some members have announced and others have not. Or a tensor that all members have announced but that
-/// the log does not call, because a member is stopped in the middle of a step of the negotiation.
+/// A tensor that some members have announced and others have not. A tensor that all members have announced is also
+/// pending while the log has no call of it, because a member is stopped in the middle of a step of the negotiation.
 struct PendingTensor {
     /// Distinguishes this pending operation from earlier and later ones in the same slot.
     struct Id {
@@ -30,13 +30,13 @@ struct PendingTensor {
     std::string name;  ///< empty for an unnamed operation
     /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
-    /// time of the first announcement, or of the last one if all are ready; CLOCK_MONOTONIC
+    /// time of the first announcement; of the last one if all members are ready (CLOCK_MONOTONIC)
     std::int64_t since_ns = 0;
-    std::uint64_t ready_mask = 0;  ///< bit per member
+    std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
     /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.
     std::vector<std::string> sites = {};
 
-    // The reasons for which the operation makes no progress, apart from members that are not ready. One bit per member.
+    // The reasons why the operation makes no progress, besides members that are not ready. One bit per member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read the log before a slot or a mailbox record is free
                                         ///< for it
@@ -46,8 +46,8 @@ struct PendingTensor {
     std::int64_t last_ns = 0;  ///< time of the last announcement
 };
 
-/// The number of unnamed operations that each member has announced, at least: calls that wait in the member's own queue
-/// are not counted. Threads: any.
+/// For each member: the number of unnamed operations that it has announced. The member may have started more
+/// operations, because those that wait in its own queue are not counted. Threads: any.
 [[nodiscard]] std::vector<std::uint64_t> unnamed_started(const NegotiationMemory<base::StdAtomics>& memory);
 /// The ranks of the job, grouped by the number of unnamed operations that they have started.
 using StartedByRank = std::map<std::uint64_t, std::vector<std::int32_t>>;
@@ -64,18 +64,18 @@ template <class RankOf>
 /// the same number.
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
-/// Whether the name is that of the entry for join(), so that it is a call and not a tensor.
+/// Whether the name is that of the entry for join(). Such an entry is a call and not a tensor.
 [[nodiscard]] bool is_name_of_join(std::string_view name);
 
-/// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() with nothing
-/// announced since then count as one entry, "join()". If ranks wait for the end of the set, this is another entry
-/// (pending_end.hpp). Reads only words that any thread may read at any time. A slot that changes meanwhile is left out,
-/// because it is not stalled.
+/// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one
+/// entry, "join()", whose time is that of the last announcement. If ranks wait for the end of the set, this is another
+/// entry (pending_end.hpp). Reads only words that any thread may read at any time. A slot that changes meanwhile is
+/// left out, because it is not stalled.
 ///
 /// Reads one cache line for each slot that was ever used, and more only for pending tensors. Threads: any.
 [[nodiscard]] std::vector<PendingTensor> pending_tensors(const NegotiationMemory<base::StdAtomics>& memory);
 /// Like pending_tensors(). On several hosts it also returns operations that all members of this host have announced,
-/// but other hosts may not have.
+/// but perhaps not all members on other hosts.
 [[nodiscard]] std::vector<PendingTensor> pending_on_any_host(const NegotiationMemory<base::StdAtomics>& memory);
 
 /// What delays the registrar's work. One bit per member, as in PendingTensor.
@@ -86,8 +86,9 @@ struct Obstacles {
 /// Why this member's mailbox stays full, if it is full. Threads: any.
 [[nodiscard]] Obstacles obstacles_to_mailbox(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Whether all members have announced the operation (if it is a join: have joined), or the log says how it ends. `slot`
-/// is kNoSlot if the asking member does not know the slot; then `generation` does not matter. Threads: any.
+/// Returns true if all members have announced the operation (for a join: have joined), or if the log says how the
+/// operation ends. `slot` is kNoSlot if the asking member does not know the slot. In that case `generation` is not
+/// used. Threads: any.
 [[nodiscard]] bool is_announced_by_all(const NegotiationMemory<base::StdAtomics>& memory, const std::string& name,
                                        std::uint32_t slot, std::uint64_t generation);
 

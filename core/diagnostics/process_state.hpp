@@ -8,11 +8,11 @@
 
 namespace rueda::core {
 
-/// The pid of the process that traces another one, such as its debugger's, from the text of /proc/<pid>/status. Returns
-/// 0 if there is none, or if the text has another form.
+/// Reads the text of /proc/<pid>/status. Returns the pid of the process that traces this process, for example of its
+/// debugger. Returns 0 if no process traces it, or if the text has another form.
 [[nodiscard]] std::int32_t parse_tracer(std::string_view text);
 
-/// For people, what the process that had this number and this start time is doing: "sleeping", "stopped by a signal",
+/// Says for people what a process is doing that had this number and this start time: "sleeping", "stopped by a signal",
 /// "sleeping, in a debugger (gdb, pid 17)", "gone" if there is no such process any more. Returns "" if the start time
 /// is 0 or /proc tells nothing.
 [[nodiscard]] std::string describe_process(std::int32_t pid, std::uint64_t start_time);

@@ -29,10 +29,11 @@ struct StallPattern {
     std::string text;                 ///< one line
 };
 
-/// For example "crosswise", as the file of a report names it.
+/// The name of the pattern in the file of a report, for example "crosswise".
 [[nodiscard]] std::string_view name_of(StallPattern::Kind kind);
 
-/// The patterns that a report shows, the most telling one first, at most three. Reads nothing but the report.
+/// Returns the patterns that a report shows: at most three, of which the first says most about the stall. Reads nothing
+/// but the report.
 [[nodiscard]] std::vector<StallPattern> find_stall_patterns(const StallReport& report);
 
 }  // namespace rueda::core

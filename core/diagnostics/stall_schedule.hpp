@@ -13,8 +13,8 @@ namespace rueda::core {
 
 /// Decides when to report stalled tensors. A tensor is reported when it has been pending for the warning time, and
 /// again after intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all stalled
-/// tensors are reported together, but not earlier than one warning time after the last report. Then the intervals start
-/// again at one warning time.
+/// tensors are reported together, but not earlier than one warning time after the last report. After such a report, the
+/// intervals start again at one warning time.
 ///
 /// The caller passes the pending tensors to a copy of the schedule, and then formats the reports that are due according
 /// to the copy. Formatting needs memory and may fail. If formatting succeeds, the caller replaces the original schedule
@@ -27,7 +27,7 @@ public:
     StallSchedule(std::int64_t warning_ns, std::int64_t shutdown_ns)
         : warning_ns_(warning_ns), shutdown_ns_(shutdown_ns) {}
 
-    /// If both are due, the report comes before the shutdown.
+    /// What is due at a time. If a report and the end of the job are both due, the report comes first.
     struct Due {
         bool report = false;
         std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending for longest; set once

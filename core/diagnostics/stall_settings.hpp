@@ -28,13 +28,14 @@ struct StallSettings {
           host(config.hostname) {}
 
     [[nodiscard]] std::int64_t warning_ns() const { return nanoseconds(warning_seconds); }
-    /// The time after which a rank that does not write the report ends the job. It is longer than for the rank that
-    /// writes the report, because that rank may need a second to write its file.
+    /// The time after which a rank that does not write the report ends the job. The rank that writes the report ends
+    /// the job earlier. The other ranks must leave it time, because it may need a second to write its file.
     [[nodiscard]] std::int64_t ends_job_for_others_ns() const {
         return nanoseconds(shutdown_seconds) + 3 * kSecond / 2;
     }
-    /// Whether the report about an operation that has been pending since then can wait for stacks. Every rank ends the
-    /// job by itself when the time is over, and the report must be printed before, with or without stacks.
+    /// Whether the report about an operation that has been pending since `since_ns` can wait for the ranks' stacks.
+    /// When RUEDA_STALL_SHUTDOWN_TIME_SECONDS are over, every rank ends the job by itself. The report must be printed
+    /// before that, with or without stacks.
     [[nodiscard]] bool has_time_for_stacks(std::int64_t since_ns, std::int64_t now_ns) const {
         constexpr std::int64_t kToPrintNs = kSecond / 2;
         return shutdown_seconds == 0 || now_ns + kToPrintNs < since_ns + nanoseconds(shutdown_seconds);
@@ -45,7 +46,7 @@ struct StallSettings {
     double warning_seconds;
     double shutdown_seconds;        ///< 0: stalled operations never end the job
     std::int64_t look_interval_ns;  ///< four looks per warning time, and at least one per second
-    std::int64_t silence_limit_ns;  ///< if a background thread has had no heartbeat for this time, it does not respond
+    std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for this time counts as not responding
     std::string host;               ///< this host's name in texts for people; "" if it is not known
 };
 

@@ -13,7 +13,7 @@ namespace rueda::core {
 
 /// What a waiting thread does before it sleeps on a futex: it spins, and then it yields the core.
 struct WaitPolicy {
-    std::int64_t spin_ns = 20'000;    ///< 0 if another thread may need the core while this thread spins
+    std::int64_t spin_ns = 20'000;    ///< how long the thread spins; 0 if another thread may need the core meanwhile
     std::int64_t yield_ns = 100'000;  ///< how long the thread calls sched_yield, after spinning
 };
 
@@ -21,8 +21,8 @@ struct WaitPolicy {
 ///
 /// A cache line arrives in 0.12 µs, and another rank's chunk within some tens of µs; waking a thread by futex costs
 /// 6–30 µs. sched_yield takes 0.33 µs if no other thread can run, so many calls cost little. If another rank must use
-/// the same core, sched_yield lets that rank run, and spinning would only delay it. With more ranks than cores, ranks
-/// always share cores. They also do if mpirun binds two ranks to one core.
+/// the same core, sched_yield lets that rank run, and spinning would only delay it. Ranks always share cores if there
+/// are more ranks than cores. Two ranks also share a core if mpirun binds both to it.
 [[nodiscard]] inline WaitPolicy wait_policy(double spin_setting_seconds, double cores, std::uint32_t ranks) {
     WaitPolicy policy;
     if (spin_setting_seconds >= 0) {
@@ -42,12 +42,13 @@ public:
 
     /// Waits for a moment. Returns false when the caller should sleep.
     [[nodiscard]] bool pause() {
-        // The clock is read only every 16th time, because reading it costs as much as several turns.
+        // The clock is read only every 16th time, because reading it costs as much as several calls of pause().
         constexpr std::uint32_t kTurnsPerLook = 16;
         if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
-        // A cache line that another core has already written arrives within a few turns of one pause instruction each.
+        // Each of these calls takes one pause instruction. A cache line that another core has already written arrives
+        // within a few calls.
         if (turns_ < kTurnsPerLook && !yielding_) {
             return true;
         }

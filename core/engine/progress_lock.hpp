@@ -13,8 +13,9 @@
 
 namespace rueda::core {
 
-/// The steps that are left out when one thread hands the progress to another; none in the product. An interleaving test
-/// passes a type that leaves out one step, to show that the test would notice the error.
+/// Says which steps are left out when one thread hands the progress to another. The product uses this type, which
+/// leaves out no step. An interleaving test passes a type that leaves out one step, to show that the test would notice
+/// the error.
 struct AllSteps {
     /// a thread that releases the lock does not look at pending() again
     static constexpr bool no_second_look = false;
@@ -33,8 +34,8 @@ struct AllSteps {
 };
 
 /// Decides which thread of a rank drives progress: the thread that holds this lock. A caller that finds the lock taken
-/// waits until its own operation is done or the lock is free. The background thread gives the lock to such callers. A
-/// thread that releases the lock hands remaining work to another thread.
+/// waits until its own operation is done or the lock is free. While such callers wait, the background thread does not
+/// take the lock. A thread that releases the lock hands remaining work to another thread.
 ///
 /// `Work` is what the holder drives. `Work` has these functions, which throw nothing:
 /// - `pending()`: the number of pending operations, read with seq_cst. Any thread.
@@ -91,8 +92,8 @@ public:
     /// Makes sure that a thread will be woken for the remaining work. Call this after a submit without a wait, and
     /// after a wait.
     void attend() {
-        // In the state `asleep`, the work was handed to the background thread. That thread may have found the lock
-        // taken since then, by a waiting thread that has left.
+        // In the state `asleep`, the work was handed to the background thread. Since then, a caller may have held the
+        // lock and left, and the background thread may have found the lock taken during that time.
         const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
         const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
         const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());
@@ -100,9 +101,10 @@ public:
             leave();
         }
     }
-    /// Call this after a submit. If the holder is about to sleep, this makes it check for work once more. The holder
-    /// stores its attention state with Attention::set() and then checks for work. Either it sees the work, or this
-    /// function sees the state. If no thread holds the lock, the calling thread will drive progress itself.
+    /// Call this after a submit. If the holder is about to sleep, this function makes the holder check for work once
+    /// more. The holder stores its attention state with Attention::set() and then checks for work. Either the holder
+    /// sees the work, or this function sees the state. If no thread holds the lock, the calling thread will drive
+    /// progress itself.
     void ring_holder() {
         if (steps_.no_ring_for_holder || locked_.load(std::memory_order_seq_cst) == 0) {
             return;
@@ -141,7 +143,8 @@ public:
         moved_.wait(done, look_again);
     }
     /// For a caller that polls: takes the lock if it is free, and calls `look(state)` with the rank's attention state.
-    /// `look` does the work. It returns whether the thread named by `state` will be woken for all remaining work.
+    /// `look` does the work. It returns whether the thread that `state` tells others to wake will be woken for all
+    /// remaining work.
     ///
     /// Does nothing if the background thread has just been woken, because that thread is about to take the lock.
     /// Otherwise the background thread would find the lock taken, and every poll would have to wake it again.
@@ -156,7 +159,7 @@ public:
             return;
         }
         unlock();
-        // The background thread may have been woken and found the lock taken since then.
+        // While this thread held the lock, the background thread may have been woken and have found the lock taken.
         if (!steps_.no_look_after_poll && turned_away()) {
             attention_.ring(AttentionState::asleep);
         }
@@ -175,8 +178,8 @@ public:
             const bool to_background = work_.pending() > 0 && !has_waiters();
             attention_.set(to_background ? AttentionState::asleep : AttentionState::awake);
             // The state is stored before this check: a thread that publishes something later reads the state and wakes
-            // a thread. Without pending operations, other ranks may still wait until this rank has read the log. Their
-            // wake-up may have reached this thread, which will not read the log.
+            // a thread. Even if this rank has no pending operation, other ranks may wait until it has read the log.
+            // Those ranks may have woken this thread, which is about to leave without reading the log.
             const bool work_left = to_background ? !steps_.no_look_for_work && work_.has_work()
                                                  : !steps_.no_look_for_unread && work_.holder_has_unread();
             if (steps_.ring_before_release && work_left) {
@@ -240,7 +243,7 @@ public:
     }
     /// Lets the background thread, which holds the lock, sleep in the attention state `state`. The function stores
     /// `state`, calls `look()`, and releases the lock before the sleep, so that callers can take it. `look()` checks
-    /// for work once more; it returns how long to sleep, or nothing if it found something new.
+    /// for work once more. It returns how long to sleep, or nothing if there is new work.
     template <class Look>
     void sleep_as_background(AttentionState state, Look&& look) {
         const std::uint32_t ticket = attention_.background_ticket();

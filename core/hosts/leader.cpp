@@ -35,8 +35,8 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
     return options;
 }
 
-/// For each rank of the job: the rank's host, or -1 if the rank is not in the set. Stall reports use the job's ranks,
-/// because users do.
+/// For each rank of the job: the rank's host, or -1 if the rank is not in the set. Stall reports number the ranks as in
+/// the job, because users know only these numbers.
 std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
     std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
     for (int rank = 0; rank < group.size; ++rank) {
@@ -97,7 +97,7 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 
 Leader::~Leader() {
     // MPI may still write into the buffers of posted receives, so their memory must stay. The transport outlives this
-    // object; it cancels the receives later, or never after a failure.
+    // object. The transport cancels the receives later; after a failure, it never does.
     if (started_ && !ended_) {
         keep_memory();
     }
@@ -238,8 +238,9 @@ Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t g
     return claims;
 }
 
-/// Lists the members that only stood in. A member sets its bit in `joined` before it stands in; the bit stays set until
-/// all operations are called. Without any bit, no member stood in.
+/// Lists the members that announced the operation only because they have joined. Such a member sets its bit in `joined`
+/// before it announces, and the bit stays set until all operations are called. If no bit is set, there is no such
+/// member.
 void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const {
     if (memory_.header().joined.load(std::memory_order_acquire) == 0) {
         return;
@@ -459,9 +460,9 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The background thread must take the report before the job ends, because it writes nothing afterwards. The
-    // background thread looks for reports once per liveness interval. report_limit_ns_ ends the wait if the background
-    // thread is stopped.
+    // The background thread must take the report before the job ends, because that thread writes nothing after the end.
+    // The background thread looks for reports once per liveness interval. report_limit_ns_ ends the wait if the
+    // background thread is stopped.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
@@ -590,7 +591,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
     return {};
 }
 
-/// Finds the slot of a decision; the tensor must wait for a decision in that slot.
+/// Finds the slot that a decision is about. In that slot, a tensor must be waiting for a decision.
 Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
     std::uint32_t slot = kNoSlot;
     if (decision.call) {
@@ -682,7 +683,7 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// ahead, and its own host stands for all hosts.
+/// ahead of the execution. Only the batches of its own host are counted, not those of other hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -12,8 +12,8 @@ namespace rueda::core {
 enum class FrameKind : std::uint32_t {
     // From the sender to the receiver:
     whole = 1,       ///< a message, with all its bytes
-    offer = 2,       ///< a message whose bytes the sender sends only when the receiver asks for them
-    part = 3,        ///< the next bytes of a message for whose bytes the receiver asked
+    offer = 2,       ///< a message without its bytes, which the sender sends only when the receiver asks for them
+    part = 3,        ///< the next bytes of an offered message, after the receiver has asked for them
     withdrawn = 10,  ///< the send of a resident message must end: do not start to read the message
     // From the receiver to the sender, about the sender's message `id`:
     asked = 4,     ///< send the bytes

@@ -54,8 +54,9 @@ void HostLink::knock() {
     if (!region_.door(member_).step.knock(own_)) {
         return;
     }
-    // Pairs with Attention::set() of a rank that goes to sleep and then checks its door. A rank without pending
-    // operations is not woken; it checks its door when it has one.
+    // Pairs with Attention::set(): a rank that goes to sleep first calls it and then checks its door, which says which
+    // ranks have knocked. A rank without pending operations is not woken; it checks its door when it has a pending
+    // operation again.
     auto& attention = arena_->blocks().of(member_).attention;
     if (const AttentionState state = attention.state(); state != AttentionState::awake && member_ != own_) {
         attention.ring(state);
@@ -82,8 +83,8 @@ Result<std::optional<Link::Received>> HostLink::front() {
 
 void HostLink::pop() {
     if (in_.pop()) {
-        // the other rank waits for space in the ring: notifies it as for a frame, so that it checks what it still has
-        // to send to this rank
+        // the other rank waits for space in the ring. It is notified in the same way as of a new frame, and then checks
+        // what it still has to send to this rank.
         knock();
     }
 }

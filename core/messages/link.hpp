@@ -30,7 +30,8 @@ public:
     [[nodiscard]] virtual std::size_t largest_payload() const = 0;
     /// Sends a frame and copies its bytes. Returns false if there is no space now.
     [[nodiscard]] virtual Result<bool> send(const Frame& frame, std::span<const std::byte> payload) = 0;
-    /// Tells the other rank that frames were sent since the last call, and wakes it if it waits for them.
+    /// Tells the other rank that frames were sent since the last call of tell(), and wakes the other rank if it waits
+    /// for frames.
     virtual void tell() {}
     /// Returns the first frame that has arrived and has not been removed by pop(). The frame is not checked.
     [[nodiscard]] virtual Result<std::optional<Received>> front() = 0;

@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // as many bytes as a part of a message has on one host
+constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // equal to the size of a part of a message on one host
 constexpr std::size_t kUnderWay = 4;                         // one frame is sent while others are filled and received
 
 }  // namespace

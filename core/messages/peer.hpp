@@ -17,7 +17,8 @@ namespace rueda::core {
 
 /// A message to a peer. It exists from the call of the send until the peer has answered that it received the message.
 struct SendingMessage {
-    /// Transitions: unsent → whole; or offered → asked; or lent → asked or dropped.
+    /// A message begins as `unsent`. Its next state is one of three: `whole`; `offered`, and later `asked`; `lent`, and
+    /// later `asked` or `dropped`.
     enum class State : std::uint8_t {
         unsent,
         whole,
@@ -26,7 +27,7 @@ struct SendingMessage {
         /// after an answer
         lent,
         asked,
-        dropped,  ///< the receiver will not read it, and this rank has not ended the send yet
+        dropped,  ///< the receiver will not read the message, but this rank has not ended the send yet
     };
 
     MessageOperation* operation = nullptr;  ///< null for a whole message whose caller did not wait for the answer
@@ -60,7 +61,7 @@ struct MessagePeer {
     std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
-    std::deque<Frame> replies;           ///< these are sent before anything else
+    std::deque<Frame> replies;           ///< sent before any frames of messages
     std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
     std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
@@ -68,7 +69,7 @@ struct MessagePeer {
 
     bool has_unread = false;  ///< more frames have arrived than one step handles
     bool is_busy = false;     ///< the peer is in the Messenger's list of peers for which there may be work
-    bool holds_job = false;   ///< its unsent replies count as one pending operation of this rank
+    bool holds_job = false;   ///< the unsent replies to this peer count as one pending operation of this rank
     bool is_leaving = false;  ///< the peer has shut down; what it wrote before must still be read
     bool is_gone = false;
     bool was_asked = false;  ///< the peer asked this rank to tell it when this rank shuts down

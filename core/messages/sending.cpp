@@ -11,14 +11,14 @@
 namespace rueda::core {
 namespace {
 
-/// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips, but costs one more
-/// copy on the receiver if no receive waits yet. For comparison: in sets of more than two ranks, inputs up to the same
-/// size are sent with an announcement.
+/// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips between the ranks,
+/// but the receiver must copy the bytes once more if no receive waits for them yet. For comparison: in sets of more
+/// than two ranks, inputs up to the same size are sent with an announcement.
 constexpr std::uint64_t kWholeBytes = 8 * 1024;
 /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Beyond this, messages
 /// are offered instead.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// About what a kept message costs in addition to its bytes.
+/// The approximate memory, in bytes, that a kept message needs in addition to its content.
 constexpr std::uint64_t kLeastCharge = 128;
 
 /// After a send, this rank polls for this long, because frames may still be inside MPI. ProcessSet does the same.

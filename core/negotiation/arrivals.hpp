@@ -17,12 +17,13 @@ enum class Arrival {
 };
 
 /// Records for the stall monitor that `rank` announces in `slot`, until end_arrival(). The monitor sees this even if
-/// the process is stopped in between. Call this function before `rank` publishes or counts the announcement.
+/// the process is stopped before it calls end_arrival(). Call this function before `rank` publishes or counts the
+/// announcement.
 template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
-    // `direct` holds the slot of the rank's last direct announcement, which is not counted. A new announcement in the
-    // same slot replaces that one. Release: pairs with the stall monitor's acquire load.
+    // `direct` holds the slot of the rank's last direct announcement, which the slot's counter does not contain. If the
+    // new announcement is in the same slot, that old one is over. Release: pairs with the stall monitor's acquire load.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }

@@ -28,7 +28,8 @@ std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
     return ranges;
 }
 
-/// For example "; ranks 70, 71: other values", for the ranks whose claims were dropped.
+/// Returns a text about the ranks that have no claim because their claims were dropped, for example "; ranks 70, 71:
+/// other values".
 std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks,
                            std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined) {
     std::vector<RankRange> listed = ranges_of(claims);
@@ -148,7 +149,7 @@ void merge(std::vector<Claim>& claims, Claim claim) {
     if (claims.size() < kMostClaims) {
         claims.push_back(std::move(claim));
     } else if (may_be_of_group(claim)) {
-        // At most two different claims can be about a group. More of them can only come from a faulty leader.
+        // At most two different claims can be about a group. A third one can only come from a faulty leader.
         const auto other = std::find_if_not(claims.rbegin(), claims.rend(), may_be_of_group);
         if (other != claims.rend()) {
             *other = std::move(claim);

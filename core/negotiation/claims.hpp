@@ -13,8 +13,8 @@
 #include "core/negotiation/metadata.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
-/// A claim is what some ranks announced about a tensor: its metadata, and these ranks. The leaders merge claims on the
-/// way up the tree; the root compares them.
+/// A claim says what some ranks announced about a tensor. It contains the tensor's metadata and the numbers of these
+/// ranks. The leaders merge claims on the way up the tree; the root compares them.
 namespace rueda::core {
 
 /// Converts ranks into ranges. `ranks` must be in ascending order without duplicates.
@@ -33,15 +33,15 @@ namespace rueda::core {
 /// lack ranks, because merge() drops further claims.
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
-/// Adds the ranks of `claim` to an equal claim, if there is one; otherwise appends the claim. If the list is full, a
-/// further claim is dropped, unless it may be about a group of tensors (is_size_of_group()). Such a claim replaces
-/// another one.
+/// Adds the ranks of `claim` to a claim with the same metadata, if the list has one; otherwise appends `claim`. If the
+/// list is full, `claim` is dropped, unless it may be about a group of tensors (is_size_of_group()). In that case
+/// `claim` replaces a claim that is not about a group.
 void merge(std::vector<Claim>& claims, Claim claim);
 
 /// Returns the metadata that all ranks announced, or a Mismatch that lists which ranks announced what.
 /// - There must be at least one claim.
-/// - `last_called`: the metadata of the claims that carry none. Such claims without a `last_called` give an Internal
-///   error.
+/// - `last_called`: the metadata of the last call, which claims without metadata stand for. If there are such claims
+///   but `last_called` is empty, the result is an Internal error.
 /// - `ranks`: the number of all ranks.
 /// - `job_ranks`: the job's rank for each of these ranks; empty if the numbers are the same.
 /// - `joined`: the ranks that need no claim, because they have joined.
@@ -51,8 +51,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
-/// Whether the metadata announces the number of members of a group of tensors. A finding of the checks
-/// (docs/design/0009-verify.md) is announced with the same operation, but with two dimensions.
+/// Whether the metadata announces the number of members of a group of tensors. What the checks find
+/// (docs/design/0009-verify.md) is announced with the same value of `operation`, but with two dimensions.
 [[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
 }

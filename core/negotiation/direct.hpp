@@ -26,7 +26,8 @@ inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 /// shut down). A member that has read such an entry makes no further announcement in the slot.
 ///
 /// All members get the same final result, because it depends only on facts that no longer change. A member overwrites
-/// its announcement only after it has completed the operation. A member past `last_position` does not announce.
+/// its announcement only after it has completed the operation. A member that has read the entry at `last_position` does
+/// not announce.
 ///
 /// Threads: the thread that drives progress.
 template <class Atomics>

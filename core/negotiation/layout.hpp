@@ -35,12 +35,14 @@ inline constexpr std::uint32_t kInlineMembers = 8;
 /// The sizes of a process set's tables.
 struct NegotiationExtent {
     std::uint32_t members = 1;
-    std::uint32_t unnamed_slots = 64;  ///< the first slots are for operations without a name, which match by call order
+    std::uint32_t unnamed_slots = 64;  ///< the first slots are for operations without a name, which the members match
+                                       ///< by the order of their calls
     /// the number of slots that are used before idle slots are reclaimed; includes the unnamed slots
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;  ///< per member; a power of two
-    /// per slot: the number of names that can be remembered after all slots were taken; uses memory only then
+    /// per slot: the number of refused names that can be remembered. Names are refused, and the table for them uses
+    /// memory, only after all slots were taken.
     std::uint32_t refusals_per_slot = 4;
     /// This many slots, counted from the first one, have a payload buffer for tensors larger than kInlineBytes.
     std::uint32_t payload_slots = 0;
@@ -59,7 +61,7 @@ struct NegotiationExtent {
     /// is no table, because the ranks send their splits to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
-        // for entries of the kinds `wanted` and `all_joined`
+        // room for the entries of the kinds `wanted` and `all_joined`
         const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
@@ -194,15 +196,16 @@ struct alignas(base::kCacheLine) ArrivalWord {
     /// The log position of the slot's last call. Only helps to choose an idle slot to reclaim, so relaxed is enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
     /// The number of arrivals for which the log has a call. If `called` is less than `count`, some member's operation
-    /// is pending, or the last arriver has not appended its call yet; the slot must not be retired then. The rank that
-    /// appends a call stores this afterwards (release: pairs with Registrar::close_to_arrivals()).
+    /// is pending, or the last arriver has not appended its call yet; while this is so, the slot must not be retired.
+    /// The rank that appends a call stores this number after the append (release: pairs with
+    /// Registrar::close_to_arrivals()).
     typename Atomics::template Atomic<std::uint64_t> called{0};
 };
 
 enum class EntryKind : std::uint32_t {
     call = 1,          ///< all members have announced the tensor of `slot`: execute the operation
-    first_call = 2,    ///< like call; also, `slot` is now bound to the name in its record
-    changed_call = 3,  ///< like call, but with the metadata that the members announced now; `slot` is retired
+    first_call = 2,    ///< like `call`; also, `slot` is now bound to the name in its record
+    changed_call = 3,  ///< like `call`, but with the metadata that the members announced this time; `slot` is retired
     /// the members' metadata differ, or the operation is impossible for all; a named slot is retired
     mismatch = 4,
     failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
@@ -212,9 +215,10 @@ enum class EntryKind : std::uint32_t {
     /// no slot was free for `rank`'s announcement by name, with this `ticket`; `bytes` holds the number of slots
     exhausted = 9,
     closing = 10,       ///< a rank has shut down: a member that has read this entry announces nothing more
-    disagreed = 11,     ///< like mismatch, on several hosts: the attachment holds the reason, and `rank` the ErrorCode
-    lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank
-                        ///< that has joined; otherwise like mismatch (on several hosts like disagreed)
+    disagreed = 11,     ///< the same as `mismatch`, but on several hosts: the attachment holds the reason, `rank` the
+                        ///< ErrorCode
+    lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank that has joined;
+                        ///< it fails as after `mismatch` (on several hosts, as after `disagreed`)
     all_joined = 13,    ///< all ranks of the set have joined, `rank` last; the join ends
     /// Only on several hosts: other hosts have announced the operation that the attachment names. All members on this
     /// host have joined and must stand in for the operation. `slot` is the slot of an unnamed operation, or kNoSlot for
@@ -224,7 +228,8 @@ enum class EntryKind : std::uint32_t {
 
 template <class Atomics>
 struct alignas(base::kCacheLine) LogEntry {
-    /// position + 1; until the entry is published, also kClaimed and the claiming member (Log)
+    /// position + 1; from the claim to the publication, also the bit kClaimed and the number of the claiming member
+    /// (Log)
     typename Atomics::template Atomic<std::uint64_t> sequence{0};
     /// if greater than the position: the end of the batch that begins at this entry
     typename Atomics::template Atomic<std::uint64_t> end{0};
@@ -242,7 +247,7 @@ enum class SlotState : std::uint32_t {
     unused = 0,
     first_sight = 1,  ///< some members have announced the name, but not all
     bound = 2,
-    retired = 3,  ///< the slot may be reused when all cursors (read positions in the log) have passed the retirement
+    retired = 3,  ///< the slot may be reused when all members have read the log past the entry that retires it
     /// Used only in labels: all members have announced the name, and the registrar is about to append the answer to the
     /// log.
     answering = 4,
@@ -250,7 +255,7 @@ enum class SlotState : std::uint32_t {
 
 /// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
 /// at any instruction. A value that is not listed here is a slot + 1: the member is announcing in this slot. For the
-/// member that announces last, that step also covers its log entry.
+/// member that announces last, that step also includes the append of the log entry.
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
     static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member is posting a request to the registrar
@@ -357,8 +362,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
     /// only in a resolve request: how many uses of the slot were counted, including this one
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
-    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers. Written
-    /// by the registrar.
+    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers it.
+    /// Written by the registrar.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
@@ -462,7 +467,8 @@ struct SetHeader {
     /// clears its own bits.
     /// - `end_announced`: the members that have posted their shutdown.
     /// - `end_awaited`: the members that wait for the shutdown of all.
-    /// - `end_awaited_ns`, `end_call`: since when and in which call the first of these members waits.
+    /// - `end_awaited_ns`, `end_call`: the time since which the first of these members waits, and the call in which it
+    ///   waits.
     typename Atomics::template Atomic<std::uint64_t> end_announced{0};
     typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
     typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};
@@ -493,7 +499,8 @@ struct SetHeader {
     std::uint64_t settled_members = 0;  ///< joined members without a pending operation; accessed by atomic_ref
     /// Announcements may wait for a slot number. They wait until all members have read the log up to
     /// `numbers_wait_for`; 0: no announcement waits. The member `numbers_wait_with` - 1 will handle them, unless
-    /// another registrar runs before. Both fields are accessed by atomic_ref, because the stall monitor reads them.
+    /// another member becomes the registrar before that. Both fields are accessed by atomic_ref, because the stall
+    /// monitor reads them.
     std::uint64_t numbers_wait_for = 0;
     std::uint32_t numbers_wait_with = 0;
 };
@@ -604,8 +611,8 @@ private:
     /// generation g + 2 has completed g + 1, and all members announced g + 1 after they had read the places of g.
     ///
     /// In a set of two members, the members also swap their places every other generation. A rank then writes to cache
-    /// lines that it has just read, which are in its own core's cache. Lines that the other core has read would first
-    /// have to be invalidated there.
+    /// lines that it has just read, which are in its own core's cache. If it wrote to lines that the other core has
+    /// read, these would first have to be invalidated in the other core's cache.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
         return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);

@@ -29,7 +29,7 @@ struct Metadata {
     std::int32_t root = 0;          ///< 0 if the operation has none
     std::int32_t process_set = 0;   ///< id
     std::uint16_t compression = 0;  ///< Compression
-    /// 1: the caller gave a root that is not a rank of the set; `root` is then the caller's number
+    /// 1: the caller gave a root that is not a rank of the set; in this case, `root` is the caller's number
     std::uint16_t root_is_foreign = 0;
     double prescale = 1.0;
     double postscale = 1.0;

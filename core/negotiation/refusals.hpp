@@ -30,8 +30,8 @@ public:
 
     [[nodiscard]] bool empty() const { return memory_.header().refusals == 0; }
 
-    /// Refuses `member` too, and counts this, if another member was refused more often. Returns the number of slots at
-    /// the first refusal; nothing if `member` is not refused.
+    /// If another member was refused more often than `member`, refuses `member` too, counts this refusal, and returns
+    /// the number of slots at the first refusal. Otherwise returns nothing.
     std::optional<std::uint32_t> settle(const RefusalKey& key, std::uint32_t member) {
         const std::uint32_t bucket = find(key);
         const Refusal& refusal = memory_.refusal(bucket);

@@ -62,7 +62,7 @@ public:
 
     /// What the registrar needs from outside the arena.
     struct Environment {
-        /// Whether the tables may take this many more bytes of memory. Called before the memory is first written.
+        /// Whether the tables may use this many additional bytes of memory. Called before the memory is first written.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
         /// The member's number in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
@@ -159,7 +159,7 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            // Fusion and bytes only decide where a batch ends, and this batch already has its end.
+            // Only the choice of a batch's end needs `fusion` and `bytes`. The end of this batch is already known.
             batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
@@ -212,7 +212,7 @@ public:
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
-        header.first_shut_down.store(rank, std::memory_order_relaxed);  // relaxed: the next store publishes it
+        header.first_shut_down.store(rank, std::memory_order_relaxed);  // relaxed: the next store publishes this one
         header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
         append({EntryKind::closing});
         fail_incomplete_slots();
@@ -430,8 +430,8 @@ private:
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        // On one host, a joined member announces a name only after another rank has. On several hosts, that rank may be
-        // on another host.
+        // On one host, a joined member announces a name only after another rank of this host has announced it. On
+        // several hosts, the other rank may be on another host.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal,
                            "rank {} has joined, and announced '{}', which no other rank has announced", member,
@@ -499,7 +499,8 @@ private:
     /// for this host for ever (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        const bool may_be_more = slots < most;  // more slots are allowed, but grow() was refused the memory
+        const bool may_be_more = slots < most;  // the setting allows more slots, but grow() could not get the memory
+                                                // for them
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
@@ -528,8 +529,8 @@ private:
         insert(slot);
     }
 
-    /// Clears the stamps, which mark the announcements, of an earlier use of the slot number: the generations start
-    /// again at 0. The stall monitor sees the cleared stamps before it sees the label's new use.
+    /// Clears the stamps that mark the announcements of an earlier use of the slot number, because the generations
+    /// start again at 0. The stall monitor sees the cleared stamps before it sees the label's new use.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
             return;  // the slot was never used
@@ -565,8 +566,8 @@ private:
     }
 
     /// Retires a slot with a mismatch or a similar error. The label changes before the entry is appended, because a
-    /// joined member that reads the entry then looks for new names. The label's final state comes after the entry:
-    /// until then, the stall monitor must still find the announcements.
+    /// joined member looks for new names as soon as it has read the entry. The label gets its final state after the
+    /// entry is appended, because the stall monitor must find the announcements until that time.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);
@@ -578,7 +579,8 @@ private:
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
         if (superior_ != nullptr && memory_.header().closing != 0) {
-            return {};  // the slot was complete but not called, and close_to_calls() has failed it
+            return {};  // all members had announced the operation, but close_to_calls() ended it with an error before
+                        // its call
         }
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
@@ -890,8 +892,8 @@ private:
         return true;
     }
 
-    /// Frees the numbers of slots whose retirement all members have read in the log. No member uses such a number any
-    /// more.
+    /// Frees the numbers of retired slots. A number is freed when all members have read the log entry that retires the
+    /// slot: no member uses the number any more.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();
@@ -916,8 +918,8 @@ private:
         return {};
     }
 
-    /// Retires idle ones among all bound slots. At the limit of slots, this runs for every new name. If the previous
-    /// search found nothing and the log has not grown since, the search is skipped.
+    /// Searches all bound slots, and retires the idle ones. When no more slots can be used, this runs for every new
+    /// name. If the previous search found nothing and the log has not grown since, the search is skipped.
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
@@ -926,9 +928,9 @@ private:
         }
     }
 
-    /// Retires bound slots without pending operations. With `only_idle`, only slots whose last call lies at least as
-    /// many log entries back as there are slots. Checks up to `most` slots; the next call continues after the last
-    /// checked slot.
+    /// Retires bound slots without pending operations. With `only_idle`, retires only slots that were not called for a
+    /// long time: the number of log entries since the slot's last call is at least the number of slots. Checks up to
+    /// `most` slots; the next call continues after the last checked slot.
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;

@@ -75,11 +75,13 @@ struct UpMessage {
     /// For each host on which all ranks have joined, the rank that joined last. Processed before the announcements.
     std::vector<std::int32_t> joined;
     std::vector<Announcement> announcements;
-    /// ranks that have shut down, in order
+    /// ranks that have shut down, in the order of their shutdowns
     std::vector<std::int32_t> shutting_down;
-    /// how many more hosts have settled: all ranks have joined, and none has a pending operation of its own
+    /// the number of hosts that have settled since the previous UpMessage. A host has settled when all its ranks have
+    /// joined, and none of them has a pending operation of its own.
     std::uint32_t settled_hosts = 0;
-    std::uint32_t closed_hosts = 0;  ///< how many more hosts of this subtree have shut down on all ranks
+    std::uint32_t closed_hosts = 0;  ///< the number of hosts of this subtree on which the last rank has shut down since
+                                     ///< the previous UpMessage
 };
 
 enum class DecisionKind : std::uint8_t {
@@ -112,9 +114,9 @@ struct Decision {
     /// For a call of an operation of variable size: the first dimension of each rank's tensor. For `disagreed`: the
     /// numbers of members of the groups that some ranks announced, each number once.
     std::vector<std::int64_t> rows;
-    std::string text;                ///< for disagreed, lacks_joined and impossible
-    ErrorCode code = ErrorCode::ok;  ///< for impossible: a code with is_refusal()
-    std::int32_t rank = 0;           ///< for closing and all_joined
+    std::string text;                ///< for `disagreed`, `lacks_joined` and `impossible`
+    ErrorCode code = ErrorCode::ok;  ///< for `impossible`: a code for which is_refusal() is true
+    std::int32_t rank = 0;           ///< for `closing` and `all_joined`
     std::uint32_t uncounted = 0;     ///< for a call: how many ranks an average does not count
     /// For a call: set if all ranks of some host have joined, because that host may not know the metadata.
     std::optional<Metadata> metadata;
@@ -145,11 +147,11 @@ inline constexpr std::size_t kMostClaims = 64;
 inline constexpr std::size_t kMostTextBytes = 4096;
 
 /// The maximum length of a message in a job with this many ranks. A receiver has a buffer of this size. A sender starts
-/// a new message before the limit.
+/// a new message before a message would exceed this length.
 [[nodiscard]] std::size_t most_message_bytes(std::uint32_t ranks);
 
-/// The encoded length of a message without content, and the length that each part adds. The writer of a message uses
-/// them to know when the message is full.
+/// The encoded length of a message without content, and the length that each part adds. With these lengths, the writer
+/// of a message knows when the message is full.
 [[nodiscard]] std::size_t empty_message_bytes();
 [[nodiscard]] std::size_t encoded_bytes(const Announcement& announcement);
 [[nodiscard]] std::size_t encoded_bytes(const Decision& decision);

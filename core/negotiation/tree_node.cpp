@@ -24,7 +24,8 @@ std::string text_of(const TensorKey& key) {
     return key.name.empty() ? fmt::format("the tensor of id {}", key.id) : "tensor " + base::quote(key.name);
 }
 
-/// Adds a claim without metadata for `ranks`, if there are any: these ranks announced the metadata of the last call.
+/// Adds the claim of `ranks`, which announced the metadata of the last call. Such a claim carries no metadata. Does
+/// nothing if `ranks` is empty.
 void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
     if (!ranks.empty()) {
         merge(claims, {std::nullopt, std::move(ranks)});
@@ -291,8 +292,9 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Asks joined contributors to announce a tensor that other contributors have announced. The request comes after all
-/// decisions so far, which those other contributors knew, and before the decision about the tensor.
+/// Asks joined contributors to announce a tensor that other contributors have announced. The joined contributors get
+/// the request after all decisions that were made so far, because the other contributors knew these decisions. They get
+/// it before the decision about the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -310,7 +312,8 @@ void TreeNode::ask(const TensorKey& key, Entry& entry) {
             wanted_.push_back(std::move(wanted));
             continue;
         }
-        // If a host announced by id, that host uses the id. The root then keeps the id, so every contributor knows it.
+        // If a host announced the tensor by its id, that host uses the id. The root keeps an id that a host uses, so
+        // every contributor knows the id.
         wanted.decision.id = entry.id;
         wanted.decision.name = entry.id == 0 ? key.name : std::string();
         children_[contributor - 1].wanted.push_back(std::move(wanted));
@@ -427,8 +430,8 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     } else {
         entry.by_name = true;
     }
-    // An announcement without claims stands for the metadata of the last call. If other announcements have claims, this
-    // must become a claim too.
+    // An announcement without claims stands for the metadata of the last call. If other announcements have claims, such
+    // an announcement must be turned into a claim too.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
             merge_if_any(entry.claims, active_of(entry, before));

@@ -38,7 +38,7 @@ public:
         std::uint32_t host = 0;
         TreeShape shape;
         std::vector<std::int32_t> host_of;  ///< for each rank: its host
-        /// for each rank: its number in error messages; empty if the numbers are equal
+        /// for each rank: its number in error messages; empty if each rank keeps its number
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         /// the root decides no further batch while this many batches are not yet executed
@@ -64,8 +64,8 @@ public:
     void executed(std::uint64_t batches);
 
     /// Handles a message from the parent or from a child. Fails with Internal if no correct leader sends such a
-    /// message; then the job must end. For an AbortMessage, fails with Aborted and the message's text. Heartbeats have
-    /// no effect.
+    /// message; in this case the job must end. For an AbortMessage, fails with Aborted and the message's text.
+    /// Heartbeats have no effect.
     [[nodiscard]] Status receive(std::uint32_t from_host, const TreeMessage& message);
     /// Returns the message to send to a neighbour now, if any. Call this again after the message was sent.
     [[nodiscard]] std::optional<TreeMessage> next_message(std::uint32_t to_host);
@@ -81,7 +81,7 @@ public:
 
     /// For the stall report: a tensor that this host or its subtree has announced and that the root has not decided on.
     /// `missing_hosts` are the hosts that have not announced it. If a child has not announced the tensor, all hosts of
-    /// the child's subtree are listed, because only the child knows more.
+    /// the child's subtree are listed, because only the child knows which of these hosts have announced it.
     struct Pending {
         std::string name;  ///< "" if the operation has no name
         std::vector<std::uint32_t> missing_hosts;
@@ -99,7 +99,8 @@ private:
     };
     /// A tensor that some contributor has announced and the root has not decided on.
     struct Entry {
-        std::uint64_t order = 0;         ///< the position among all entries, by the time of the first announcement
+        std::uint64_t order = 0;         ///< the number of this entry in the order in which the entries were created by
+                                         ///< a first announcement
         std::vector<std::uint32_t> who;  ///< contributors, in the order in which they announced
         bool by_name = false;            ///< some contributor announced the tensor by its name
         std::uint64_t id = 0;            ///< the tensor's id, if some contributor announced by id

@@ -22,7 +22,7 @@ public:
     struct Options {
         std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< for each host: its ranks in ascending order
         std::uint32_t ranks = 0;
-        /// for each rank: its number in error messages; empty if the numbers are equal
+        /// for each rank: its number in error messages; empty if each rank keeps its number
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
@@ -62,8 +62,8 @@ private:
     /// The id of the tensor; 0: none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
-    /// `kind` is disagreed, impossible or lacks_joined. `groups` is the result of sizes_of_groups() for disagreed,
-    /// otherwise empty.
+    /// `kind` is `disagreed`, `impossible` or `lacks_joined`. `groups` is the result of sizes_of_groups() for
+    /// `disagreed`, otherwise empty.
     void refuse(Announcement announcement, DecisionKind kind, const Status& reason, std::uint64_t id,
                 std::vector<std::int64_t> groups = {});
     [[nodiscard]] std::vector<std::int64_t> sizes_of_groups(const Announcement& announcement,

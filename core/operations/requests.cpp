@@ -123,8 +123,8 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// Call this when the metadata is complete. Returns true if the operation is impossible. The request then keeps no
-/// data, because it is announced only to be refused.
+/// Call this when the metadata is complete. Returns true if the operation is impossible. In this case the request keeps
+/// no data, because it is announced only to be refused.
 bool note_refusal(Request& request) {
     if (is_possible(request.metadata)) [[likely]] {
         return false;
@@ -274,8 +274,8 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
         if (splits[i] < 0) {
-            // The error names the index and not a rank: splits are in the order of the set's ranks, whose numbers in
-            // the job may differ.
+            // The error names the index and not a rank: splits are in the order of the set's ranks, and the number of
+            // such a rank in the job may differ from the index.
             return failure(ErrorCode::invalid_argument, "splits[{}] is {}; a number of rows must not be negative", i,
                            splits[i]);
         }

@@ -104,7 +104,8 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
                          text_of(extents));
 }
 
-/// The largest number of positions: each position is converted to a number of 64 bits.
+/// The largest number of positions that a tensor may have. It has a limit because each position is converted to a
+/// number of 64 bits.
 constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Status check_whole(std::span<const std::int64_t> shape, std::size_t along) {

@@ -80,8 +80,8 @@ bool CallbackThread::close_if_empty() {
     return newest_.compare_exchange_strong(empty, &closed_mark, std::memory_order_seq_cst);
 }
 
-/// hand_over() and stop() end the wait. They are called in this process, so no other process's death can prevent that,
-/// and the wait needs no timeout.
+/// hand_over() and stop() end the wait. Both are called in this process, so no death of another process can prevent
+/// these calls, and the wait needs no timeout.
 void CallbackThread::run() {
     const auto has_to_do = [this] {
         return newest_.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);

@@ -39,7 +39,8 @@ public:
         }
     }
     /// Like fail(), but replaces an earlier failure. Used for a failure that all ranks find, because an earlier failure
-    /// may exist on this rank only. The engine calls this with the progress lock, while no other thread calls fail().
+    /// may exist only on this rank. The engine calls this function while it holds the progress lock and no other thread
+    /// calls fail().
     void fail_foremost(const Status& status) {
         failed_.store(true, std::memory_order_relaxed);
         status_ = status;

@@ -58,21 +58,23 @@ struct TensorEntry {
     bool known_to_agree = false;  ///< `request` was found equal to `agreed`, and neither has changed since
     /// This rank has joined and contributes nothing to the pending operation, which another rank started.
     bool stands_in = false;
-    bool is_counted = true;  ///< if stands_in: averages count this rank
-    /// If stands_in: other hosts announced the operation. Possibly no other rank of this host has announced it.
+    bool is_counted = true;  ///< if `stands_in`: averages count this rank
+    /// If `stands_in`: other hosts announced the operation. It is possible that no other rank of this host has
+    /// announced it.
     bool asked_for = false;
     bool in_full = false;         ///< the operation is announced by name, and the log has not answered yet
     TensorEntry* next = nullptr;  ///< link in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
-    /// the operation is a member of a group, and waits until the group's number of members was called
+    /// the operation is a member of a group, and waits until the log has called the operation that announces the number
+    /// of members
     bool is_held = false;
     /// for the operation that announces a group's number of members: the first held member
     TensorEntry* held = nullptr;
 
     /// The number of this operation among the operations in this slot. Written under the enqueue lock. The engine reads
-    /// it after a log entry or `direct_` refers to the entry.
+    /// the number only after a log entry or `direct_` refers to this TensorEntry.
     std::uint64_t generation = 0;
-    /// How many of these operations were counted in the slot's counter. The others were announced directly.
+    /// How many of the operations in this slot were counted in the slot's counter. The others were announced directly.
     std::uint64_t counted = 0;
 
     /// An operation is pending: set by submit() under the enqueue lock, cleared by the engine at the end. The engine's

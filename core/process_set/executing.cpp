@@ -66,8 +66,8 @@ bool BatchRunner::run_inline(std::uint64_t position) {
     }
     waking_.wake_others();
     const std::uint64_t started = recording_.started_batch(std::span(&entry, 1), position);
-    // The input and the copy in this rank's announcement are equal. Reading the input leaves the copy's cache lines in
-    // the other cores' caches.
+    // The input and the copy in this rank's announcement are equal. This rank reads the input, so that the copy's cache
+    // lines stay in the other cores' caches.
     payloads[view_.rank] = request.input;
     if (checks_) [[unlikely]] {
         inspection_.inspect_again(*entry);

@@ -18,16 +18,17 @@ namespace rueda::core {
 /// The id in messages between ranks that are about to form a process set. No set has this id.
 inline constexpr std::int32_t kSettingUp = -1;
 
-/// Lets the members of a future process set exchange bytes, without other ranks. Each member sends its bytes to the
-/// lowest member, which distributes all of them. If a message does not come, all members learn which rank's message is
-/// missing, so no member waits for ever (docs/design/0004-process-sets.md). Threads: one.
+/// Lets the members of a future process set exchange bytes; no other rank takes part. Each member sends its bytes to
+/// the lowest member, which sends the bytes of all members to each member. If a message does not come, all members
+/// learn which rank's message is missing, so no member waits for ever (docs/design/0004-process-sets.md). Threads: one.
 class MemberExchange {
 public:
     /// `ranks`: the members in ascending order, including this rank. `engine` must outlive this object.
     MemberExchange(Engine& engine, std::vector<int> ranks, int job_rank, int job_size);
 
     /// Collective over the members. Element r of the result holds the bytes of rank r; it is empty for ranks that are
-    /// not members. A member that called with other ranks is included too, if its message came.
+    /// not members. If a member called this function with a different list of ranks, its bytes are included too,
+    /// provided that its message came.
     [[nodiscard]] Result<std::vector<collectives::Bytes>> operator()(std::span<const std::byte> mine) const;
 
 private:

@@ -324,8 +324,8 @@ Status ProcessSets::check_new(const SetIdentity& identity) const {
 Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchange, std::shared_ptr<ProcessSet>& set) {
     const JobExchange exchange_or_end = [this, &identity, &exchange](std::span<const std::byte> mine) {
         Result<std::vector<Bytes>> all = exchange(mine);
-        // Possibly only this rank knows of the failure, and the other ranks wait for its next step, so the job must
-        // end. If the job or a rank has ended already, all ranks know.
+        // Perhaps only this rank knows of the failure, and the other ranks wait for its next step. The job must
+        // therefore end. If the failure is that the job or a rank has ended, all ranks know of it.
         if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
             all.status().code() != ErrorCode::not_initialized) {
             end_job(identity, all.status().message());

@@ -105,7 +105,7 @@ private:
     Job job_;
     std::mutex changing_;
     std::int32_t next_id_;     // under changing_; higher than the number of every set of this rank
-    std::vector<Known> left_;  // under changing_; sets that this rank has left, and other members possibly not
+    std::vector<Known> left_;  // under changing_; sets that this rank has left but other members may not have left yet
     bool ended_ = false;       // under changing_
     mutable std::mutex mutex_;
     std::map<std::int32_t, Known> known_;

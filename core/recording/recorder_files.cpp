@@ -16,9 +16,9 @@ namespace rueda::core {
 
 namespace {
 
-/// The background thread of a healthy rank moves several times in this time.
+/// The background thread of a healthy rank writes its heartbeat several times in this time.
 constexpr std::int64_t kSilentNs = 1'000'000'000;
-/// A stall report may have a line for each rank.
+/// The length at which the reason in a file is cut. It is large, because a stall report may have a line for each rank.
 constexpr std::size_t kLongestReason = 4096;
 
 std::string_view describe(base::RankState state) {

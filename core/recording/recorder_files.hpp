@@ -26,8 +26,9 @@ public:
 
     /// Writes the recorders of all ranks of the host.
     [[nodiscard]] std::optional<std::string> write_all(std::string_view reason) noexcept;
-    /// The job has ended. Each rank writes its own recorder. The lowest rank that still lives also writes those of the
-    /// ranks that cannot: of dead ones, and of ranks whose background thread has not moved for a while.
+    /// Call this when the job has ended. Each rank writes its own recorder. The lowest rank that still lives also
+    /// writes the recorders of ranks that cannot do this: of dead ranks, and of ranks whose background thread has had
+    /// no heartbeat for a while.
     ///
     /// Both functions return what FileWriter::write() returns.
     [[nodiscard]] std::optional<std::string> write_at_end(std::string_view reason) noexcept;

@@ -31,11 +31,11 @@ constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
-/// The number of attachments: buffers for texts and first dimensions, to which log entries refer. Only on several
-/// hosts.
+/// The number of attachments, which exist only on several hosts. An attachment is a buffer for a text or for first
+/// dimensions, to which a log entry refers.
 constexpr std::uint32_t kAttachments = 64;
-/// The number of records (requests to the registrar) in a mailbox, on several hosts. There, a rank posts one record for
-/// each tensor that it announces last.
+/// The number of records (requests to the registrar) in a mailbox on several hosts. It is large, because on several
+/// hosts a rank posts one record for each tensor that it announces last.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 
@@ -120,8 +120,8 @@ Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent&
     // Includes this rank's share of the tables, which are touched later, when names are announced.
     const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
     RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
-    // Touching the pages now reports a lack of memory as an error. Later it would be a signal, in the middle of a step.
-    // Kernels before 5.14 do not have this call; they only get the check above.
+    // If memory is missing, touching the pages now gives an error. A later touch would raise a signal in the middle of
+    // an operation. On kernels before 5.14, which do not have MADV_POPULATE_WRITE, there is only the check above.
     if (madvise(arena.cell(arena.rank(), 0), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
         return system_failure(ErrorCode::resource_exhausted,
                               fmt::format("touching {} of the arena", base::format_bytes(bytes)));

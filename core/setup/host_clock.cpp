@@ -12,8 +12,8 @@
 namespace rueda::core {
 namespace {
 
-/// More rounds do not narrow the interval further. The last round only brings the time at which rank 0 left the round
-/// before it.
+/// More rounds do not narrow the interval further. The last round is needed only because it brings the time at which
+/// rank 0 left the previous round.
 constexpr int kRounds = 9;
 
 /// What each rank sends in a round. The first two times are CLOCK_MONOTONIC of the rank's host.
@@ -41,7 +41,8 @@ Result<Reading> exchange(collectives::ControlPlane& control_plane, const Reading
                        sizeof(theirs));
     }
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; differences of such numbers do not overflow
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; the difference of two such numbers does not
+                                                           // overflow
     if (theirs.entered_ns < 0 || theirs.entered_ns > kMost || theirs.left_ns < 0 || theirs.left_ns > kMost) {
         return failure(ErrorCode::internal, "rank 0 announced {} ns as the time of its clock", theirs.entered_ns);
     }

@@ -148,7 +148,8 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
 }
 
 /// Does what would have happened without this file's handler. Without a previous handler, the default action is
-/// restored. After the return, the access is repeated and ends the process, so that a core file shows the right place.
+/// restored. When the handler returns, the program repeats the access, which ends the process. A core file therefore
+/// shows the place of the access.
 void pass_fault_on(int number, siginfo_t* info, void* context) {
     const struct sigaction& action = before_of(number);
     if ((action.sa_flags & SA_SIGINFO) != 0) {

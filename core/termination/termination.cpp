@@ -43,7 +43,7 @@ struct Watch {
     std::vector<Member> others;
 };
 
-/// Null: no ranks are watched. Release: the thread that has prepared the watch. Acquire: the handler.
+/// If it is null, no ranks are watched. Release: the thread that has prepared the watch. Acquire: the handler.
 std::atomic<const Watch*> current{nullptr};
 /// The previous handler. Written before this file's handler is installed, which reads it.
 struct sigaction before {};

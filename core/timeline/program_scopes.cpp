@@ -10,10 +10,11 @@ namespace rueda::core {
 
 namespace {
 
-/// Scopes of a program have few names. One that makes a new name each time does not fill the memory.
+/// The largest number of names that are remembered. Usual programs have few names of scopes. A program that makes a new
+/// name for each scope must not fill the memory.
 constexpr std::size_t kMostNames = 256;
-/// How often it tries to write a name while another thread of this rank writes one, which takes less than a
-/// microsecond.
+/// How often number_of() tries to write a name. An attempt fails while another thread of this rank writes a name, which
+/// takes less than a microsecond.
 constexpr int kAttempts = 1000;
 /// Names of scopes belong to no process set.
 constexpr std::int32_t kNoSet = -1;
@@ -31,7 +32,8 @@ void ProgramScopes::end() {
     writer_ = base::RecorderWriter();
 }
 
-/// 0 if it could not be written; the scope then has no name.
+/// Returns the name's number in the recorder. Returns 0 if the name could not be written; the timeline then shows the
+/// scope without a name.
 std::uint64_t ProgramScopes::number_of(std::string_view name) {
     if (names_.size() >= kMostNames) {
         names_.clear();

@@ -19,15 +19,15 @@ class ProgramScopes {
 public:
     explicit ProgramScopes(base::RecorderWriter writer) : writer_(writer) {}
 
-    /// A scope that began at this time of CLOCK_MONOTONIC ends now.
+    /// Records a scope that began at `began_ns` (CLOCK_MONOTONIC) and ends now.
     void add(std::string_view name, std::int64_t began_ns);
-    /// From now on nothing is recorded, because the recorder goes away.
+    /// Ends the recording, because the recorder's memory is about to be released. Later calls of add() record nothing.
     void end();
 
 private:
     [[nodiscard]] std::uint64_t number_of(std::string_view name);
 
-    std::mutex mutex_;  // nothing is locked while holding it
+    std::mutex mutex_;  // a thread that holds it locks no other mutex
     base::RecorderWriter writer_;
     std::unordered_map<std::string, std::uint64_t> names_;  // their numbers in the recorder
 };

@@ -19,7 +19,7 @@ RingDrain::Look RingDrain::look(const base::RecorderReader& reader, std::uint64_
                                 std::vector<base::TimelineOperation>& ended) {
     std::optional<base::RecordedOperation> record = reader.operation(number);
     if (!record) {
-        // It is being written, by its rank, or it was overwritten.
+        // The rank is just writing this record, or has already overwritten it with a later one.
         return reader.next_number() >= number + base::RankRecorder::kOperations ? Look::lost : Look::open;
     }
     if (!has_ended(*record)) {
@@ -68,7 +68,7 @@ std::size_t RingDrain::advance(const base::RecorderReader& reader, std::size_t m
                 break;
         }
     }
-    // Damaged memory may hold any number, so the list has a limit of its own.
+    // If the ring is damaged, its numbers may have any value. The length of this list is therefore limited separately.
     while (open_.size() > base::RankRecorder::kOperations) {
         open_.erase(open_.begin());
         ++lost_;

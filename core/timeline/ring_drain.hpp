@@ -12,24 +12,25 @@
 
 namespace rueda::core {
 
-/// Reads what is new in the flight recorder of one rank, again and again. It gives out each record once, when the
+/// Reads the new records in the flight recorder of one rank, again and again. Each record is returned once, when its
 /// operation has ended.
 class RingDrain {
 public:
-    /// `offset_ns`: what to add to the recorder's times. `first`: the number of the first operation to read.
+    /// `offset_ns`: the number to add to the recorder's times. `first`: the number of the first operation to read.
     RingDrain(std::int32_t rank, std::int64_t offset_ns, std::uint64_t first)
         : rank_(rank), offset_ns_(offset_ns), next_(first) {}
 
-    /// Looks again at the operations that had not ended. Appends those that have.
+    /// Looks again at the operations that had not ended at the last look. Appends those that have ended since.
     void revisit(const base::RecorderReader& reader, std::vector<base::TimelineOperation>& ended);
-    /// Looks at new records, at most `most`. Returns how many it has looked at.
+    /// Looks at up to `most` new records, and appends those whose operations have ended. Returns the number of records
+    /// that it has looked at.
     std::size_t advance(const base::RecorderReader& reader, std::size_t most,
                         std::vector<base::TimelineOperation>& ended);
-    /// Appends the operations that have not ended, as far as the ring has them.
+    /// Appends the operations that have not ended, if their records are still in the ring.
     void append_open(const base::RecorderReader& reader, std::vector<base::TimelineOperation>& open) const;
 
     [[nodiscard]] std::int32_t rank() const { return rank_; }
-    /// The number of records that were overwritten before they were read, since the last call.
+    /// Returns how many records were overwritten before they were read. Counts from the last call of this function.
     [[nodiscard]] std::uint64_t take_lost();
 
 private:
@@ -40,7 +41,8 @@ private:
     std::int32_t rank_;
     std::int64_t offset_ns_;
     std::uint64_t next_;
-    std::vector<std::uint64_t> open_;  // ascending; at most as many as the ring has
+    std::vector<std::uint64_t> open_;  // the numbers of operations that had not ended, ascending; at most as many as
+                                       // the ring has records
     std::uint64_t lost_ = 0;
 };
 

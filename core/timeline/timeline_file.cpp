@@ -25,7 +25,7 @@ std::string doing(const std::string& path, std::string_view call) {
 
 Status TimelineFile::open(const std::string& path) {
     path_ = path;
-    // O_NONBLOCK: opening a pipe that nobody reads would wait.
+    // O_NONBLOCK is set, because open() would otherwise wait if the path is a pipe that nobody reads.
     file_ = base::UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644));
     if (!file_.is_open()) {
         return system_failure(ErrorCode::invalid_argument, doing(path, "open"));

@@ -11,12 +11,13 @@
 
 namespace rueda::core {
 
-/// A file with one JSON array. It is complete after each write: a write replaces the closing bracket of the one before.
+/// A file with one JSON array. The array is complete after each write, because each write overwrites the array's
+/// closing bracket and adds a new one.
 ///
 /// Threads: one at a time. Every function may wait for the file system.
 class TimelineFile {
 public:
-    /// Replaces what is in the file. The failure names the path and what to do.
+    /// Opens the file and removes its content. A failure names the path and says what to do.
     [[nodiscard]] Status open(const std::string& path);
     /// Appends elements of the array, each of which ends with a comma and a new line.
     [[nodiscard]] Status append(std::string_view lines);
@@ -24,7 +25,8 @@ public:
 private:
     std::string path_;
     base::UniqueFd file_;
-    std::uint64_t end_ = 0;  // where the next elements go; what follows is the end of the array
+    std::uint64_t end_ = 0;  // the position at which the next elements are written; at present, the end of the array is
+                             // there
     bool has_elements_ = false;
 };
 

@@ -25,31 +25,33 @@ namespace rueda::core {
 
 /// Records one timeline: reads the flight recorders of all ranks of the host and writes their events to a file.
 ///
-/// Threads: begin() before the thread starts. run() is the thread. stop(), wait_until_done(), result() and end(): the
-/// owner, who may give up while the thread waits for the file system. The thread holds a share of this object, so that
-/// nothing that it uses goes away.
+/// Threads: the owner calls begin(), and then starts a thread that executes run(). The owner also calls stop(),
+/// wait_until_done(), result() and end(). The owner may give up while the thread waits for the file system. The thread
+/// therefore holds a shared pointer to this object, which keeps everything that the thread uses.
 class TimelineRecording {
 public:
-    /// Where the operations of a timeline begin.
+    /// The first operation that a timeline contains.
     enum class From : std::uint8_t {
-        beginning,  ///< with the first operation of the job
+        beginning,  ///< the first operation of the job
         now,
     };
 
-    /// How the times of this host become times of the job: see HostClock.
+    /// `header` also says how to convert the times of this host to times of the job (HostClock).
     TimelineRecording(std::shared_ptr<collectives::Arena> arena, base::TimelineHeader header)
         : arena_(std::move(arena)), header_(std::move(header)), events_(header_.marks_cycles) {}
 
     /// Opens the file and writes its first events.
     [[nodiscard]] Status begin(const std::string& path, From from);
-    /// Reads and writes until stop(), and then writes the rest.
+    /// Reads the flight recorders and writes the file until stop() is called, and after that writes the remaining
+    /// events.
     void run() noexcept;
 
     /// Asks the thread to end.
     void stop();
-    /// Returns false if it does not end in this time.
+    /// Waits until the thread is done, for `patience` at most. Returns false if the thread is not done by then.
     [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
-    /// These functions return what went wrong, and what was written. Call them only when the recording is done.
+    /// The failure of the recording, if there was one, and what was written. Call these two functions only when the
+    /// recording is done.
     [[nodiscard]] const Status& result() const { return result_; }
     [[nodiscard]] const base::TimelineEnd& end() const { return end_; }
 
@@ -57,7 +59,8 @@ private:
     using Nanoseconds = std::chrono::nanoseconds;
 
     Status record();
-    /// One look at all rings. Returns the largest part of a ring that was new.
+    /// Looks once at the rings of all ranks. For each ring, computes which part of its records was new (from 0 to 1).
+    /// Returns the largest of these values.
     Result<double> round();
     Status finish(std::int64_t stopped_ns);
     void await_last_ends();
@@ -72,7 +75,7 @@ private:
         return {*arena_->recorder(static_cast<std::uint32_t>(member)), *arena_->recorder(0), now};
     }
     [[nodiscard]] std::int64_t now_ns() const;
-    /// Waits until stop() or for this time. Returns whether stop() was called. stop() notifies.
+    /// Waits until stop() is called, for `time` at most. Returns whether stop() was called. stop() ends the wait.
     bool sleep(Nanoseconds time);
 
     std::shared_ptr<collectives::Arena> arena_;
@@ -82,7 +85,7 @@ private:
     static constexpr std::size_t kMostHeld = 16384;
     base::OperationGroups groups_{kMostHeld};
     std::vector<RingDrain> drains_;                          // by member of the host
-    std::unordered_map<std::int32_t, std::size_t> members_;  // of each set, on this host
+    std::unordered_map<std::int32_t, std::size_t> members_;  // for each set: the number of its members on this host
     std::string text_;                                       // not written yet
 
     std::mutex mutex_;

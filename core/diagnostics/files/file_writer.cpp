@@ -22,7 +22,8 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    std::filesystem::create_directories(folder, error);  // if it fails, opening the file says why
+    std::filesystem::create_directories(folder, error);  // a failure is ignored here: opening the file then fails too,
+                                                         // and its error gives the reason
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
     RUEDA_RETURN_IF_FAILED(replaced.status());
@@ -39,7 +40,8 @@ struct FileWriter::Shared {
     std::condition_variable is_done;   // wakes write() and stop(); rung by the writing thread
     std::deque<WholeFile> files;       // to be written
     bool is_writing = false;
-    bool is_late = false;  // write() has waited in vain for the file that is being written, and does not wait again
+    bool is_late = false;  // write() has already waited in vain for the file that is being written; the next write()
+                           // does not wait for it
     bool is_stopping = false;
     bool has_ended = false;
     std::string complaint;  // about the first failure
@@ -55,8 +57,8 @@ struct FileWriter::Shared {
         }
     }
 
-    /// Waits for kPatience at most. With the system's clock, because ThreadSanitizer of clang 14 does not know the wait
-    /// with the monotonic clock.
+    /// Waits for kPatience at most. Uses the system's clock, because ThreadSanitizer of clang 14 does not support a
+    /// wait by the monotonic clock.
     template <class Done>
     bool await(std::unique_lock<std::mutex>& lock, Done&& done) {
         return is_done.wait_until(lock, std::chrono::system_clock::now() + kPatience, std::forward<Done>(done));
@@ -78,7 +80,7 @@ struct FileWriter::Shared {
                 const Status written = replace_file(folder, suffix, file);
                 failure = written.is_ok() ? "" : "a file could not be written: " + written.message();
             } catch (const std::exception&) {
-                failure.clear();  // there is no memory; the next file may find some
+                failure.clear();  // there is no memory for this file; there may be some for the next one
             }
             lock.lock();
             is_writing = false;
@@ -119,7 +121,7 @@ std::optional<std::string> FileWriter::write(std::vector<WholeFile> files) {
     return shared_->complaint;
 }
 
-/// Starts the thread, if there is none. The system may refuse it; the next files then try again.
+/// Starts the thread, if there is none. If the system refuses the thread, the next call of write() tries again.
 void FileWriter::start() {
     if (thread_.joinable() || shared_->is_stopping) {
         return;

@@ -25,7 +25,7 @@ struct WholeFile {
 };
 
 /// Writes files to a folder, and makes the folder if necessary. A file appears whole or not at all (base::AtomicFile),
-/// and replaces an older one of its name.
+/// and replaces an older file of the same name.
 ///
 /// A thread of this object writes, from the first file on. If the file system hangs, only this thread hangs, and the
 /// job can still go on or end.
@@ -45,11 +45,11 @@ public:
     FileWriter& operator=(const FileWriter&) = delete;
 
     [[nodiscard]] bool is_wanted() const { return !folder_.empty(); }
-    /// Only if files are wanted. A file that still waits to be written is replaced by a new one of its name. Returns
-    /// what goes wrong, the first time that this is known.
+    /// Call this only if files are wanted. A new file replaces a file of the same name that still waits to be written.
+    /// When something has gone wrong, one call returns a text about it: the first call that knows of it.
     [[nodiscard]] std::optional<std::string> write(std::vector<WholeFile> files);
-    /// Ends the thread once it has written what it was given. A thread that hangs is left behind. Later files are not
-    /// written.
+    /// Ends the thread after it has written all files of earlier calls. Does not wait for a thread that hangs for
+    /// longer than kPatience. Files of later calls are not written.
     void stop();
 
 private:
@@ -59,8 +59,8 @@ private:
 
     std::string folder_;
     std::string suffix_;              // of unfinished files
-    std::shared_ptr<Shared> shared_;  // the thread shares it, because it may outlive this object
-    std::thread thread_;              // the mutex of `shared_` protects it
+    std::shared_ptr<Shared> shared_;  // shared with the thread, which may outlive this object
+    std::thread thread_;              // protected by the mutex of `shared_`
 };
 
 }  // namespace rueda::core

@@ -12,7 +12,7 @@
 namespace rueda::core {
 
 /// The file stall.rank.<N>.json in RUEDA_DIAGNOSTICS_DIR, with the last reports that rank N has made. Each report
-/// replaces the file. So a job has at most one file for each rank, and usually only rank 0's.
+/// replaces the file. A job therefore has at most one such file for each rank. Usually only rank 0 writes one.
 ///
 /// Threads: one, the background thread.
 class StallFile {
@@ -22,7 +22,7 @@ public:
     /// `files` outlives this object.
     explicit StallFile(FileWriter& files) : files_(files) {}
 
-    /// Only if files are wanted. Returns what FileWriter::write() returns.
+    /// Call this only if files are wanted. Returns what FileWriter::write() returns.
     [[nodiscard]] std::optional<std::string> add(const StallWriter& writer, StallEntry entry);
 
 private:

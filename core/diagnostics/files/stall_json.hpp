@@ -10,7 +10,7 @@
 
 namespace rueda::core {
 
-/// One report of the file, with what the log says besides.
+/// One report of the file, and the facts around it that a job's output also contains.
 struct StallEntry {
     StallReport report;
     std::string process_set = {};  ///< "" for the set of all ranks

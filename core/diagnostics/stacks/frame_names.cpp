@@ -57,7 +57,7 @@ std::vector<NativeFrame> FrameNames::names_of(std::span<const std::uintptr_t> ad
     return frames;
 }
 
-/// dladdr() knows the dynamic symbols only, libdw also those of functions that no other module uses.
+/// dladdr() knows only the dynamic symbols. libdw also knows the symbols of functions that no other module uses.
 NativeFrame FrameNames::name_of(std::uintptr_t address, bool has_modules) const {
     NativeFrame frame;
     Dl_info found{};
@@ -75,7 +75,7 @@ NativeFrame FrameNames::name_of(std::uintptr_t address, bool has_modules) const 
     }
     if (const std::string symbol = libdw_->symbol_of(address); !symbol.empty()) {
         frame.function =
-            demangled(symbol.substr(0, symbol.find('@')));  // without the version, as in nanosleep@GLIBC_2.2.5
+            demangled(symbol.substr(0, symbol.find('@')));  // cuts off the version, as in nanosleep@GLIBC_2.2.5
     }
     if (const auto line = libdw_->line_of(address)) {
         frame.file = short_path(line->file);

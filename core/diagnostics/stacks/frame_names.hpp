@@ -18,22 +18,24 @@ struct NativeFrame {
     std::string file = {};
     int line = 0;
     std::string module = {};   ///< the file name of the program or library, without its folder
-    std::uint64_t offset = 0;  ///< from the function's beginning; from the module's beginning if there is no function
+    std::uint64_t offset = 0;  ///< in bytes from the function's beginning; from the module's beginning if `function` is
+                               ///< empty
 };
 
 /// One line, for example "load_batch(int), loader.cpp:17" or "nanosleep+0x4 in libc.so.6".
 [[nodiscard]] std::string describe(const NativeFrame& frame);
 
-/// Finds the names of addresses in this process. It opens files and allocates, so never in a signal handler.
+/// Finds the names of addresses in this process. The functions open files and allocate memory, so a signal handler must
+/// not call them.
 ///
 /// Threads: one at a time.
 class FrameNames {
 public:
-    /// Loads libdw if `with_lines` and if it is there.
+    /// Loads libdw if `with_lines` is true and the library exists.
     explicit FrameNames(bool with_lines = true);
 
     [[nodiscard]] std::vector<NativeFrame> names_of(std::span<const std::uintptr_t> addresses);
-    /// Whether lines can be found, in modules that have debug information.
+    /// Whether lines can be found for modules that have debug information.
     [[nodiscard]] bool has_lines() const { return libdw_ != nullptr; }
 
 private:

@@ -21,8 +21,8 @@ public:
     RequestedStacks(const base::HostBlocks& blocks, std::uint32_t members, std::int64_t silence_limit_ns)
         : blocks_(blocks), members_(members), questions_(blocks, silence_limit_ns) {}
 
-    /// Call it a few times per second. `is_requested`: the signal has come since the last call. Returns the text that
-    /// is to be printed, when all ranks have answered or have had the time to.
+    /// Call this a few times per second. `is_requested`: the signal has come since the last call. Returns the text to
+    /// print as soon as all ranks have answered, or the time for their answers is over; otherwise returns nothing.
     [[nodiscard]] std::optional<std::string> look(bool is_requested, std::int64_t now_ns);
 
 private:

@@ -19,9 +19,10 @@
 namespace rueda::core {
 namespace {
 
-/// More frames than a report prints. A deep recursion is cut here.
+/// The largest number of frames that are recorded, which is more than a report prints. The rest of a deeper stack is
+/// left out.
 constexpr std::size_t kMostFrames = 128;
-/// Frames of the handler and of the kernel's trampoline, before the interrupted frame.
+/// The largest number of frames before the interrupted one: those of the handler and of the kernel's trampoline.
 constexpr std::size_t kMostOwnFrames = 16;
 /// Python's faulthandler writes 100 frames at most, with names of up to 500 characters; most are far shorter.
 constexpr std::size_t kMostTraceback = 64 * 1024;
@@ -38,7 +39,8 @@ struct HandlerState {
     /// the capturing thread.
     std::atomic<std::uint32_t> taken{0};
     std::atomic<bool> print_wanted{false};  ///< relaxed: orders nothing
-    /// The interpreter's handler, and whether ours calls it. Release by adopt_traceback_handler(), acquire by ours.
+    /// The interpreter's handler, and whether this file's handler calls it. Release by adopt_traceback_handler(),
+    /// acquire by this file's handler.
     std::atomic<void (*)(int)> inner{nullptr};
     std::atomic<bool> calls_inner{false};
 
@@ -67,7 +69,8 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     if (!walk.is_interrupted) {
         walk.is_interrupted = is_exact != 0;
         if (!walk.is_interrupted) {
-            // A sanitizer may call the handler as a function, without a trampoline.
+            // If a sanitizer calls the handler as a function, without a trampoline, no frame is marked as interrupted.
+            // This walk stops in that case, and record_stack() walks again.
             return ++walk.own < kMostOwnFrames ? _URC_NO_REASON : _URC_NORMAL_STOP;
         }
     }
@@ -78,7 +81,7 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
         handler_state.is_complete = false;
         return _URC_NORMAL_STOP;
     }
-    // A return address stands behind the call, perhaps in the next line or function.
+    // A return address is the address after the call instruction, which may belong to the next line or function.
     handler_state.addresses[handler_state.count++] = is_exact != 0 ? address : address - 1;
     return _URC_NO_REASON;
 }
@@ -103,19 +106,20 @@ bool is_from_this_process(const siginfo_t* info) {
     return info != nullptr && info->si_code == SI_TKILL && info->si_pid == getpid();
 }
 
-/// Runs in the main thread for a capture, and in any thread for a signal from outside.
+/// Runs in the main thread for a capture, and in any thread for a signal that this process has not sent itself.
 void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
     const int saved_errno = errno;
     if (handler_state.number.load(std::memory_order_acquire) == number &&
         handler_state.pid.load(std::memory_order_relaxed) == getpid()) {
         const bool is_own = is_from_this_process(info);
-        // A capture that nobody waits for any more leaves its signal pending: it finds nothing wanted.
+        // The signal of a capture may come when nobody waits for the capture any more. In that case `wanted` is 0.
         const std::uint32_t wanted =
             is_own && syscall(SYS_gettid) == getpid() ? handler_state.wanted.exchange(0, std::memory_order_acq_rel) : 0;
         if (!is_own) {
             handler_state.print_wanted.store(true, std::memory_order_relaxed);
         }
-        // An interpreter's handler that passes signals on would call ours again, with a signal of this process.
+        // An interpreter's handler that passes signals on sends the signal again from this process. Such a signal must
+        // not reach the interpreter's handler a second time.
         if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
             handler_state.inner.load(std::memory_order_acquire)(number);
         }
@@ -136,8 +140,8 @@ bool is_installed(int number) {
     return number != 0 && sigaction(number, nullptr, &found) == 0 && is_ours(found);
 }
 
-/// SA_RESTART: a system call of the program goes on after the signal. Without SA_ONSTACK: the unwinder needs some KiB,
-/// which an alternative stack of the smallest size does not have.
+/// SA_RESTART is set, so that a system call of the program goes on after the signal. SA_ONSTACK is not set, because the
+/// unwinder needs some KiB, and an alternative stack of the smallest size does not have them.
 bool put_in_place(int number) {
     struct sigaction ours {};
     ours.sa_sigaction = &on_stack_signal;
@@ -146,10 +150,12 @@ bool put_in_place(int number) {
     return sigaction(number, &ours, nullptr) == 0;
 }
 
-/// The unwinder's first call may load or look up something. That must not happen in the handler.
+/// For the first call of the unwinder, which is made before the handler is installed: that call may load a library or
+/// look up data, which must not happen in the handler.
 _Unwind_Reason_Code ignore_frame(_Unwind_Context* /*context*/, void* /*argument*/) { return _URC_NO_REASON; }
 
-/// The file has the traceback from its beginning: it is emptied before each capture.
+/// Reads the file from its beginning. The file contains only the last traceback, because it is emptied before each
+/// capture.
 std::string read_traceback(int descriptor) {
     std::string text(kMostTraceback, '\0');
     const ssize_t bytes = pread(descriptor, text.data(), text.size(), 0);
@@ -162,8 +168,8 @@ void empty_traceback(int descriptor) {
     lseek(descriptor, 0, SEEK_SET);
 }
 
-/// Waits in short sleeps, because a futex would need a call in the handler, and a look costs nothing here. The handler
-/// ends the wait.
+/// Waits for the handler, which ends the wait by its store to `taken`. The wait consists of short sleeps, because the
+/// handler would have to make a system call to wake a futex, and the sleeps cost nothing here.
 bool await_capture(std::uint32_t number, std::chrono::nanoseconds patience) {
     constexpr std::chrono::microseconds kPause{200};
     const auto until = std::chrono::steady_clock::now() + patience;
@@ -209,7 +215,7 @@ std::string_view name_of(base::StackSignal signal) {
 bool install_stack_handler(int number) {
     struct sigaction found {};
     sigset_t blocked;
-    // A program that blocks the signal may take it by sigwait() or signalfd().
+    // A program that blocks the signal may receive it by sigwait() or signalfd().
     if (sigaction(number, nullptr, &found) != 0 || pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0 ||
         sigismember(&blocked, number) != 0) {
         return false;
@@ -232,8 +238,8 @@ bool install_stack_handler(int number) {
 void remove_stack_handler() {
     const int number = handler_state.number.exchange(0, std::memory_order_acq_rel);
     if (is_installed(number)) {
-        // A signal of a capture that timed out may be pending, because the main thread blocks it. SIG_IGN discards it;
-        // with SIG_DFL alone it would end the process later.
+        // If a capture timed out because the main thread blocks the signal, its signal may still be pending. SIG_IGN
+        // discards a pending signal; with SIG_DFL alone, the signal would end the process later.
         struct sigaction usual {};
         usual.sa_handler = SIG_IGN;
         sigaction(number, &usual, nullptr);
@@ -295,7 +301,8 @@ bool take_print_request() { return handler_state.print_wanted.exchange(false, st
 Status adopt_traceback_handler(int descriptor) {
     handler_state.calls_inner.store(false, std::memory_order_release);
     if (descriptor < 0) {
-        return {};  // without the mutex, which a thread of its parent may have held when this process was forked
+        return {};  // does not lock the mutex: if this process was forked, a thread of its parent may have held the
+                    // mutex at that time
     }
     const std::lock_guard lock(capture_mutex);
     const int number = stack_signal();

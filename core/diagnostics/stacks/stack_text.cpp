@@ -13,13 +13,13 @@
 namespace rueda::core {
 namespace {
 
-/// A report shows several ranks. The innermost frames say what a rank waits for, and the outermost ones are the same in
-/// every rank.
+/// The largest number of frames of one rank. A report shows several ranks, so it leaves out the outermost frames, which
+/// are the same in every rank. The innermost frames say what a rank waits for.
 constexpr std::size_t kPythonFrames = 20;
 constexpr std::size_t kNativeFrames = 24;
 constexpr std::size_t kLongestFrame = 200;
 
-/// Removes `prefix` from the front of text; false if text does not begin with it.
+/// Removes `prefix` from the front of `text`; returns false if `text` does not begin with `prefix`.
 bool take(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) {
         return false;
@@ -86,7 +86,7 @@ std::vector<std::string> native_lines(std::span<const NativeFrame> frames) {
         const auto* const end = std::find_if_not(frames.data() + i, frames.data() + frames.size(), is_of_interpreter);
         const auto of_interpreter = static_cast<std::size_t>(end - (frames.data() + i));
         if (of_interpreter > 1) {
-            // The innermost one says in which built-in function Python is.
+            // Of these frames, only the innermost one is shown. It says in which built-in function Python is.
             lines.push_back(base::shortened(describe(frames[i]), kLongestFrame));
             lines.push_back(fmt::format("{} more frames of the Python interpreter", of_interpreter - 1));
             i += of_interpreter;

@@ -15,8 +15,9 @@ using collectives::Operation;
 
 namespace {
 
-/// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place:
-/// this moves fewer cache lines. The saving is larger than the cost of waiting for the other ranks' shares.
+/// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place.
+/// Each rank must then wait for the other ranks' shares, but fewer cache lines move, which saves more time than the
+/// wait costs.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace
@@ -53,13 +54,14 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        if (with_metadata) {  // needed only in a mailbox record, of which the registrar checks all parts
+        if (with_metadata) {  // needed only in a mailbox record, because the registrar checks every field of the record
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;
         }
         return false;
     }
-    // The search for resident memory takes time, so it runs only for inputs that may not be sent with the announcement.
+    // The search for resident memory takes time. It runs only for inputs larger than kResidentPayloadBytes, because
+    // smaller ones are sent with the announcement in any case.
     const auto is_resident = [&] {
         return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
                view_.arena.resident_offset(request.output, input_bytes).has_value();

@@ -25,8 +25,9 @@ void Announcer::announce_in_full(TensorEntry& entry) {
     }
 }
 
-/// Publishes the number of announcements that wait for room in the mailbox. Release: pairs with the stall monitor,
-/// which does not report this rank as missing for operations that may be among them. Called under the enqueue lock.
+/// Publishes the number of announcements that wait for room in the mailbox. Release: pairs with the stall monitor. The
+/// monitor does not report this rank as missing for an operation if one of these announcements may be the operation's.
+/// Called under the enqueue lock.
 void Announcer::tell_deferred_count() {
     memory_.mailbox(view_.rank).deferred_count.store(unposted_.size(), std::memory_order_release);
 }
@@ -94,7 +95,7 @@ void Announcer::announce_shutdown() {
     }
     shut_down_posted_ = true;
     fail_deferred(reasons_.shut_down_here());
-    // Operations that were complete before the shutdown are requested before the shutdown.
+    // If all ranks announced an operation before the shutdown, its call is requested before the shutdown is posted.
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
@@ -111,12 +112,12 @@ bool Announcer::try_post_shutdown() {
     }
     record->set_kind(RequestKind::shut_down);
     // The step and the note come before post(), because post() may take long: it may do all of the registrar's work. If
-    // this process is stopped in post(), the note says that it has announced its shutdown. If it is stopped before the
-    // note, the stall monitor sees the step.
+    // this process is stopped in post(), the note says that this rank has announced its shutdown. If the process is
+    // stopped before the note, the stall monitor sees the step.
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
-    // seq_cst: Engine::announce_shutdown() reads it after it has announced its sleep
+    // seq_cst: Engine::announce_shutdown() first announces that its thread sleeps, and then reads this flag
     shut_down_announced_.store(true, std::memory_order_seq_cst);
     finish_post(appended);
     return true;
@@ -186,7 +187,7 @@ bool Announcer::retry_deferred() {
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
-        // Entries leave the queue only at its front. A new front therefore means that the number has changed too.
+        // Entries leave the queue only at its front. If the front has changed, the number of entries has changed too.
         tell_deferred();
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {

@@ -35,7 +35,8 @@ public:
     /// Checks that all members announced the same first dimension. Correct ranks do, but a faulty rank may have
     /// overwritten the announcements.
     [[nodiscard]] Status check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const;
-    /// For a scatter: checks that all rows come from the root. The caller cannot see this in the result.
+    /// For a scatter: checks that all rows come from the root. The result alone does not show the caller an error of
+    /// this kind.
     [[nodiscard]] Status check_source(TensorEntry& entry) const;
     /// Whether the member has joined, and announced the operation only to stand in for other ranks' operation.
     [[nodiscard]] bool stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const;

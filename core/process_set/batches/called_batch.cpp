@@ -24,7 +24,7 @@ void CalledBatch::begin(std::uint64_t begin, std::uint64_t end) {
 Status CalledBatch::add(TensorEntry& entry, const Call& called, std::uint64_t position) {
     entries_.push_back(&entry);
     // Only operations of one kind may share a batch (core/negotiation/batch_end.hpp). No slot can occur twice in a
-    // batch, because a slot is called again only after its operation has ended.
+    // batch, because the next operation in a slot is called only after the previous one has ended.
     const Fusion fusion = fusion_of(entry.request.metadata);
     const bool may_share = fusion != Fusion::alone && fusion == fusion_of(first().request.metadata);
     if (entry.called_at == begin_ || (end_ > begin_ + 1 && !may_share)) {
@@ -59,8 +59,8 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
             segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
         }
     }
-    // On several hosts, the number in the call comes from the root and includes the ranks of this host. On one host,
-    // the number in the call is 0.
+    // On several hosts, `called.uncounted` comes from the root and includes the ranks of this host. On one host,
+    // `called.uncounted` is 0.
     segments_.back().uncounted = std::max(segments_.back().uncounted, called.uncounted);
     if (const std::uint32_t absent = segments_.back().absent;
         absent >= view_.set_size || segments_.back().uncounted >= view_.set_size ||

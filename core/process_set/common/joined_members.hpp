@@ -22,7 +22,8 @@ public:
         : memory_(view.memory), waking_(waking), members_(view.extent().members), rank_(view.rank) {}
 
     [[nodiscard]] bool any() const {
-        // Acquire: the last rank to announce an operation sees a member that joined before it announced the operation.
+        // Acquire: if a member first joined and then announced an operation, the last rank that announces this
+        // operation sees that the member has joined.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
     /// Called after this rank has announced `entry`. An announcement that only stands in for another rank's operation

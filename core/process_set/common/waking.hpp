@@ -21,8 +21,9 @@ public:
 
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
-    /// Wakes all other sleeping members, because a batch starts or an operation ends for all members. The rank that
-    /// appended the log entries woke only blocked callers. Members that are awake read the log anyway.
+    /// Wakes all other sleeping members, because a batch starts or an operation ends for all members. When the log
+    /// entries were appended, only blocked callers were woken; this function also wakes the members of which the
+    /// background thread sleeps. Members that are awake read the log without being woken.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_) {

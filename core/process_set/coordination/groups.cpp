@@ -16,7 +16,7 @@ namespace rueda::core {
 
 /// Whether all members of the group can have a slot at the same time. With several ranks, the group's number of members
 /// needs a slot too, because the ranks compare their numbers. If the group is too large, every rank announces only the
-/// number. All ranks then learn that the group is too large, or that they disagree.
+/// number. From these numbers, all ranks learn that the group is too large, or that the ranks disagree.
 bool Groups::fits_in_slots(std::size_t members) const {
     return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
 }
@@ -116,9 +116,10 @@ void Groups::forget_unused(std::string_view name) {
     }
 }
 
-/// Whether the members must wait until the group's number of members was called. They must if the number has no slot
-/// yet: if no slot is free, no rank learns the other ranks' numbers. All ranks decide alike, because on one host either
-/// all ranks have a slot for the number or none has. On several hosts, the job ends if no slot is free.
+/// Whether the members must wait until the log has called the operation that announces their number. They must wait if
+/// the number has no slot yet, because it may get none, and then no rank learns the other ranks' numbers. All ranks
+/// decide alike, because on one host either all ranks have a slot for the number or none has. On several hosts, the job
+/// ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -162,11 +163,11 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     }
     const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     RUEDA_RETURN_IF_FAILED(check_counts(entry, ranks_of, own));
-    // A member may have failed earlier: the ranks together may use more names than there are slots. The mismatch
-    // replaces that failure.
+    // A member may have failed earlier, because the ranks together may use more names than there are slots. The
+    // mismatch replaces the error of that member.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        announcer_.end_held(entry, mismatch);  // in this case no rank has announced a member
+        announcer_.end_held(entry, mismatch);  // if `in_full`, no rank has announced a member
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {

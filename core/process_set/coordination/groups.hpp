@@ -26,8 +26,8 @@ namespace rueda::core {
 /// end() runs under the lock.
 class Groups {
 public:
-    /// For each number of members: the job's ranks whose group has this number. Ranks on other hosts may be missing
-    /// from the lists.
+    /// For each number of members that some rank announced: the job's ranks that announced it. Ranks on other hosts may
+    /// be missing from the lists.
     using RanksOfCount = std::map<std::int64_t, std::vector<std::int32_t>>;
 
     Groups(const SetView& view, Announcer& announcer) : view_(view), announcer_(announcer) {}
@@ -38,9 +38,9 @@ public:
     /// Called when all ranks have announced the number of members of their group; `batch` holds the numbers. If the
     /// numbers differ, this function ends the group with an error. `in_full`: the name had no slot.
     Status settle(TensorEntry& entry, const CalledBatch& batch, bool in_full);
-    /// Ends a group about whose number of members the ranks disagree. For members that only other ranks have, this rank
-    /// announces metadata that cannot match. All members therefore fail on all ranks with a mismatch. `in_full`: the
-    /// name had no slot. `entry` is still pending.
+    /// Ends a group if the ranks disagree about its number of members. For members that only other ranks have, this
+    /// rank announces metadata that cannot match. All members therefore fail on all ranks with a mismatch. `in_full`:
+    /// the name had no slot. `entry` is still pending.
     Status end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
 
 private:

@@ -45,7 +45,8 @@ Status Join::announce(Completion& completion, bool counted) {
     looked_at_ = kNeverLooked;
     ends_.count_one();
     joins_soon_.store(true, std::memory_order_seq_cst);
-    joins_.store(true, std::memory_order_release);  // release: a thread that sees it in is_on() sees the fields above
+    joins_.store(true, std::memory_order_release);  // release: a thread that reads `true` in is_on() sees the fields
+                                                    // above
     if (may_join()) {
         become_joined();
     }
@@ -89,7 +90,7 @@ bool Join::turn() {
 }
 
 /// Whether this rank may join now. All operations that it has submitted must be announced. A directly announced
-/// operation must have ended, because other members may have seen it as direct.
+/// operation must have ended, because other members may complete it from the direct announcements.
 bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
 void Join::become_joined() {
@@ -102,7 +103,8 @@ void Join::become_joined() {
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
 /// Posts a *settle* request if all members have joined and nothing is pending on this rank. A rank whose own operation
-/// is pending does not post. All other ranks stand in for that operation, so they have it pending too.
+/// is pending does not post. The other ranks do not post either: they all stand in for that operation, so it is pending
+/// on them too.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
@@ -121,7 +123,8 @@ bool Join::has_nothing_pending() {
     return nothing && announcer_.has_announced_all();
 }
 
-/// Announces the operations that other ranks have announced and this rank has not. Returns true if there were any.
+/// Announces the operations that other ranks have announced and this rank has not. Returns true if it announced an
+/// operation.
 bool Join::stand_in_for_new(bool look_at_places) {
     bool any = stand_in_for_unnamed();
     const std::uint32_t high =

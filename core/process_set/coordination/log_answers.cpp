@@ -91,9 +91,10 @@ bool LogAnswers::follow(const Entry& entry) {
 }
 
 /// Whether this rank must wait before it passes the entry at `position`, which retires the slot of its direct
-/// announcement. Members that announced the operation directly complete it. Members that read this entry first announce
-/// the operation by its name instead. Until this rank knows which is the case, it does not read on, because the slot
-/// must not be reused. This rank knows when all members have announced or have read the entry.
+/// announcement. If all members announced the operation directly, they complete it. But a member that read this entry
+/// before it announced the operation announces by name instead. This rank knows which of the two is the case when every
+/// member has either announced or read the entry. Until that time it does not read on, because the slot must not be
+/// reused.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
@@ -117,8 +118,8 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
 }
 
 /// Moves the cursor past `position`, after which this rank announces nothing more in one slot or in any slot. Wakes
-/// members that wait for such an announcement. A direct announcement of this rank may depend on members that have not
-/// read this entry, so these are woken too.
+/// members that wait for such an announcement. Whether a direct announcement of this rank can be completed may depend
+/// on members that have not read this entry, so those members are woken too.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
@@ -159,8 +160,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     end_disagreed(*entry, slot, status, groups);
 }
 
-/// Reads what the members that have not joined announced. If a correct rank cannot have announced it, ends the job and
-/// returns false.
+/// Reads what the members that have not joined announced. If no correct rank can have announced what a member
+/// announced, ends the job and returns false.
 bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
         if (announced_.stood_in(slot, member, generation)) {
@@ -182,7 +183,7 @@ bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, st
 }
 
 /// Returns the sizes of the groups that some ranks announced under a name that other ranks use otherwise. Groups::end()
-/// needs them; without it, the members of these groups would never end.
+/// needs these sizes. Without that function, the members of these groups would never end.
 Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t generation,
                                               std::span<const MetadataOfRanks> by_rank) const {
     Groups::RanksOfCount groups;

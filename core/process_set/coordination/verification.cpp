@@ -29,7 +29,7 @@ struct Verification::Check final : Completion {
     Verification& verification;
     TensorEntry& by;
     TensorEntry& of;
-    // false if the comparison failed: then this rank does not know the findings of the other ranks
+    // false: the comparison failed, so this rank does not know the findings of the other ranks
     bool compared = false;
 };
 
@@ -75,8 +75,8 @@ std::string Verification::name_of_check_of(const TensorEntry& entry) {
     return name_of_check(entry.name.empty() ? fmt::format("unnamed {}", entry.slot) : entry.name);
 }
 
-/// Announces the operation that compares findings. Every rank that executed the checked operation announces it,
-/// whatever its callers do, so no rank waits for ever. Called under the enqueue lock.
+/// Announces the operation that compares findings. Every rank that executed the checked operation also announces the
+/// comparison, whatever its callers do. No rank therefore waits for ever. Called under the enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
         return false;  // other members have left, so their findings would never come
@@ -125,10 +125,10 @@ Status Verification::settle(TensorEntry& entry, const CalledBatch& batch) {
     return {};
 }
 
-/// Ends the checked operation, unless settle() has ended it. If the comparison failed with a mismatch or without
-/// memory, all ranks fail alike, and the checked operation fails too. Otherwise the other ranks left or the job ended
-/// before the comparison; the result on this rank is complete, and the operation succeeds. Called under the enqueue
-/// lock.
+/// Ends the checked operation, unless settle() has ended it. If the comparison failed with Mismatch or
+/// ResourceExhausted, it failed on all ranks, and the checked operation fails too. In all other cases the other ranks
+/// left, or the job ended, before the comparison. The result on this rank is complete, so the checked operation
+/// succeeds. Called under the enqueue lock.
 void Verification::end(Check& check) {
     check.by.checks = nullptr;
     if (check.compared || !check.of.pending.load(std::memory_order_relaxed)) {
