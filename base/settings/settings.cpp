@@ -21,7 +21,8 @@ constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
 constexpr std::uint64_t kSmallestChunk = 64;
 constexpr std::uint64_t kLargestChunk = 1024 * kMiB;
 constexpr double kDay = 86400;
-// With a longer interval, almost no allreduce would be compared.
+// The largest n for which the results of every n-th allreduce are compared. With a larger n, almost no allreduce would
+// be compared.
 constexpr std::uint32_t kMostVerified = 1'000'000;
 constexpr double kYear = 365 * kDay;
 // The length of sun_path in a Unix socket's address (108 bytes), minus the terminating zero.

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// When ruedarun starts itself on another host, its answer is a line that begins with this word.
+/// ruedarun starts itself on another host. The ruedarun there answers with a line that begins with this word.
 constexpr std::string_view kEchoMark = "rueda-doctor";
 
 class Examination {

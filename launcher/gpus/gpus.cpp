@@ -128,8 +128,8 @@ public:
 
 private:
     bool find_all(void* library) {
-        // Version 2 of the last function is preferred. Version 3 has the same form in most drivers, but in the first
-        // drivers of the series 535 a process takes eight bytes more.
+        // Version 2 of nvmlDeviceGetComputeRunningProcesses is preferred to version 3. Both have the same form in most
+        // drivers, but in the first drivers of the series 535 the entry of a process has eight bytes more in version 3.
         return find(library, "nvmlInit_v2", init) && find(library, "nvmlShutdown", shutdown) &&
                find(library, "nvmlDeviceGetCount_v2", device_count) &&
                find(library, "nvmlDeviceGetHandleByIndex_v2", device_by_index) &&

@@ -19,8 +19,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The length of the queue, in bytes, from which ranks have to wait before they write more. This is enough text to keep
-/// a terminal busy.
+/// If the queue has more bytes than this, ruedarun reads no more output from the ranks, so that they must wait. The
+/// limit is enough text to keep a terminal busy.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
 /// In bytes. If poll() reports that a pipe is writable, a write of this size does not block (PIPE_BUF).

@@ -128,8 +128,8 @@ std::string numeric_text(const SocketAddress& address) {
                : std::string();
 }
 
-/// Returns the addresses that supervisors (parents of ranks) may try. It contains loopback addresses only if there are
-/// no others.
+/// Returns the addresses that supervisors (parents of ranks) may try. The list contains loopback addresses only if
+/// there are no other addresses.
 std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string>& interfaces) {
     constexpr std::size_t kMost = 16;
     std::vector<NetworkAddress> chosen;

@@ -40,8 +40,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long the program may take between SIGTERM and SIGKILL if the connection to ruedarun has ended. ruedarun cannot
-/// decide then.
+/// How long the program may take between SIGTERM and SIGKILL if the connection to ruedarun has ended. Without the
+/// connection, the supervisor itself must send these signals.
 constexpr std::chrono::seconds kOrphanTime{2};
 
 /// How long this process (the parent of a rank) may take to send the rest of the rank's output to ruedarun.
