@@ -96,7 +96,7 @@ base::UniqueFd open_socket(const SocketAddress& address, int flags) {
     return base::UniqueFd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
 }
 
-/// Returns a listening socket. If the system refuses, the result is not open, and errno gives the reason.
+/// Returns a listening socket. If the system refuses, the result holds no socket, and errno gives the reason.
 base::UniqueFd listen_at(const SocketAddress& address) {
     base::UniqueFd fd = open_socket(address, SOCK_NONBLOCK);
     const bool listens =
