@@ -47,7 +47,7 @@ inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDO
     return reason.find(kReasonOfStall) != std::string_view::npos;
 }
 
-/// The environment variable that contains the rank's end of the socket, as a LauncherAddress.
+/// The environment variable that says which descriptor is the rank's end of the socket, in the form of LauncherAddress.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 
 /// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough: a program between ruedarun and the

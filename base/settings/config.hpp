@@ -100,7 +100,7 @@ struct Config {
     double abort_grace_seconds = 0.3;  ///< how long, after an abort, an operation waits for ranks that may still write
                                        ///< to its memory
 
-    /// Notes about the settings for the user, one line each. They name misspelt variables, and Horovod variables
+    /// Notes for the user about the settings, one line each. They name misspelt variables, and Horovod variables
     /// without a meaning in Rueda. The caller logs them as warnings.
     std::vector<std::string> notes;
 };

@@ -13,9 +13,10 @@ namespace rueda::base {
 
 namespace {
 
-// No job has more ranks. The limit finds wrong values, such as a process id in the wrong variable.
+// No job has more ranks than this. The limit finds wrong values, for example if a variable holds a process id instead
+// of a rank.
 constexpr std::int32_t kMostRanks = 1 << 20;
-// No machine has more bytes of memory. Sums of a few such sizes do not overflow.
+// No machine has more bytes of memory than this. Sums of a few such sizes do not overflow.
 constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
 // A chunk must begin and end at a cache line.
 constexpr std::uint64_t kSmallestChunk = 64;

@@ -12,7 +12,7 @@ namespace rueda::base {
 /// Says which events must wake a rank.
 enum class AttentionState : std::uint32_t {
     awake = 0,         ///< no event: a thread of the rank checks for events itself, or no operation is pending
-    asleep = 1,        ///< operations are pending, but no caller waits for them
+    asleep = 1,        ///< not every event: operations are pending, but no caller waits for them
     blocked = 2,       ///< every event must wake the rank at once: a caller waits, or a task is in progress
     holding_back = 3,  ///< the background thread waits a short time, so that more operations can join a batch
 };

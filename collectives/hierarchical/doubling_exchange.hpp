@@ -41,8 +41,8 @@ private:
     void combine_received(std::uint32_t phase);
 
     std::uint32_t steps_ = 0;
-    std::uint32_t folded_ = 0;      // r of the class comment: the number of odd hosts that send their partial in phase
-                                    // 0 and receive the result in the last phase
+    std::uint32_t folded_ = 0;      // r of the class comment: the number of odd hosts that send their partial first and
+                                    // receive the result last
     std::uint32_t rooms_ = 0;       // the number of buffers that are in use
     std::byte* current_ = nullptr;  // the partials that this host has combined so far
     std::vector<std::byte*> rooms_of_phase_;

@@ -263,7 +263,7 @@ private:
     }
 
     /// Returns the environment with settings for this host. If the launcher does not say how many ranks this host has,
-    /// assumes that all ranks of the job are here.
+    /// the function assumes that all ranks of the job are on this host.
     [[nodiscard]] Environment environment_for_this_host() const {
         const std::optional<int> neighbours = ranks_of_this_host(environment_);
         if (!neighbours && ranks_ < 1) {
