@@ -94,8 +94,8 @@ private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     struct Bell {
-        /// Returns a ticket. It must be read before `rung` is cleared, so that a ring between the two accesses ends the
-        /// sleep. Both accesses are ordered with ring_once() by seq_cst.
+        /// Returns a ticket. The function reads the ticket before it clears `rung`, so that a ring between the two
+        /// accesses ends the sleep. Both accesses are ordered with ring_once() by seq_cst.
         std::uint32_t ticket() {
             const std::uint32_t seen = rings.load(std::memory_order_seq_cst);
             rung.store(0, std::memory_order_seq_cst);

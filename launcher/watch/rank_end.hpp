@@ -67,7 +67,7 @@ struct RankEnd {
 class JobOutcome {
 public:
     /// Adds ends that ruedarun noticed at the same moment. If one of these ranks was killed, its end counts as the
-    /// first. Other ranks end with an error because a rank was killed, never the other way round.
+    /// first: a killed rank can make other ranks end with an error, but an error of another rank does not kill a rank.
     void add(const std::vector<RankEnd>& together);
     /// Whether the cause is still unknown. This is the case if ranks have failed, but only because mpirun sent a signal
     /// or because the job was aborted before.
