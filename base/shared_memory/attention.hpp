@@ -62,9 +62,10 @@ public:
         Atomics::futex_wait(background_.rings, ticket, timeout);
     }
 
-    /// For a caller that drives progress. It announces that it is blocked, calls `nothing_new()`, and sleeps if this
-    /// returns true. It returns after a ring, after `timeout`, or without a reason. No publication is lost: if it comes
-    /// after the announcement, the publishing thread rings. If it comes before, nothing_new() sees it.
+    /// For a caller that drives progress. The function announces that the caller is blocked, calls `nothing_new()`, and
+    /// sleeps if `nothing_new()` returns true. The sleep ends after a ring, after `timeout`, or without a reason. No
+    /// publication is lost: if a publication comes after the announcement, the publishing thread rings; if it comes
+    /// before, `nothing_new()` sees it.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();

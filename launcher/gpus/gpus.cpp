@@ -17,7 +17,7 @@ constexpr int kInsufficientSize = 7;
 /// same values.
 constexpr std::int64_t kLookNs = 100'000'000;
 
-/// No host has more GPUs or processes. A larger number is an error of NVML.
+/// No host has more GPUs or processes than these numbers. If NVML reports a larger number, NVML is wrong.
 constexpr unsigned kMostGpus = 256;
 constexpr unsigned kMostProcesses = 4096;
 

@@ -46,8 +46,8 @@ std::string describe_error(int number) {
     return fmt::format("{} (errno {}){}", std::generic_category().message(number), number, hint);
 }
 
-/// Returns the number of the rank in colour, to be printed before its lines. The colours are readable on dark and on
-/// light backgrounds. Colours are off if NO_COLOR is set (https://no-color.org).
+/// Returns the number of the rank in colour, to be printed before the rank's lines. The colours are readable on dark
+/// and on light backgrounds. Colours are off if NO_COLOR is set (https://no-color.org).
 std::string prefix_of(int rank, const OutputSink& sink) {
     constexpr std::array<int, 6> kColours = {36, 32, 35, 33, 34, 31};
     const char* no_colour = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe): one thread

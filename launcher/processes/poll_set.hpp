@@ -12,7 +12,7 @@
 
 namespace rueda::launcher {
 
-/// The descriptors and times that one turn of an event loop waits for. Each turn fills it again. Threads: only one
+/// The descriptors and times that one turn of an event loop waits for. Each turn fills a new set. Threads: only one
 /// thread may use an object.
 class PollSet {
 public:
