@@ -5,8 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// Checks for defects in Rueda itself. A mistake of a caller, of another process or in a file is reported as an error
-/// instead. Release builds contain the checks too, because a wrong state in shared memory would affect every rank.
+/// Checks for defects in Rueda itself. Mistakes of callers, messages from other processes and contents of files are not
+/// checked here; they are reported as errors. Release builds contain the checks too, because a wrong state in shared
+/// memory would affect every rank.
 #define RUEDA_ASSERT(condition)                                                                              \
     do {                                                                                                     \
         if (!(condition)) [[unlikely]] {                                                                     \

@@ -12,7 +12,7 @@ namespace rueda::base {
 
 /// Sets the default floating-point environment (round to nearest, denormals kept, no traps) for the lifetime of the
 /// object. The destructor restores the previous environment. Rueda's arithmetic may run on a thread of the training
-/// program that flushes denormals to zero. The bits of Rueda's results must not depend on this.
+/// program, and this thread may flush denormals to zero. The bits of Rueda's results must not depend on such settings.
 class DefaultFloatingPoint {
 public:
 #if defined(__x86_64__)

@@ -19,8 +19,8 @@ struct LauncherNotification {
         failed = 2,      ///< to a rank: another rank ended in any other way
         aborted = 3,     ///< from a rank: the reason why the job was aborted; if the rank ends later, ruedarun reports
                          ///< this reason
-        steps = 4,       ///< to a rank: comes with a file, in which the rank counts its training steps
-                         ///< (base/shared_memory/step_page.hpp)
+        steps = 4,       ///< to a rank: carries the descriptor of a file, in which the rank stores its current training
+                         ///< step (base/shared_memory/step_page.hpp)
     };
 
     Kind kind = Kind::failed;
@@ -39,20 +39,20 @@ inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + 
 /// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
-/// A text that is part of every reason of an abort that a stall caused. ruedarun searches for it in the reasons that
-/// ranks report. A separate flag is not possible, because a reason passes through other hosts as text.
+/// If a stall caused an abort, the reason of the abort contains this text. ruedarun searches for the text in the
+/// reasons that ranks report. A separate flag is not possible, because reasons pass through other hosts as text.
 inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (";
 /// Whether `reason` says that a stall ended the job.
 [[nodiscard]] inline bool is_reason_of_stall(std::string_view reason) {
     return reason.find(kReasonOfStall) != std::string_view::npos;
 }
 
-/// The environment variable that contains the rank's end of the socket, as a LauncherAddress.
+/// The environment variable that says which descriptor is the rank's end of the socket, in the form of LauncherAddress.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 
-/// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough. A program between ruedarun and the
-/// rank may have closed it, and the number may now belong to another file. The inode therefore identifies the socket.
-/// The rank and the number of ranks identify the process that the socket is for.
+/// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough: a program between ruedarun and the
+/// rank may have closed the descriptor, and the number may now belong to another file. The inode therefore identifies
+/// the socket. The rank and the number of ranks identify the process that the socket is for.
 struct LauncherAddress {
     int fd = -1;
     std::uint64_t inode = 0;

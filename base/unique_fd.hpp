@@ -40,8 +40,8 @@ private:
     int fd_ = -1;
 };
 
-/// Returns a duplicate of the descriptor, with close-on-exec set. If the system refuses, the result is not open, and
-/// errno gives the reason.
+/// Returns a duplicate of the descriptor, with close-on-exec set. If the system refuses to make a duplicate, the result
+/// owns no descriptor, and errno gives the reason.
 [[nodiscard]] inline UniqueFd duplicate(int fd) noexcept { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace rueda::base

@@ -47,7 +47,7 @@ public:
     /// The transport for messages between ranks of different hosts. Null if all ranks of this plane are on one host.
     /// The plane owns the transport.
     virtual Transport* transport() { return nullptr; }
-    /// Closes the plane, which may not be used afterwards. If `after_failure` is true, the call waits for no rank and
+    /// Closes the plane, which must not be used afterwards. If `after_failure` is true, the call waits for no rank and
     /// sends no message, because MPI cannot be used after a failure. If it is false, all ranks must close the plane
     /// together. The memory of pending messages must stay valid until this call returns, because the call completes the
     /// sends and cancels the receives.

@@ -24,7 +24,7 @@ struct RankFacts {
     std::int32_t pid = 0;
 };
 
-/// Says which ranks share this rank's host, and the numbers that result from this.
+/// Says which ranks share this rank's host, and gives the numbers (local rank, local size, …) that follow from this.
 struct LocalGroup {
     int rank = 0;
     int size = 1;

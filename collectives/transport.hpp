@@ -71,8 +71,9 @@ public:
         int rank = 0;
         std::size_t bytes = 0;
     };
-    /// Returns the first message on Channel::messages without a receive, if there is one. The caller must then call
-    /// receive() with memory for this number of bytes. The transport of a process set never returns such a message.
+    /// Returns the first message on Channel::messages for which no receive was started, if there is such a message. The
+    /// caller must then call receive() with memory for the message's number of bytes. The transport of a process set
+    /// never returns such a message.
     [[nodiscard]] virtual Result<std::optional<Arrival>> probe() { return std::optional<Arrival>(); }
     /// Lets MPI continue to send. A message that test() reported as sent may still wait inside MPI, for example because
     /// a socket is full, and MPI sends it only during MPI calls. A rank with such messages must call this function from

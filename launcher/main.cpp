@@ -154,8 +154,8 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
     open_standard_descriptors();
-    // SIGXFSZ is ignored. If an output file reaches the maximum file size (ulimit -f), write() then fails like on a
-    // full disk. For the programs that ruedarun starts, the default is restored (child_process.cpp).
+    // SIGXFSZ is ignored. If an output file reaches the maximum file size (ulimit -f), write() then fails as it does on
+    // a full disk. For the programs that ruedarun starts, the default is restored (child_process.cpp).
     ::signal(SIGXFSZ, SIG_IGN);
     try {
         return run({argv + (argc > 0 ? 1 : 0), argv + argc});

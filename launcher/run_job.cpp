@@ -31,8 +31,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kDrainTime{500};
 
 /// How long to wait for a better explanation of a rank's end, which may be only the consequence of another failure. If
-/// mpirun ended the rank, the cause is the end of mpirun, or another rank, whose end made mpirun kill the ranks. If the
-/// rank ended because of an abort, the cause is the rank that failed first.
+/// mpirun ended the rank, there are two possible causes: mpirun itself ended, or another rank ended and mpirun then
+/// killed the others. If the rank ended because of an abort, the cause is the rank that failed first.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;

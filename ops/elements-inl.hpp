@@ -21,8 +21,8 @@ namespace rueda::ops::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Loads lanes from memory of any alignment. A single lane is copied by memcpy: on some targets, Highway reads it
-/// through a typed pointer, which is undefined behaviour for unaligned memory.
+/// Loads lanes (elements of a vector) from memory of any alignment. A single lane is copied by memcpy: on some targets,
+/// Highway reads it through a typed pointer, which is undefined behaviour for unaligned memory.
 template <class D>
 HWY_INLINE hn::Vec<D> load_lanes(D d, const std::byte* memory) {
     using T = hn::TFromD<D>;

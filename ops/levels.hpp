@@ -21,7 +21,7 @@ struct Levels {
 /// its partial results then fit as well.
 ///
 /// Returns nothing for Adasum, because its tree of pairs depends on the ranks. Also returns nothing for an average of
-/// integers. It divides the exact sum, and a partial result of the dtype may not hold an exact sum.
+/// integers, because such an average divides the exact sum, which can be too large for a partial result of the dtype.
 [[nodiscard]] std::optional<Levels> levels_of(const Reduction& reduction);
 
 }  // namespace rueda::ops

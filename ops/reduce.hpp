@@ -53,8 +53,8 @@ struct Reduction {
                                                  reduction.prescale == 1.0 && reduction.postscale == 1.0);
 }
 
-/// How destinations are written. Streaming is faster if the destinations are larger than the caches. It is not if they
-/// are also sources, because they are then already in the cache.
+/// How destinations are written. Streaming is faster if the destinations are larger than the caches. Streaming is not
+/// faster if the destinations are also sources, because these are already in the cache.
 enum class Store {
     cached,     ///< ordinary stores
     streaming,  ///< non-temporal stores, if the CPU has them, and an sfence after them
@@ -63,7 +63,7 @@ enum class Store {
 /// Reduces `count` elements. There must be at least one source and one destination, and is_defined(reduction) must be
 /// true.
 ///
-/// A destination may be identical to a source (in place), but may not overlap a source in another way. Destinations
+/// A destination may be identical to a source (in place), but must not overlap a source in another way. Destinations
 /// must not overlap each other. Pointers need only the alignment of a byte. The function never reads or writes outside
 /// [0, count). The floating-point environment must be the default one (base::DefaultFloatingPoint).
 ///
@@ -71,7 +71,7 @@ enum class Store {
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count, Store store = Store::cached);
 
-/// Copies `bytes` bytes from `source` to `destination`. Both may be identical, but may not overlap in another way.
+/// Copies `bytes` bytes from `source` to `destination`. The two may be identical, but must not overlap in another way.
 void copy(std::byte* destination, const std::byte* source, std::size_t bytes, Store store = Store::cached);
 
 /// Returns the name of the SIMD target in use, for log lines and benchmark reports. For example, "AVX3" means AVX-512.

@@ -14,7 +14,7 @@ namespace rueda::base {
 
 /// Returns a time stamp that is cheap to read. On x86-64 it is the processor's time stamp counter, which is the same on
 /// all cores, and is three times faster than clock_gettime(). On other processors it is CLOCK_MONOTONIC in nanoseconds.
-/// It is never 0 in practice.
+/// The time stamp is never 0 in practice.
 [[nodiscard]] inline std::uint64_t ticks_now() {
 #if defined(__x86_64__)
     return __rdtsc();
@@ -28,7 +28,7 @@ struct ClockPair {
     std::uint64_t ticks = 0;
     std::int64_t ns = 0;  ///< CLOCK_MONOTONIC
 
-    /// Reads both clocks several times, and returns the attempt with the shortest delay between the two clocks.
+    /// Reads both clocks several times. Returns the pair of readings with the shortest time between them.
     [[nodiscard]] static ClockPair now() {
         ClockPair best;
         std::uint64_t shortest = ~std::uint64_t{0};

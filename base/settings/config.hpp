@@ -92,15 +92,15 @@ struct Config {
     bool timeline_mark_cycles = false;
 
     // No environment variable sets the following fields. Tests may change them, to the same values on all ranks.
-    std::uint64_t chunk_bytes = 0;     ///< how many bytes of a tensor are copied to shared memory at a time; 0:
-                                       ///< computed from the size of the L2 cache
+    std::uint64_t chunk_bytes = 0;     ///< size in bytes of a chunk, the part of a tensor that is copied to shared
+                                       ///< memory at a time; 0: Rueda computes it from the size of the L2 cache
     std::uint32_t cells_per_rank = 4;  ///< how many chunks of one rank can be in shared memory at the same time; at
                                        ///< least 2
     double liveness_seconds = 0.2;     ///< interval at which a rank checks whether other ranks are alive
     double abort_grace_seconds = 0.3;  ///< how long, after an abort, an operation waits for ranks that may still write
                                        ///< to its memory
 
-    /// Notes about the settings for the user, one line each. They name misspelt variables, and Horovod variables
+    /// Notes for the user about the settings, one line each. They name misspelt variables, and Horovod variables
     /// without a meaning in Rueda. The caller logs them as warnings.
     std::vector<std::string> notes;
 };

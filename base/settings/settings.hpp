@@ -89,7 +89,7 @@ struct OtherVariable {
 };
 
 /// A variable of Horovod that has no meaning in Rueda. If `name` ends in '*', it stands for all names that begin with
-/// the rest.
+/// the text before the '*'.
 struct HorovodOnlyVariable {
     std::string_view name;
     std::string_view reason;

@@ -17,8 +17,8 @@ namespace rueda::base {
 /// Holds the reason why a job was aborted, in memory that all ranks of a host share. Only the first reason is stored.
 /// An abort cannot be undone.
 ///
-/// Every loop that waits for another rank calls raised(). The call loads one cache line, which no rank writes before an
-/// abort.
+/// Every loop that waits for another rank calls raised(). The call is cheap: it loads one cache line, which no rank
+/// writes before an abort.
 template <class Atomics>
 class alignas(kCacheLine) AbortBlock {
 public:
@@ -34,8 +34,9 @@ public:
         }
         code_ = static_cast<std::int32_t>(code);
         text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
-        // reason() loads this word with acquire and then reads the text. The store is seq_cst for raised(): a thread
-        // that goes to sleep first writes its attention word and then calls raised().
+        // reason() loads this word with acquire and then reads the text. The store is seq_cst because of threads that
+        // go to sleep: such a thread first writes its attention word and then calls raised(). So either it sees the
+        // abort, or it is woken after the abort.
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;
     }

@@ -12,7 +12,7 @@ namespace rueda::base {
 /// Says which events must wake a rank.
 enum class AttentionState : std::uint32_t {
     awake = 0,         ///< no event: a thread of the rank checks for events itself, or no operation is pending
-    asleep = 1,        ///< operations are pending, but no caller waits for them
+    asleep = 1,        ///< not every event: operations are pending, but no caller waits for them
     blocked = 2,       ///< every event must wake the rank at once: a caller waits, or a task is in progress
     holding_back = 3,  ///< the background thread waits a short time, so that more operations can join a batch
 };
@@ -26,11 +26,12 @@ enum class AttentionState : std::uint32_t {
 /// publication. If the publishing thread still reads the old state, its change came earlier, so the sleeping thread's
 /// check sees the change.
 ///
-/// A ring is a system call. To avoid needless calls, each bell has a flag `rung`, and a thread that finds the flag set
-/// does not ring. The sleeping thread takes its ticket, then clears `rung`, then checks its condition. The ringing
-/// thread publishes, then sets `rung`, then rings. If it finds `rung` already set, there are two cases:
+/// Each of the two futexes belongs to a *bell*. To ring a bell means to wake the thread that sleeps on its futex, which
+/// is a system call. To avoid needless calls, each bell has a flag `rung`, and a thread that finds the flag set does
+/// not ring. The sleeping thread takes its ticket, then clears `rung`, then checks its condition. The ringing thread
+/// publishes, then sets `rung`, then rings. If it finds `rung` already set, there are two cases:
 /// - The sleeping thread has not cleared `rung` yet. Its next check then sees the publication.
-/// - Another thread set `rung` after the sleeping thread took its ticket. The ring of this other thread then ends the
+/// - Another thread set `rung` after the sleeping thread took its ticket. In this case that thread's ring ends the
 ///   sleep.
 ///
 /// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that goes to sleep
@@ -48,8 +49,8 @@ public:
         }
     }
 
-    /// Both functions return a ticket for a sleep function. The thread takes it before it calls set() and before its
-    /// last check.
+    /// Both functions return a ticket, which the thread passes to the sleep function. The thread must take the ticket
+    /// before it calls set() and before its last check.
     [[nodiscard]] std::uint32_t caller_ticket() { return caller_.ticket(); }
     [[nodiscard]] std::uint32_t background_ticket() { return background_.ticket(); }
     /// Both functions sleep until the first ring after the ticket was taken, or until `timeout` has passed. They may
@@ -61,9 +62,10 @@ public:
         Atomics::futex_wait(background_.rings, ticket, timeout);
     }
 
-    /// For a caller that drives progress. It announces that it is blocked, calls `nothing_new()`, and sleeps if this
-    /// returns true. It returns after a ring, after `timeout`, or without a reason. No publication is lost: if it comes
-    /// after the announcement, the publishing thread rings. If it comes before, nothing_new() sees it.
+    /// For a caller that drives progress. The function announces that the caller is blocked, calls `nothing_new()`, and
+    /// sleeps if `nothing_new()` returns true. The sleep ends after a ring, after `timeout`, or without a reason. No
+    /// publication is lost: if a publication comes after the announcement, the publishing thread rings; if it comes
+    /// before, `nothing_new()` sees it.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();
@@ -77,13 +79,14 @@ public:
     /// Wakes the thread that sleeps according to `state`, which the caller has just read. This is a system call, unless
     /// that thread was already rung since its last check.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
-    /// Rings both bells, even if `rung` is set. It is used when the job ends. A thread that set `rung` may have been
-    /// killed before its system call, and the end of the job must not depend on it.
+    /// Rings both bells, even if `rung` is set. This function is used when the job ends. A thread that set `rung` may
+    /// have been killed before its system call, and then nobody would ring.
     void ring_all() {
         caller_.ring();
         background_.ring();
     }
-    /// Whether the background thread was rung and has not checked its condition since. In this case it will check.
+    /// Whether the background thread was rung and has not checked its condition since. If true, the thread will check
+    /// its condition.
     [[nodiscard]] bool background_is_rung() const { return background_.rung.load(std::memory_order_seq_cst) != 0; }
     /// The number of rings of the background thread, modulo 2^32.
     [[nodiscard]] std::uint32_t background_rings() const { return background_.rings.load(std::memory_order_seq_cst); }
@@ -92,8 +95,8 @@ private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     struct Bell {
-        /// Returns a ticket. It must be read before `rung` is cleared, so that a ring between the two accesses ends the
-        /// sleep. Both accesses are ordered with ring_once() by seq_cst.
+        /// Returns a ticket. The function reads the ticket before it clears `rung`, so that a ring between the two
+        /// accesses ends the sleep. Both accesses are ordered with ring_once() by seq_cst.
         std::uint32_t ticket() {
             const std::uint32_t seen = rings.load(std::memory_order_seq_cst);
             rung.store(0, std::memory_order_seq_cst);

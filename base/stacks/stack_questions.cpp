@@ -28,7 +28,7 @@ std::string first_word(const std::string& path) {
 
 std::string describe_from_outside(std::int32_t pid) {
     std::string text;
-    // "0" means that the thread is in no kernel function, or that this user may not read it.
+    // "0" means that the thread is in no kernel function, or that this user may not read the function's name.
     if (const std::string function = first_word(fmt::format("/proc/{}/wchan", pid));
         !function.empty() && function != "0") {
         text += "in the kernel function " + function;

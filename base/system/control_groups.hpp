@@ -19,9 +19,9 @@ struct ControlGroupFolders {
     std::vector<std::string> version2;  ///< folders in the unified hierarchy (version 2)
 };
 
-/// Finds the folders of a controller; `controller` is "cpu" or "memory". It finds the hierarchies wherever they are
-/// mounted, from /proc/self/mountinfo. It also works in containers, where the mount shows only a part of the hierarchy.
-/// The result is empty if the system has no control groups.
+/// Finds the folders of a controller; `controller` is "cpu" or "memory". It reads /proc/self/mountinfo, so the
+/// hierarchies may be mounted anywhere. The function also works in containers, where the mount shows only a part of the
+/// hierarchy. The result is empty if the system has no control groups.
 [[nodiscard]] ControlGroupFolders control_group_folders(const FileReader& read, std::string_view controller);
 
 /// Returns the first word of a file. Returns nothing if the file does not exist or has no word.

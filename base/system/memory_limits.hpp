@@ -12,8 +12,8 @@
 
 namespace rueda::base {
 
-/// How much memory this process could use at the time of reading. Other processes change this at any time. A check
-/// against it therefore turns most shortages of memory into error messages, but not all.
+/// How much memory this process could use when the limits were read. Other processes allocate memory at any time, so a
+/// check against these numbers finds most shortages of memory in advance, but not all.
 struct MemoryLimits {
     static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 

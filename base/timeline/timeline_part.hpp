@@ -50,8 +50,8 @@ struct TimelinePart {
     std::vector<std::string> others;            ///< the lines of steps, scopes (declared activities) and lost records
 };
 
-/// Parses a timeline file. Fails with InvalidArgument if it is damaged. If the writer was killed, the last line may be
-/// cut; it is then ignored.
+/// Parses a timeline file. Fails with InvalidArgument if the file is damaged. If the writer was killed, the last line
+/// may be cut; a cut line is ignored.
 [[nodiscard]] Result<TimelinePart> parse_timeline(std::string_view text);
 
 }  // namespace rueda::base

@@ -25,8 +25,9 @@ void AlltoallTask::begin(const Batch& batch) {
     remote_.begin(parts_);
 }
 
-/// Places the parts one behind the other. The numbers of rows come from other ranks, so their sum can overflow. In this
-/// case the caller has allocated no output, and nothing is exchanged.
+/// Places the parts one behind the other. The numbers of rows come from other ranks, so their sum can overflow. If it
+/// overflows, this function reports a failure and makes all parts empty, so nothing is exchanged. The caller has
+/// allocated no output in this case.
 void AlltoallTask::lay_out(std::span<const std::int64_t> rows, std::uint64_t row_bytes, std::vector<Range>& parts) {
     std::uint64_t end = 0;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {

@@ -16,7 +16,7 @@ namespace rueda::collectives {
 
 /// Alltoall on several hosts: every rank has a part for every rank, and sender and receiver both know its size. A rank
 /// copies its own part directly. Parts for ranks of the same host go through the host's shared memory, and parts for
-/// other hosts go over the transport, both at the same time. A batch has one segment.
+/// other hosts go over the transport, both at the same time. A batch has one segment (tensor).
 class AlltoallTask final : public Task {
 public:
     explicit AlltoallTask(HierarchicalSet& set) : set_(set), local_(set), remote_(set) {}

@@ -74,7 +74,7 @@ private:
     bool take_piece();
     template <class F>
     bool next_of_own(F&& f);
-    /// Stores in `sources_` where each host's partial of the piece at offset `at` is.
+    /// Sets `sources_` to the addresses of the hosts' partials, for the piece that begins at offset `at`.
     void collect_sources(std::uint64_t at);
     void write_results(std::uint32_t lane, const std::byte* piece, Range range);
 

@@ -46,18 +46,18 @@ struct HierarchicalSet : HostSet {
             batches_before_run = batches;
         }
     }
-    /// Whether this run may write to the cells (buffers in shared memory). Acquires what the other ranks publish in
-    /// end_batch(), so they no longer read data of earlier runs.
+    /// Whether this run may write to the cells (buffers in shared memory). The function acquires what the other ranks
+    /// publish in end_batch(). If it returns true, the other ranks no longer read data of earlier runs.
     [[nodiscard]] bool run_may_begin() const { return all_reached(&Progress::ended, batches_before_run); }
-    /// Ends a batch, in which `pieces` pieces of data went through the cells (buffers in shared memory). Publishes this
-    /// to run_may_begin() on the other ranks.
+    /// Ends a batch, in which `pieces` pieces of data went through the cells (buffers in shared memory). Publishes the
+    /// end of the batch; run_may_begin() on the other ranks loads it.
     void end_batch(std::uint64_t pieces) {
         chunks += pieces;
         ++batches;
         publish(mine().ended, batches);
     }
-    /// How many bytes one step moves at most. This is about a chunk within one host, so the engine often gets to check
-    /// for an abort and to step other tasks.
+    /// How many bytes one step moves at most. This is about the size of a chunk within one host. Steps must be short,
+    /// because the engine checks for an abort and steps other tasks only between two steps.
     static constexpr std::uint64_t kStepBytes = 64 * 1024;
     /// Runs one step of a task. It calls act() repeatedly until `work` reaches kStepBytes or act() finds nothing to do.
     /// Then it calls ended(), which says whether the task is done. act() adds the bytes that it moved to `work`, and

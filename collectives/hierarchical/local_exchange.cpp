@@ -102,8 +102,8 @@ Range LocalExchange::piece(Range part, std::uint64_t round) const {
             std::min(part.begin + (round + 1) * piece_bytes_, part.end)};
 }
 
-/// A cell (a buffer in shared memory) may be reused when all ranks have taken its earlier data. Before the first
-/// rounds, this data is the lengths of the parts.
+/// Whether this rank may write the next pieces to its cell (its buffer in shared memory). All ranks must have taken the
+/// data that the cell held before. In the first rounds, this data consists of the lengths of the parts.
 bool LocalExchange::may_stage() const {
     const std::uint64_t cells = set_.arena->plan().cells_per_rank;
     return staged_ < rounds_ &&

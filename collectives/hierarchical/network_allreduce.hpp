@@ -14,8 +14,8 @@
 
 namespace rueda::collectives {
 
-/// An allreduce between hosts, of one lane's share of a chunk. Its ranks are those that have the same lane number on
-/// their hosts. A lane is a rank that sends and receives for its host.
+/// An allreduce of one share of a chunk, between hosts. A *lane* is a rank that sends and receives for its host, and
+/// each lane of a host has a share of the chunk. The lanes that take part have the same number on their hosts.
 ///
 /// The allreduce runs in phases, and all hosts have the same number of phases. In each phase a host may send and
 /// receive. The receives of a phase may start before its sends. Messages have no tags, and messages between two ranks
@@ -27,7 +27,7 @@ namespace rueda::collectives {
 /// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class NetworkAllreduce {
 public:
-    /// `peers` contains one rank of each host: the one that communicates for the same lane.
+    /// `peers` contains one rank of each host: the lane with the same number.
     NetworkAllreduce(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host)
         : messages_(messages), peers_(peers), host_(host) {}
     virtual ~NetworkAllreduce() = default;
@@ -64,8 +64,8 @@ protected:
     [[nodiscard]] std::byte* memory() const { return memory_; }
     void send(std::uint32_t host, const std::byte* bytes, std::uint64_t count);
     void receive(std::uint32_t phase, std::uint32_t host, std::byte* room, std::uint64_t count);
-    /// Combines `range` of this chunk's virtual range. `sources` and `destination` point to the data of the beginning
-    /// of `range`.
+    /// Combines the elements in `range`, a part of the chunk's virtual range. `sources` and `destination` point to the
+    /// first of these elements.
     void combine(Range range, std::span<const std::byte* const> sources, std::byte* destination,
                  ops::Reduction PartialReduction::*level);
     /// Combines bytes of one segment (tensor of the batch).

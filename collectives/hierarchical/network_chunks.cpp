@@ -10,18 +10,19 @@
 namespace rueda::collectives {
 namespace {
 
-/// The default size of a chunk, divided by the number of hosts. A host sends each of these parts as one message. MPI
-/// sends a message of 32 KiB at once. If a message over TCP has more than 64 KiB, Open MPI first asks the receiver,
-/// which answers only when it next calls MPI. With two hosts, chunks of 128 and 512 KiB took 2.2 and 1.6 times as long
-/// on a link of 40 Gbit/s. On a link of 1 Gbit/s they took 7 % longer, because of the first and the last chunk
-/// (2026-11-22, 16 MiB, test hosts). The upper bound limits memory, because a lane needs memory for three shares of a
-/// chunk in each of its slots.
+/// By default, one rank's share of a chunk has 32 KiB for each host (kOfEachHost), but not less than kSmallestChosen
+/// and not more than kLargestChosen. A host sends the part for each host as one message. MPI sends a message of 32 KiB
+/// at once. If a message over TCP has more than 64 KiB, Open MPI first asks the receiver, which answers only when it
+/// next calls MPI. With two hosts, the default is 64 KiB. On a link of 40 Gbit/s, an allreduce with shares of 128 KiB
+/// took 2.2 times as long as with the default, and 1.6 times as long with 512 KiB. On a link of 1 Gbit/s, both took 7 %
+/// longer, because of the first and the last chunk (2026-11-22, 16 MiB, test hosts). The upper bound limits memory,
+/// because a lane needs memory for three shares of a chunk in each of its slots.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// In bytes. A smaller share of a chunk is not divided between the ranks of a host, because a second message costs as
-/// much as some KiB in the first one.
+/// In bytes. A chunk of B bytes is divided between at most ⌈B / kLeastOfLane⌉ ranks of a host, because a further
+/// message takes as much time as some KiB more in the first message.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {

@@ -12,9 +12,9 @@
 
 namespace rueda::collectives {
 
-/// The algorithm that reduces a tensor between hosts. The tensor's size and the settings decide which. Compressed
-/// tensors always use reduce-scatter + allgather, because recursive doubling rounds intermediate results more than
-/// once.
+/// The algorithms that reduce a tensor between hosts. The tensor's size and the settings decide which one is used.
+/// Compressed tensors always use reduce-scatter + allgather, because recursive doubling rounds intermediate results
+/// more than once.
 enum class NetworkWay : std::uint8_t { doubling, reduce_scatter };
 inline constexpr std::size_t kNetworkWays = 2;
 

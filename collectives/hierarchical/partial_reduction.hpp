@@ -14,8 +14,8 @@ namespace rueda::collectives {
 /// tensor's dtype, and the hosts combine these partials.
 ///
 /// Prescale is applied to the inputs. Postscale and the divisor of an average are applied once, to the result. Float16
-/// is the exception, because its largest value is 65504: in a sum or an average they are applied to the partials
-/// (ops::levels_of).
+/// is the exception, because its largest value is 65504: in a sum or an average of float16, both are applied to the
+/// partials (ops::levels_of).
 ///
 /// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements therefore
 /// travel as *words*: int64 values that are added (ops/exact_sums.hpp).

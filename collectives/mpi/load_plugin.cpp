@@ -59,7 +59,8 @@ LoadedMpi look_into(void* library) {
 }
 
 /// Makes the symbols of the loaded MPI visible to libraries that are loaded later. The plugin may have been built with
-/// another MPI of the same ABI, whose library has another file name. It must still use the MPI that is already loaded.
+/// another MPI of the same ABI, whose library has another file name. The plugin must nevertheless use the MPI that is
+/// already loaded.
 void make_global(MpiAbi abi) {
     for (const std::string& path : mpi_libraries()) {
         void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);

@@ -23,9 +23,9 @@ struct LoadedMpi {
 /// function.
 [[nodiscard]] Result<const MpiPlugin*> load_mpi_plugin(const std::string& file, std::optional<MpiAbi> abi);
 
-/// Loads the first of these files that exists and can be loaded. If `abi` is given, the plugin must have this ABI. A
-/// machine may have plugins for two MPIs but only one of the MPIs. The plugin without its MPI cannot be loaded, so the
-/// next file is tried. If no file can be used, the error says for each file why.
+/// Loads the first file of `candidates` that exists and can be loaded. If `abi` is given, the plugin must have this
+/// ABI. A machine may have plugins for two MPIs but only one of the MPIs. The plugin without its MPI cannot be loaded,
+/// so the next file is tried. If no file can be used, the error says for each file why.
 [[nodiscard]] Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& candidates,
                                                              std::optional<MpiAbi> abi);
 

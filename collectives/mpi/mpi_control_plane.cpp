@@ -76,8 +76,8 @@ std::optional<MpiAbi> abi_of(const std::string& version) {
     return std::nullopt;
 }
 
-/// Checks that the loaded MPI has the ABI of the headers that the plugin was compiled with. Otherwise it would not
-/// understand the plugin's handles.
+/// Checks that the loaded MPI has the ABI of the headers that the plugin was compiled with. An MPI with another ABI
+/// would not understand the plugin's handles.
 Status check_abi(const std::string& version) {
     if (abi_of(version) != own_mpi_abi()) {
         return failure(
@@ -616,8 +616,8 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
     OpenedMpi opened;
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
     if (Status status = plane->open(); !status.is_ok()) {
-        // A request that was invalid or did not match does no harm, and MPI can be used again. After any other failure,
-        // MPI is neither used nor finalised.
+        // If the requested job was invalid, or the ranks requested different jobs, MPI is unharmed and can be used
+        // again. After any other failure, MPI is neither used nor finalised.
         const bool is_as_before = status.code() == ErrorCode::invalid_argument || status.code() == ErrorCode::mismatch;
         owner.finalize_at_exit = is_as_before && options.finalize == MpiFinalize::at_exit;
         if (!is_as_before) {

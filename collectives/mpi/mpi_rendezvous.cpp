@@ -70,7 +70,7 @@ Status damaged(const RendezvousPlan& plan, int rank) {
 }
 
 /// Sends and receives the messages of one rank in a rendezvous. A receive is started only after its message has
-/// arrived. No receive therefore stays open, which could get a message of a later rendezvous. Threads: only one thread
+/// arrived. Therefore no receive stays open that could get a message of a later rendezvous. Threads: only one thread
 /// may use an object.
 class RendezvousMessages {
 public:

@@ -47,8 +47,8 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
 MpiTransport::~MpiTransport() {
     const bool has_ended = std::all_of(places_.begin(), places_.end(), [](const UnderWay& one) { return one.is_free; });
     if (!has_ended) {
-        // After a failure, MPI may still write into this memory for messages without a receive. It therefore stays
-        // allocated.
+        // This memory holds messages for which no receive was started. After a failure, MPI may still write into the
+        // memory, so it stays allocated.
         for (std::unique_ptr<std::byte[]>& room : strays_) {
             keep_for_mpi(std::move(room));
         }

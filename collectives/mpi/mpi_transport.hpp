@@ -52,8 +52,8 @@ public:
     /// How many messages this rank sent to each rank.
     [[nodiscard]] const std::vector<std::uint32_t>& sent_to() const { return sent_to_; }
     /// Returns true when all messages of this rank were sent, and `expected` messages have arrived. `expected` is the
-    /// number of messages that other ranks sent to this rank. The function also receives and drops messages without a
-    /// receive. Call it repeatedly before the communicator is freed.
+    /// number of messages that other ranks sent to this rank. The function also receives and drops messages for which
+    /// no receive was started. Call it repeatedly before the communicator is freed.
     [[nodiscard]] Result<bool> has_ended(std::uint32_t expected);
     /// Cancels all receives that are in progress. Call this function when no rank sends messages any more. It takes at
     /// most `limit`.

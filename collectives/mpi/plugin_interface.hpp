@@ -15,8 +15,8 @@
 
 namespace rueda::collectives {
 
-/// The version of the interface between librueda.so and its MPI plugins. Increase it when anything changes that one of
-/// them uses of the other, for example the class ControlPlane.
+/// The version of the interface between librueda.so and its MPI plugins. Increase it when anything changes that
+/// librueda.so uses of a plugin or a plugin uses of librueda.so, for example the class ControlPlane.
 inline constexpr std::uint32_t kMpiPluginInterface = 8;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 

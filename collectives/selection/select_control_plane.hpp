@@ -11,8 +11,9 @@ namespace rueda::collectives {
 [[nodiscard]] Result<const ControlPlaneCandidate*> choose_control_plane(const StartRequest& request);
 
 /// Chooses and opens the control plane for the members of the new job. All members must call it, in the thread that
-/// called rueda::init(), because this thread may have to initialise MPI. The arguments of `interruption` are
-/// counted among the launched processes. This function sets the rank and the size in `init_rules`.
+/// called rueda::init(), because this thread may have to initialise MPI. The arguments of `interruption` are this
+/// process's number and the number of processes, both counted among the launched processes. This function sets the rank
+/// and the size in `init_rules`.
 [[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                                 const base::EnvironmentLookup& environment,
                                                                 const Interruption& interruption = {},

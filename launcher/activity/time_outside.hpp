@@ -11,8 +11,9 @@
 
 namespace rueda::launcher {
 
-/// How much of an interval a rank spent neither in Rueda nor in a scope (an activity that the program declared). It is
-/// divided by what the rank's threads did. Each number is a part of the whole interval, from 0 to 1.
+/// How much of an interval a rank spent neither in Rueda nor in a scope (an activity that the program declared). The
+/// three numbers distinguish what the rank's threads did in this time. Each number is a part of the whole interval,
+/// from 0 to 1.
 struct TimeOutside {
     double runs = 0;         ///< the main thread ran, or waited for a core
     double threads_run = 0;  ///< the main thread slept, and another thread of the process ran

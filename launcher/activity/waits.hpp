@@ -17,7 +17,8 @@ struct RecordedRank {
     std::vector<base::RecordedSet> sets;
 };
 
-/// Stands for a rank: some members of the process set are on other hosts.
+/// A value of Wait::whom that is not the number of a rank. It means that the rank waited for members of the process set
+/// on other hosts.
 inline constexpr std::int32_t kOtherHosts = -2;
 
 /// How long a rank waited for another rank.
@@ -30,14 +31,15 @@ struct RankWaits {
     std::int64_t window_ns = 0;  ///< the part of the interval for which the recorder still has records
     std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
     [[nodiscard]] std::int64_t total_ns() const;
-    /// The part of the window that the rank spent waiting; 0 if the window is empty.
+    /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.
     [[nodiscard]] double share() const;
     [[nodiscard]] double share_for(std::int32_t whom) const;
 };
 
-/// Says for each rank how long it waited for which other rank, between two moments of CLOCK_MONOTONIC. A rank waits if
-/// it has announced an operation that another member of the process set has not announced. If several members are
-/// missing, the wait counts for the one that announces last. Pure function. Costs n log n for n operations.
+/// Says for each rank how long it waited for each other rank, between two moments of CLOCK_MONOTONIC. A rank waits if
+/// it has announced an operation that another member of the process set has not announced. If several members have not
+/// announced it, the time counts as a wait for the member that announces the operation last. Pure function. Costs n log
+/// n for n operations.
 [[nodiscard]] std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns,
                                                 std::int64_t to_ns);
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// When ruedarun starts itself on another host, its answer is a line that begins with this word.
+/// ruedarun starts itself on another host. The ruedarun there answers with a line that begins with this word.
 constexpr std::string_view kEchoMark = "rueda-doctor";
 
 class Examination {
@@ -240,7 +240,8 @@ private:
     void look_at_files() {
         constexpr std::uint64_t kFew = 1024;
         constexpr std::size_t kLongFolder =
-            60;  // Open MPI adds about 40 characters, and the name of a socket may have at most 107
+            60;  // Open MPI adds about 40 characters to the folder's path, and the result must have at most 107
+                 // characters, the limit for the name of a socket
         if (facts_.descriptors < kFew) {
             warn("open files", fmt::format("at most {}", facts_.descriptors), "ulimit -n 65536");
         } else {

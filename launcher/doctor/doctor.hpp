@@ -23,14 +23,15 @@ struct Finding {
     std::string advice;  ///< what to do about the finding; empty if nothing has to be done
 };
 
-/// What is known about another host. ruedarun asks it by starting itself on that host with mpirun.
+/// What is known about another host. To find it out, ruedarun starts itself on that host with mpirun.
 struct HostProbe {
     std::string name;
     bool reached = false;
     std::string problem;  ///< the first line of mpirun's output, if the host was not reached
     std::string version;  ///< the version of ruedarun on that host
-    /// How many seconds the host's clock is ahead of this host's clock, at least; negative if it is behind. The time
-    /// that the question took is already subtracted.
+    /// The smallest difference in seconds that the clocks can have: positive if that host's clock is ahead of this
+    /// host's clock, negative if it is behind. It is 0 if the host's time lies between the times of question and
+    /// answer.
     double clock_ahead_seconds = 0;
 };
 

@@ -35,7 +35,8 @@ constexpr int kCalledWrongly = 3;
 /// How long to wait for a host. If ssh gets no answer, mpirun itself gives up after about 20 s.
 constexpr std::chrono::seconds kProbeTime{25};
 
-/// How long to wait for all hosts. It keeps the total below a minute even if many hosts do not answer.
+/// How long to wait for all hosts together. This limit keeps the total time below a minute even if many hosts do not
+/// answer.
 constexpr std::chrono::seconds kTimeOfAllProbes{50};
 
 /// How many hosts are asked at the same time. Each question starts an mpirun.

@@ -17,7 +17,7 @@ constexpr int kInsufficientSize = 7;
 /// same values.
 constexpr std::int64_t kLookNs = 100'000'000;
 
-/// No host has more GPUs or processes. A larger number is an error of NVML.
+/// No host has more GPUs or processes than these numbers. If NVML reports a larger number, NVML is wrong.
 constexpr unsigned kMostGpus = 256;
 constexpr unsigned kMostProcesses = 4096;
 
@@ -128,8 +128,8 @@ public:
 
 private:
     bool find_all(void* library) {
-        // Version 2 of the last function is preferred. Version 3 has the same form in most drivers, but in the first
-        // drivers of the series 535 a process takes eight bytes more.
+        // Version 2 of nvmlDeviceGetComputeRunningProcesses is preferred to version 3. Both have the same form in most
+        // drivers, but in the first drivers of the series 535 the entry of a process has eight bytes more in version 3.
         return find(library, "nvmlInit_v2", init) && find(library, "nvmlShutdown", shutdown) &&
                find(library, "nvmlDeviceGetCount_v2", device_count) &&
                find(library, "nvmlDeviceGetHandleByIndex_v2", device_by_index) &&

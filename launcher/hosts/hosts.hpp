@@ -40,7 +40,7 @@ struct HostList {
 /// Parses a host file in the format of Open MPI and Horovod ("host slots=2 max_slots=4") or of MPICH and Intel MPI
 /// ("host:2"). Comments begin with '#'. A host that occurs again gets additional slots. Error messages begin with
 /// `file` and the line: "hosts.txt:3: …". Keywords without effect in ruedarun (MPICH's binding= and ifname=) are
-/// ignored, and `notes` gets one line for each kind.
+/// ignored, and `notes` gets one line for each of these keywords.
 [[nodiscard]] Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file,
                                                         std::vector<std::string>* notes = nullptr);
 

@@ -19,10 +19,10 @@ enum class ArenaUse {
     ask,   ///< it also asks the ranks for their stacks
 };
 
-/// Maps the control block and the flight recorders of a running job (from the shared memory of the job's ranks on this
-/// host, the arena). The mapping is read-only, except for the StackBlocks with ArenaUse::ask. Other processes write to
-/// this memory, so open() checks every size before it is used. The view keeps the memory allocated, but does not keep
-/// the job alive. Threads: one at a time; ownership may move to another thread.
+/// Maps the control block and the flight recorders of a running job. They are parts of the arena, the shared memory of
+/// the job's ranks on this host. The mapping is read-only; only with ArenaUse::ask, the StackBlocks can be written.
+/// Other processes write to this memory, so open() checks every size before it is used. The view keeps the memory
+/// allocated, but does not keep the job alive. Threads: one at a time; ownership may move to another thread.
 class ArenaView {
 public:
     /// Opens the file at `path`, for example /proc/<pid>/fd/<n>. Fails with

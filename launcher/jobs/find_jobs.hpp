@@ -16,7 +16,8 @@ struct Job {
     std::string id;  ///< "j" and the inode of the job's memory; it stays the same until the job ends
     ArenaView arena;
     std::vector<Holder> holders;
-    std::string path;  ///< opens the job's memory again, as long as the process lives that find_jobs() found first
+    std::string path;  ///< opens the job's memory again; it is usable until the process that find_jobs() found first
+                       ///< ends
 };
 
 /// A job whose memory this program cannot read.

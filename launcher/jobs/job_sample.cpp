@@ -39,7 +39,8 @@ std::optional<ProcessSample> sample_process(const Holder& holder) {
     return sample;
 }
 
-/// Finds the rank's process among those that have the memory open. The rank has stored its number in its own namespace.
+/// Finds the rank's process among those that have the memory open. The pid that the rank has stored is the pid in the
+/// rank's own namespace.
 const Holder* holder_of(const base::RankBlock& block, const std::vector<Holder>& holders) {
     const std::int32_t pid = block.pid.load(std::memory_order_relaxed);
     const std::uint64_t start = block.process_start.load(std::memory_order_relaxed);

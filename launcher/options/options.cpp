@@ -77,8 +77,8 @@ constexpr std::string_view kRanksSpelling = "-np";
 /// Other long names that MPI launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
-/// Prints the help. It replaces CLI11's formatter, because CLI11 2.1 cannot change the usage line, and its own line
-/// would not show the program argument.
+/// Prints the help. It replaces CLI11's formatter, whose usage line does not show the program argument and cannot be
+/// changed in CLI11 2.1.
 class HelpFormatter final : public CLI::Formatter {
 public:
     HelpFormatter() { column_width(28); }

@@ -14,8 +14,8 @@ namespace rueda::launcher {
                                            : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// Removes the part of `text` before the next `end` from `text`, together with this `end`, and returns the part.
-/// Without an `end`, takes the whole text.
+/// Returns the beginning of `text` up to the first `end`, and removes it and this `end` from `text`. If `text` contains
+/// no `end`, returns the whole text and leaves `text` empty.
 [[nodiscard]] inline std::string_view take_until(std::string_view& text, char end) {
     const std::string_view part = text.substr(0, text.find(end));
     text.remove_prefix(std::min(text.size(), part.size() + 1));

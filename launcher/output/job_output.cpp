@@ -19,8 +19,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The length of the queue, in bytes, from which ranks have to wait before they write more. This is enough text to keep
-/// a terminal busy.
+/// If the queue has more bytes than this, ruedarun reads no more output from the ranks, so that they must wait. The
+/// limit is enough text to keep a terminal busy.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
 /// In bytes. If poll() reports that a pipe is writable, a write of this size does not block (PIPE_BUF).
@@ -46,8 +46,8 @@ std::string describe_error(int number) {
     return fmt::format("{} (errno {}){}", std::generic_category().message(number), number, hint);
 }
 
-/// Returns the number of the rank in colour, to be printed before its lines. The colours are readable on dark and on
-/// light backgrounds. Colours are off if NO_COLOR is set (https://no-color.org).
+/// Returns the number of the rank in colour, to be printed before the rank's lines. The colours are readable on dark
+/// and on light backgrounds. Colours are off if NO_COLOR is set (https://no-color.org).
 std::string prefix_of(int rank, const OutputSink& sink) {
     constexpr std::array<int, 6> kColours = {36, 32, 35, 33, 34, 31};
     const char* no_colour = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe): one thread

@@ -123,7 +123,8 @@ public:
     }
 
     void add_to(PollSet& set);
-    /// Reads all output that the rank has written until now. It must be printed before the line about the rank's end.
+    /// Reads all output that the rank has written until now. This output must be printed before the line about the
+    /// rank's end.
     void drain_rank(int rank);
     /// Whether the output streams of all ranks have ended.
     [[nodiscard]] bool all_closed() const;

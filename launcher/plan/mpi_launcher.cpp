@@ -36,7 +36,8 @@ public:
         command_.words = {launcher.path};
     }
 
-    /// Adds the words, unless one of the user's own arguments for mpirun begins with `subject` (without its hyphens).
+    /// Adds the words, unless one of the user's own arguments for mpirun, without its leading hyphens, begins with
+    /// `subject`.
     void add(std::string_view subject, std::initializer_list<std::string> words, const std::string& reason) {
         if (user_speaks_of(subject)) {
             command_.reasons.push_back(fmt::format("{}: left to --mpi-args", subject));
@@ -165,8 +166,8 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     if (is_prrte) {
         builder.add("runtime-options", {"--runtime-options", "recoverable"}, kSurvivorsReport);
     } else {
-        // Without these parameters, Open MPI 4 kills the other ranks one second after a rank has died. They could not
-        // report the reason (seen with 4.1.4). Other versions ignore unknown parameters.
+        // Without these parameters, Open MPI 4 kills the other ranks one second after a rank has died, so they could
+        // not report the reason (seen with 4.1.4). Other versions ignore unknown parameters.
         builder.add("orte_abort_on_non_zero_status", {"--mca", "orte_abort_on_non_zero_status", "0"}, kSurvivorsReport);
         builder.add("orte_enable_recovery", {"--mca", "orte_enable_recovery", "1"},
                     "the same for a rank that was killed");

@@ -52,7 +52,8 @@ inline constexpr std::array<std::string_view, 9> kTorchVariables = {
 /// nobody has chosen an address. The numbers of hosts are set only if all ranks are on this host.
 [[nodiscard]] std::vector<EnvironmentChange> torch_variables_of_mpirun(const Environment& environment);
 
-/// Returns the changes that set a variable as lines NAME=VALUE, which are sent to a supervisor (the parent of a rank).
+/// Writes the changes as lines NAME=VALUE, which are sent to a supervisor (the parent of a rank). Changes that remove a
+/// variable are left out.
 [[nodiscard]] std::string encode_variables(const std::vector<EnvironmentChange>& changes);
 /// Parses the lines of encode_variables(). Lines without a '=' are ignored.
 [[nodiscard]] std::vector<EnvironmentChange> decode_variables(std::string_view text);

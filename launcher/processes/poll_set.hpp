@@ -12,7 +12,7 @@
 
 namespace rueda::launcher {
 
-/// The descriptors and times that one turn of an event loop waits for. Each turn fills it again. Threads: only one
+/// The descriptors and times that one turn of an event loop waits for. Each turn fills a new set. Threads: only one
 /// thread may use an object.
 class PollSet {
 public:
@@ -47,7 +47,7 @@ private:
         if (!wake_) {
             return -1;
         }
-        // The time is rounded up. If the turn came before the time, it would find nothing to do.
+        // The time is rounded up. Otherwise the next turn could begin before the time, and would find nothing to do.
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake_ - std::chrono::steady_clock::now());
         return left.count() < 0 ? 0 : static_cast<int>(left.count());
     }

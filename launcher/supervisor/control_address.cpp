@@ -96,7 +96,7 @@ base::UniqueFd open_socket(const SocketAddress& address, int flags) {
     return base::UniqueFd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
 }
 
-/// Returns a listening socket. If the system refuses, the result is not open, and errno gives the reason.
+/// Returns a listening socket. If the system refuses, the result holds no socket, and errno gives the reason.
 base::UniqueFd listen_at(const SocketAddress& address) {
     base::UniqueFd fd = open_socket(address, SOCK_NONBLOCK);
     const bool listens =
@@ -128,8 +128,8 @@ std::string numeric_text(const SocketAddress& address) {
                : std::string();
 }
 
-/// Returns the addresses that supervisors (parents of ranks) may try. It contains loopback addresses only if there are
-/// no others.
+/// Returns the addresses that supervisors (parents of ranks) may try. The list contains loopback addresses only if
+/// there are no other addresses.
 std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string>& interfaces) {
     constexpr std::size_t kMost = 16;
     std::vector<NetworkAddress> chosen;

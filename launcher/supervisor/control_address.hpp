@@ -38,8 +38,8 @@ struct ControlListener {
 /// Connects a supervisor (the parent of a rank) to its ruedarun.
 [[nodiscard]] Result<base::UniqueFd> connect_to_ruedarun(const ControlAddress& address);
 
-/// Whether the process at the other end may belong to this job. For a Unix socket, it must have the same user
-/// (SO_PEERCRED). For a TCP connection, this is always true; there only the secret protects the job.
+/// Whether the process at the other end may belong to this job. For a Unix socket, the process must have the same user
+/// (SO_PEERCRED). For a TCP connection, the result is always true, and only the secret protects the job.
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// The numeric addresses of both ends of a TCP connection; empty if the connection has ended.

@@ -46,8 +46,8 @@ public:
     /// Sends a frame of the kind `descriptors` together with open files. This works only over a Unix socket, and only
     /// before the first send().
     [[nodiscard]] Status send_descriptors(std::span<const int> fds);
-    /// After this call, the link is closed if the other host does not acknowledge data within kAnswerTime. This also
-    /// applies to data that was sent before. For a Unix socket, the call has no effect.
+    /// After this call, the link is closed if the other host does not acknowledge data within kAnswerTime. The limit
+    /// also applies to data that was sent before the call. For a Unix socket, the call has no effect.
     void expect_answers() const;
     /// Sends as much of the queue as possible without blocking. If sending fails, all frames in the queue and all later
     /// frames are dropped. The link stays open, because frames from the other process may still arrive.

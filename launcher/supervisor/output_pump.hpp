@@ -21,9 +21,10 @@ public:
     }
     void close_write_ends();
     void add_to(PollSet& set, FrameLink& link);
-    /// Allows `bytes` more bytes of output to be sent. ruedarun has acknowledged as many.
+    /// Allows `bytes` more bytes of output to be sent. Call this when ruedarun has acknowledged this number of bytes.
     void add_credit(std::int32_t bytes) { credit_ += bytes; }
-    /// Sends all output in the pipes, even if ruedarun has not allowed more. This is not much, because pipes are small.
+    /// Sends all output in the pipes, even if ruedarun has not allowed more output. The pipes are small, so this is not
+    /// much.
     void drain(FrameLink& link);
     /// Closes both streams. If the program writes afterwards, it gets SIGPIPE.
     void close();

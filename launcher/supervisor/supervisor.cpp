@@ -40,8 +40,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long the program may take between SIGTERM and SIGKILL if the connection to ruedarun has ended. ruedarun cannot
-/// decide then.
+/// How long the program may take between SIGTERM and SIGKILL if the connection to ruedarun has ended. Without the
+/// connection, the supervisor itself must send these signals.
 constexpr std::chrono::seconds kOrphanTime{2};
 
 /// How long this process (the parent of a rank) may take to send the rest of the rank's output to ruedarun.
@@ -263,7 +263,7 @@ private:
     }
 
     /// Returns the environment with settings for this host. If the launcher does not say how many ranks this host has,
-    /// assumes that all ranks of the job are here.
+    /// the function assumes that all ranks of the job are on this host.
     [[nodiscard]] Environment environment_for_this_host() const {
         const std::optional<int> neighbours = ranks_of_this_host(environment_);
         if (!neighbours && ranks_ < 1) {

@@ -16,10 +16,10 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Waits for a rank below this part of the time are not shown.
+/// If the waits for a rank take less than this part of the interval, they are not shown.
 constexpr double kSmallShare = 0.01;
 
-/// The ranks that another one waits for, at most.
+/// The row of a rank shows at most this many of the ranks that it waits for.
 constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
@@ -40,7 +40,8 @@ std::string cell_text(const std::optional<double>& value, F&& format) {
 
 std::string name_of(std::int32_t whom) { return whom == kOtherHosts ? "other hosts" : fmt::format("rank {}", whom); }
 
-/// "rank 2" or, if there are several, "rank 2 40%, rank 3 10%".
+/// Returns the ranks that this rank waited for, for example "rank 2". If there are several, returns the part of the
+/// interval for each, for example "rank 2 40%, rank 3 10%".
 std::string waited_for(const RankRow& row) {
     const double all = [&row] {
         std::int64_t sum = 0;
@@ -64,7 +65,7 @@ std::string waited_for(const RankRow& row) {
 }
 
 std::string step_time(const RankRow& row) {
-    // A step that already takes much longer than the steps before it is shown as it goes on.
+    // If the current step already takes much longer than earlier steps, its time until now is shown instead of theirs.
     if (row.in_step_seconds && row.step_seconds && *row.in_step_seconds > 2 * *row.step_seconds &&
         *row.in_step_seconds > 1) {
         return ">" + format_duration(*row.in_step_seconds);
@@ -103,7 +104,7 @@ std::vector<Column> columns(const TopView& view) {
     return made;
 }
 
-/// The memory that is used on the GPUs of the rank, also by other processes.
+/// Returns how much memory of the rank's GPUs is in use, by this rank or by other processes.
 std::string gpu_memory(const RankRow& row) {
     std::uint64_t sum = 0;
     for (const RankGpu& gpu : row.gpus) {
@@ -135,7 +136,8 @@ std::vector<std::string> cells_of(const RankRow& row, const TopView& view) {
     return cells;
 }
 
-/// The sum, or the average if `is_average`, over the rows that have the value.
+/// Returns the sum of a value over the rows that have it, or the average if `is_average` is true. Returns nothing if no
+/// row has the value.
 std::optional<double> over_rows(const std::vector<RankRow>& rows, std::optional<double> RankRow::*value,
                                 bool is_average) {
     double sum = 0;
@@ -220,7 +222,8 @@ void add_findings(const TopView& view, std::vector<ScreenLine>& foot) {
         foot);
 }
 
-/// ANSI: bold; red; bold red. The end of each is kPlain.
+/// Returns the ANSI sequence that begins a style: bold for a title, red for a straggler, bold red for a failure. kPlain
+/// ends every style.
 const char* start_of(Style style) {
     switch (style) {
         case Style::plain:

@@ -13,23 +13,24 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A rank is marked as a straggler if the other ranks waited for it during at least this part of the interval, on
-/// average. Below it, the small differences that every job has would mark ranks by chance.
+/// First condition for a straggler: on average, the other ranks waited for it during at least this part of the
+/// interval. With a smaller limit, the small differences that every job has would mark ranks by chance.
 constexpr double kStragglerShare = 0.10;
 
-/// And if the rank itself waited at most this part of the time that the others waited for it. If ranks take turns in
-/// being late, none of them is the cause. On a machine with eight runnable threads for each core, two equal ranks
-/// waited for each other 38 % and 14 % of the time.
+/// Second condition for a straggler: the time that it waited itself is at most this part of the time that the others
+/// waited for it. If ranks take turns in being late, none of them is the cause. On a machine with eight runnable
+/// threads for each core, two equal ranks waited for each other 38 % and 14 % of the time.
 constexpr double kStragglersOwnShare = 0.25;
 
 /// A rank seems bound by its input if it neither computed nor was in Rueda or in a declared scope during this part of
-/// the interval. A program that computes hardly sleeps there.
+/// the interval. A program that computes hardly sleeps outside Rueda.
 constexpr double kInputShare = 0.3;
 
-/// An operation that has waited this long is named.
+/// The view names a rank's oldest pending operation if it has waited at least this long.
 constexpr std::int64_t kLongWaitNs = 1'000'000'000;
 
-/// The newest operations that are compared: a limit for the work of a sample on hosts with many ranks.
+/// How many operations of each rank are compared, beginning with the newest. The limit bounds the work for a sample on
+/// hosts with many ranks.
 constexpr std::size_t kComparedOperations = 1024;
 
 constexpr std::size_t kNameBytes = 60;
@@ -40,7 +41,7 @@ bool is_pending(const base::RecordedOperation& operation) {
     return operation.kind < base::RecordKind::kStep && !operation.ended_ns;
 }
 
-/// Counters only grow. If another process damages them, the rate is 0.
+/// Counters only grow. If a counter has decreased, another process has damaged it, and the rate is 0.
 double rate(std::uint64_t before, std::uint64_t after, double interval_seconds) {
     return after > before && interval_seconds > 0 ? static_cast<double>(after - before) / interval_seconds : 0;
 }
@@ -52,7 +53,7 @@ std::optional<double> step_seconds(const base::RecordedCounters& before, const b
     return after.step_ns ? std::optional(seconds(*after.step_ns)) : std::nullopt;
 }
 
-/// Names the operation that has waited longest, if it waits long.
+/// Names the operation that has waited longest, if it has waited at least kLongWaitNs.
 std::string long_wait(const std::vector<base::RecordedOperation>& operations, std::int64_t now_ns) {
     const auto oldest = std::find_if(operations.begin(), operations.end(), is_pending);
     if (oldest == operations.end() || now_ns - oldest->announced_ns < kLongWaitNs) {
@@ -91,7 +92,7 @@ RankRow row_of(const RankSample& before, const RankSample& after, double interva
     return row;
 }
 
-/// The average over the other ranks of the part of the time in which they waited for this one.
+/// Returns the part of the time in which another rank waited for this rank, as an average over the other ranks.
 double share_lost_to(std::size_t index, std::span<const RankRow> rows, std::span<const RankWaits> waits) {
     double sum = 0;
     for (std::size_t other = 0; other < rows.size(); ++other) {
@@ -121,10 +122,11 @@ void judge_input(RankRow& row) {
     if (!row.outside) {
         return;
     }
-    // The rank may have slept because it waited for its GPU. Nothing says when in the interval the GPU was busy, so all
-    // its busy time is taken to lie in the sleep.
+    // The rank may have slept because it waited for its GPU. The samples do not show when in the interval the GPU was
+    // busy, so the code assumes that it was busy only while the rank slept.
     row.idle_share = std::max(0.0, row.outside->sleeps - gpu_utilization(row).value_or(0));
-    // A rank that does nothing with Rueda during the interval may be anything, for example a server.
+    // If a rank used no operation during the interval, the rank may be a server, for example, and its sleep means
+    // nothing.
     if (row.operations_per_second.value_or(0) > 0) {
         row.seems_bound_by_input = *row.idle_share >= kInputShare;
         row.waits_for_own_threads = row.outside->threads_run >= kInputShare;
@@ -169,7 +171,8 @@ TopView compare(const TopSample& before, const TopSample& after, std::span<const
     const std::vector<RankWaits> waits = find_waits(after.recorded, before.job.time_ns, after.job.time_ns);
     for (std::size_t index = 0; index < after.job.ranks.size(); ++index) {
         const RankSample& now = after.job.ranks[index];
-        // A job has the same ranks all its life, but their order is known only when all have met.
+        // A job always has the same ranks, but the two samples may list them in a different order: a rank's number is
+        // known only after the rank has joined the job.
         const auto same = std::find_if(before.job.ranks.begin(), before.job.ranks.end(),
                                        [&now](const RankSample& rank) { return rank.member == now.member; });
         const RankSample& then = same != before.job.ranks.end() ? *same : now;

@@ -19,7 +19,8 @@ namespace rueda::launcher {
 /// A job at one moment, with what its ranks have recorded. All lists are in the order of `job.ranks`.
 struct TopSample {
     JobSample job;
-    std::vector<std::optional<base::RecordedCounters>> counters;  ///< none: the rank does not record (yet)
+    std::vector<std::optional<base::RecordedCounters>> counters;  ///< empty: the rank has no flight recorder, or does
+                                                                  ///< not record yet
     std::vector<RecordedRank> recorded;
 };
 
@@ -35,24 +36,28 @@ struct RankGpu {
 
 /// A row of `rueda top`. A value is missing if the rank does not record, or has not reported a step.
 struct RankRow {
-    std::string host;  ///< "" if only this host is shown
+    std::string host;  ///< the name of the rank's host; empty if only this host is shown
     std::int32_t rank = -1;
     std::int32_t pid = 0;
-    std::string process;  ///< "running", "sleeping", "stopped by a signal", …; "gone" if there is none
+    std::string process;  ///< the state of the process: "running", "sleeping", "stopped by a signal", …; "gone" if the
+                          ///< process has ended
     std::int64_t step = -1;
-    std::optional<double> step_seconds;     ///< of the steps in the interval, else of the last one before it
-    std::optional<double> in_step_seconds;  ///< since the last step began
+    std::optional<double> step_seconds;     ///< average time of the steps that ended in the interval; if there are
+                                            ///< none, the time of the last step before it
+    std::optional<double> in_step_seconds;  ///< time since the rank began its last step
     std::optional<double> waiting_share;
     std::vector<Wait> waits;  ///< the longest first
     std::optional<double> operations_per_second;
     std::optional<double> batches_per_second;
     std::optional<double> bytes_per_second;
-    std::optional<double> cpu_share;  ///< 1: one core
+    std::optional<double> cpu_share;  ///< CPU time divided by the length of the interval; 1 means that one core was
+                                      ///< busy all the time
     std::uint64_t resident_bytes = 0;
     std::string scope;
-    std::string pending;  ///< the oldest operation that is not called, if it waits long: "allreduce 'loss' for 12 s"
-    std::optional<TimeOutside> outside;  ///< the time that it was neither in Rueda nor in a declared scope
-    /// The part of the interval in which the rank was outside, and neither a thread nor a GPU of it ran: at least.
+    std::string pending;  ///< the oldest pending operation, if it has waited long: "allreduce 'loss' for 12 s"
+    std::optional<TimeOutside> outside;  ///< the time that the rank was neither in Rueda nor in a declared scope
+    /// A lower limit for the part of the interval in which the rank was neither in Rueda nor in a declared scope, and
+    /// none of its threads and GPUs ran.
     std::optional<double> idle_share;
     std::vector<RankGpu> gpus;
     bool is_straggler = false;
@@ -62,19 +67,19 @@ struct RankRow {
 
 /// The data that `rueda top` shows: a job during an interval.
 struct TopView {
-    JobSample job;  ///< at the end of the interval
+    JobSample job;  ///< the job at the end of the interval
     double interval_seconds = 0;
-    bool has_gpus = false;  ///< whether this host has some
+    bool has_gpus = false;  ///< whether this host has GPUs
     std::vector<RankRow> rows;
-    std::vector<std::string> problems;  ///< of hosts that are not shown
+    std::vector<std::string> problems;  ///< for each host that could not be shown, the reason
 };
 
-/// Compares two samples. `looks` are in the order of RankSample::member. They may be empty: then nothing is said about
-/// the input. `gpus` are those of the host. Pure.
+/// Compares two samples. `looks` is indexed by RankSample::member. If it is empty, the view says nothing about waits
+/// for input. `gpus` contains the GPUs of this host. Pure function.
 [[nodiscard]] TopView compare(const TopSample& before, const TopSample& after, std::span<const std::vector<Look>> looks,
                               std::span<const GpuUse> gpus = {});
 
-/// The average of the GPUs of the rank that have the value.
+/// Returns the average utilization of the rank's GPUs, from 0 to 1. GPUs without this value are left out.
 [[nodiscard]] std::optional<double> gpu_utilization(const RankRow& row);
 
 }  // namespace rueda::launcher

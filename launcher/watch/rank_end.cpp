@@ -95,7 +95,7 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
         const bool is_echo = end.by_launcher || !end.abort_reason.empty();
         if (failed && is_echo) {
-            // A rank's report of the reason of an abort is more useful than the end of a rank that mpirun ended.
+            // If a rank reported a reason for an abort, its end explains more than the end of a rank that mpirun ended.
             const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
             echo_ = echo_ && !says_more ? echo_ : end;
         } else if (failed && better) {

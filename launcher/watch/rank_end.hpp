@@ -29,8 +29,8 @@ struct RankEnd {
     pid_t pid = 0;
     int wait_status = 0;
     std::string start_error;  ///< if not empty: the reason why the program could not be started
-    /// Whether mpirun sent a signal to the rank. If ruedarun then finds out why mpirun did so, that is the cause of the
-    /// failure, and not this end.
+    /// Whether mpirun sent a signal to the rank. This end is then only a consequence: if ruedarun finds out why mpirun
+    /// sent the signal, it reports that reason as the cause of the failure.
     bool by_launcher = false;
     std::string host{};  ///< the rank's host; empty for this host
     bool lost = false;   ///< whether the connection to the rank's parent was lost before it reported the end
@@ -40,8 +40,8 @@ struct RankEnd {
     /// For a killed rank: how many processes the kernel killed for lack of memory while the rank ran.
     OomKills oom_kills{};
     base::StepSpan steps{};  ///< the training steps that the rank counted
-    /// Whether the rank ended with exit status 0 while other ranks were waiting for it. They report that the job was
-    /// aborted because of this end.
+    /// Whether the rank ended with exit status 0 while other ranks were waiting for it. Those other ranks report that
+    /// the job was aborted because of this end.
     bool left_early = false;
 };
 
@@ -67,7 +67,7 @@ struct RankEnd {
 class JobOutcome {
 public:
     /// Adds ends that ruedarun noticed at the same moment. If one of these ranks was killed, its end counts as the
-    /// first. Other ranks end with an error because a rank was killed, never the other way round.
+    /// first: a killed rank can make other ranks end with an error, but an error of another rank does not kill a rank.
     void add(const std::vector<RankEnd>& together);
     /// Whether the cause is still unknown. This is the case if ranks have failed, but only because mpirun sent a signal
     /// or because the job was aborted before.

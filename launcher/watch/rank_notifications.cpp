@@ -14,7 +14,7 @@ namespace {
 
 using Kind = base::LauncherNotification::Kind;
 
-/// Returns a number that orders ends. The lower it is, the more likely the end is the cause of the others.
+/// Returns a number that orders ends. The lower the number is, the more likely this end is the cause of the other ends.
 int distance_to_cause(const RankEnd& end) {
     if (end.abort_reason.empty() && ended_well(end)) {
         return 3;

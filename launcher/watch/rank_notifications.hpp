@@ -25,8 +25,9 @@ public:
         std::string notification;  ///< encoded as in base/launcher_notification.hpp
     };
 
-    /// Adds ends that were noticed at the same moment, and returns the notifications about them. Killed ranks come
-    /// first, then other failures, then ranks with exit status 0, because this is how likely each end is the cause.
+    /// Adds ends that were noticed at the same moment, and returns the notifications about them. The notifications are
+    /// ordered by how likely the end is the cause: killed ranks come first, other failures second, and ranks with exit
+    /// status 0 last.
     [[nodiscard]] std::vector<Item> note(const std::vector<RankEnd>& together);
     /// Returns all notifications until now, for ranks that start later.
     [[nodiscard]] const std::vector<Item>& so_far() const { return so_far_; }

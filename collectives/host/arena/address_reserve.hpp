@@ -9,7 +9,7 @@
 namespace rueda::collectives {
 
 /// Keeps the addresses of an unmapped arena (the shared memory of a job) for the next arena in the same process.
-/// Without this, the program could map memory of its own at these addresses between two jobs. The next arena would then
+/// Otherwise the program could map memory of its own at these addresses between two jobs. The next arena would then
 /// need other addresses, and a process with many jobs would use up its address space. Reserved addresses use neither
 /// memory nor page tables.
 ///

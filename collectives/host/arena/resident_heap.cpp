@@ -150,7 +150,7 @@ std::uint64_t ResidentHeap::block_bytes(const void* memory) const {
     return block != blocks_.end() ? block->second : 0;
 }
 
-/// Returns the pages of a freed block that no other block shares.
+/// Finds the pages of a freed block that contain no part of another block.
 Arena::Pages ResidentHeap::pages_of_none_but(std::uint64_t offset, std::uint64_t bytes) const {
     std::uint64_t begin = round_down(offset, kPage);
     std::uint64_t end = round_up(offset + bytes, kPage);

@@ -27,7 +27,7 @@ public:
 
     /// Returns zeroed memory, aligned to a cache line, a page (from kLargeBlock bytes on) or a huge page (from 2 MiB
     /// on). This function first checks the memory limits and allocates the pages. If memory is short, it fails with
-    /// ResourceExhausted, and a later access cannot fault.
+    /// ResourceExhausted. If it succeeds, no later access to the block can fault.
     Result<void*> allocate(std::uint64_t bytes);
     /// Frees a block. Fails with InvalidArgument if the memory is not a block of this heap.
     Status deallocate(void* memory);

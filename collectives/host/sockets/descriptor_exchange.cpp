@@ -130,7 +130,8 @@ Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     return opened;
 }
 
-/// An shm object. The destructor removes the object's name. Threads: only one thread may use an object.
+/// A shared-memory object from shm_open. The destructor removes the object's name. Threads: only one thread may use an
+/// object.
 class NamedMemory {
 public:
     NamedMemory() = default;

@@ -23,7 +23,7 @@ struct DescriptorWays {
 
 /// Gives the leader's shared memory to all ranks of its host. The leader passes the descriptor of a memfd that has its
 /// final size and was not written to. The other ranks pass −1. Every rank, including the leader, must map the returned
-/// descriptor. If only shm_open works, it refers to a new object of the same size.
+/// descriptor. If only shm_open works, the returned descriptor refers to a new object of the same size.
 ///
 /// The call is collective over the control plane. All ranks get the same outcome. The text of a failure says for each
 /// way why it did not work. If a leader passes −1 because it has no memory to give, all ranks fail.

@@ -154,8 +154,8 @@ private:
         return encode_parts(parts);
     }
 
-    /// Receives one frame of every rank. It accepts the frames in any order. If one rank is slow, it can still notice
-    /// that another rank has died.
+    /// Receives one frame of every rank. Rank 0 accepts the frames in any order. While it waits for a slow rank, it
+    /// therefore still notices that another rank has died.
     Status collect(const FrameHeader& expected, std::vector<Bytes>& parts, Deadline deadline) {
         std::vector<FrameReceiver> receivers(parts.size());
         std::vector<bool> waiting(parts.size(), true);

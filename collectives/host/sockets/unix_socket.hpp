@@ -45,7 +45,7 @@ struct ConnectAttempt {
 /// Whether a process of this network namespace has bound a socket to the name. The process need not listen.
 [[nodiscard]] bool is_taken(const std::string& name);
 
-/// Returns the credentials of the process that connected or that called listen. They come from the kernel and cannot be
+/// Returns the credentials of the process that called connect() or listen(). They come from the kernel and cannot be
 /// forged.
 [[nodiscard]] Result<PeerCredentials> peer_of(int socket);
 /// Fails unless the other process belongs to this user. Rueda communicates only with processes of the same user.

@@ -211,8 +211,8 @@ void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset,
 // ---- staging --------------------------------------------------------------------------------------------------------
 
 /// Copies the next piece of this rank's input to its cells (its buffers in shared memory). `first` is the number of the
-/// phase's first chunk. Cells of pieces before `needed` may be reused, and so may cells that were filled before this
-/// phase.
+/// phase's first chunk. The function may overwrite the cells of pieces before `needed`, and cells that were filled
+/// before this phase.
 bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
     if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
         !may_write_(first + staged_)) {
@@ -224,8 +224,8 @@ bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::ui
     return true;
 }
 
-/// Copies the parts of this rank's input that other ranks process to this rank's cell (its buffer in shared memory),
-/// each part to its place.
+/// Copies those parts of this rank's input that other ranks process. The parts go to this rank's cell (its buffer in
+/// shared memory), each to its place.
 void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     for (std::uint32_t owner = 0; owner < owners_; ++owner) {
@@ -244,7 +244,7 @@ void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_
     }
 }
 
-/// Stores in sources_ where the elements of all members are, for a piece that this rank owns. For a member that has
+/// Sets sources_ to the addresses of all members' elements, for a piece that this rank owns. For a member that has
 /// called join(), the source is null.
 void AdasumPasses::collect_sources(const PartMap::Part& part, std::uint64_t offset, std::uint64_t in_place,
                                    std::uint64_t number) {

@@ -29,9 +29,9 @@ namespace rueda::collectives {
 /// the outputs, the outputs must lie there too. The owners of such a tensor work directly on this memory. They wait
 /// only for the dot products, and at the end for the other ranks.
 ///
-/// Cost per rank for S bytes, if all m ranks are owners: twice, the rank copies S(m−1)/m bytes to its cells and reads S
-/// bytes. Once, it writes S bytes and copies S(m−1)/m bytes from its cells. Inputs and outputs in the arena are not
-/// copied.
+/// Cost per rank for S bytes, if all m ranks are owners. In each of the phases measure and combine, the rank copies
+/// S(m−1)/m bytes to its cells and reads S bytes. For the results, it writes S bytes and copies S(m−1)/m bytes from the
+/// cells. Inputs and outputs in the arena are not copied.
 ///
 /// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class AdasumPasses {

@@ -28,17 +28,17 @@ namespace rueda::collectives {
 /// Returns the kind of stores for an output of `bytes` bytes that is not also the input. Streaming stores do not read
 /// cache lines before they write them, which saves a third of the memory traffic. Measured times without and with
 /// streaming stores:
-/// - other operations run in between, so no cache holds the output: allgather into 8 MiB 1.40 and 0.99 ms, into 32 MiB
-///   5.7 and 4.1 ms;
-/// - the operation runs alone, so all data are in the L3 cache: into 8 MiB 0.80 and 0.87 ms.
+/// - other operations run between two allgathers, so no cache holds the output: 1.40 and 0.99 ms for an output of 8
+///   MiB, 5.7 and 4.1 ms for 32 MiB;
+/// - only allgathers run, so all data are in the L3 cache: 0.80 and 0.87 ms for 8 MiB.
 [[nodiscard]] constexpr ops::Store store_of_output(std::uint64_t bytes) {
     constexpr std::uint64_t kStreamFrom = 4 * 1024 * 1024;
     return bytes >= kStreamFrom ? ops::Store::streaming : ops::Store::cached;
 }
-/// Returns the kind of stores for an output that is also the input, whose lines may still be in a cache. Measured times
-/// of a broadcast in shared memory, without and with streaming stores:
-/// - other operations run in between: 16 MiB 1.28 and 1.01 ms, 64 MiB 5.2 and 3.9 ms;
-/// - the operation runs alone: 16 MiB 0.59 and 0.95 ms, 64 MiB 4.7 and 3.5 ms.
+/// Returns the kind of stores for an output that is also the input. The cache lines of such an output may still be in a
+/// cache. Measured times of a broadcast in shared memory, without and with streaming stores:
+/// - other operations run between two broadcasts: 1.28 and 1.01 ms for 16 MiB, 5.2 and 3.9 ms for 64 MiB;
+/// - only broadcasts run: 0.59 and 0.95 ms for 16 MiB, 4.7 and 3.5 ms for 64 MiB.
 [[nodiscard]] constexpr ops::Store store_in_place(std::uint64_t bytes) {
     constexpr std::uint64_t kStreamFrom = 32 * 1024 * 1024;
     return bytes >= kStreamFrom ? ops::Store::streaming : ops::Store::cached;
