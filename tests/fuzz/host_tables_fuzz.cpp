@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Another rank of the host writes any values into the negotiation tables and the progress words during operations. Each
-// turn of a rank must return all the same, and each pending operation must end exactly once. No rank may access memory
-// outside the arena and its callers' memory.
+// Another rank of the host writes any values into the negotiation tables and the progress words during operations.
+// Nevertheless, each turn of a rank must return, and each pending operation must end exactly once. No rank may access
+// memory outside the arena and its callers' memory.
 #include <unistd.h>
 
 #include <array>

@@ -27,8 +27,8 @@ ENVIRONMENT = {
 }
 
 
-# With these flags, mpirun does not end the other ranks when one rank ends, like ruedarun. But its exit status is then
-# always 0.
+# With these flags, mpirun behaves like ruedarun: it does not end the other ranks when one rank ends. But with these
+# flags, the exit status of mpirun is always 0.
 SURVIVING = ("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1")
 
 
