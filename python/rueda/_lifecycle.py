@@ -54,9 +54,9 @@ def init(
 ) -> None:
     """Joins the other processes of the job. All of them must call this function. It blocks until all have called it.
 
-    Without a launcher, the job is this process alone. A second call does nothing. After shutdown() it may be called
-    again, unless the job was aborted. The new job has none of the earlier job's process sets. When the interpreter
-    ends, it calls shutdown(), or abort() after an uncaught exception.
+    Without a launcher, the job is this process alone. A second call does nothing. After shutdown(), init() may be
+    called again, unless the job was aborted. The new job has none of the earlier job's process sets. When the
+    interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
 
     Args:
         comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks: the processes

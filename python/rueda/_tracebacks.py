@@ -35,7 +35,7 @@ def offer() -> None:
             descriptor = os.memfd_create("rueda-traceback")
             faulthandler.register(number, file=descriptor, all_threads=False, chain=False)
             _descriptor = descriptor
-            # When the interpreter ends, it frees what faulthandler's handler needs. The native library must not call
-            # the handler then.
+            # When the interpreter ends, it frees what faulthandler's handler needs. After that, the native library must
+            # not call the handler.
             atexit.register(_native.adopt_traceback_handler, -1)
         _native.adopt_traceback_handler(_descriptor)

@@ -40,7 +40,7 @@ class ResidentStorage:
 
     def __init__(self, *, expected: bool = True) -> None:
         """`expected` says whether the user asked for resident memory, which the ranks of a host share. In this case the
-        user gets a warning if there is not enough.
+        user gets a warning if there is not enough of this memory.
         """
         self._places: dict[torch.Tensor, _Place] = {}
         self._expected = expected
@@ -139,8 +139,8 @@ def knows_who_refers() -> bool:
 
 @functools.cache
 def _uses_of_unshared() -> tuple[int, ...]:
-    """Returns the counts for a gradient that only its parameter refers to. They depend on the versions of PyTorch and
-    Python.
+    """Returns the counts for a gradient that only its parameter refers to. The counts depend on the versions of PyTorch
+    and Python.
     """
     with torch.inference_mode(False):
         parameter = torch.zeros(1, requires_grad=True)

@@ -51,7 +51,8 @@ class _Claim:
         self.owner = owner
         #: True until another optimizer claims the same name.
         self.is_last = True
-        #: The pending reduction with this name. The optimizer that started it removes it when it has stored the result.
+        #: The pending reduction with this name. The optimizer that started the reduction sets this to None after it has
+        #: stored the result.
         self.reduction: _Reduction | None = None
 
 
@@ -195,13 +196,14 @@ class _Common(torch.optim.Optimizer):
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
         """Uses a gradient that another optimizer has reduced, if no backward pass has added to the gradient since.
-        `number` is its position in the reduction.
+        `number` is the position of this gradient in the reduction.
         """
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Makes a copy with the parameter groups and the state. As in Horovod, it is not a distributed optimizer."""
+        """Makes a copy with the parameter groups and the state. As in Horovod, the copy is not a distributed
+        optimizer."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
@@ -530,8 +532,8 @@ class _DistributedOptimizer(_Common):
     # --- waiting for reductions ---------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced. They are then the same on all ranks. step() calls this function,
-        unless the program uses skip_synchronize().
+        """Waits until all gradients are reduced. Afterwards the gradients are the same on all ranks. step() calls this
+        function, unless the program uses skip_synchronize().
 
         A parameter that has no gradient on this rank contributes zeros, and gets the gradient of the other ranks.
 
@@ -632,8 +634,8 @@ class _DistributedOptimizer(_Common):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within this scope, step() does not call synchronize(). Use it if the program changes gradients, for example
-        clips them, after it has called synchronize() itself.
+        """Within this scope, step() does not call synchronize(). Use this scope if the program changes gradients, for
+        example clips them, after it has called synchronize() itself.
 
         Example::
 
@@ -906,8 +908,8 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
     parameter's ``.grad``. The hook exists as long as the returned object.
 
     If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
-    the earlier one, and with the hook it would start every reduction a second time. If the program still calls step()
-    of the earlier one, it reduces the gradients then.
+    the earlier optimizer, which with the hook would start every reduction a second time. If the program still calls
+    step() of the earlier optimizer, this step() reduces the gradients.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -1040,8 +1042,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
             numbered.
         compression: a Compressor that compresses the gradients for the reduction.
-        backward_passes_per_step: after how many backward passes each gradient is reduced. The passes add up in the
-            gradient.
+        backward_passes_per_step: after how many backward passes each gradient is reduced. The results of these passes
+            are added up in the gradient.
         op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the changes that each rank's
             own step would make.
         gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,

@@ -3,8 +3,8 @@
 """Futures whose callbacks run in the same order on all ranks, so that callbacks can start collectives.
 
 Collectives are matched by their order, so all ranks must run callbacks in the same order. PyTorch's own futures do not
-guarantee this. They run a callback when they complete, on any thread. If they have already completed, they run it at
-once on the caller's thread.
+guarantee this. Such a future runs a callback when the future completes, on any thread. If the future has already
+completed, it runs the callback at once on the caller's thread.
 
 Here, each group has a thread that runs the callbacks of its futures, in the order in which the program called ``then``.
 This order is the same on all ranks. If a callback adds other callbacks, these run directly after it. Collectives that

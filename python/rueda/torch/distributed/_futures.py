@@ -101,8 +101,9 @@ class _Watch:
                 _report(error)
 
     def _next(self) -> Callable[[], None] | None:
-        """Returns the `conclude` of an operation that has ended. This thread has found it while it watched, or has got
-        it from the thread that watches. Returns None if there is no work.
+        """Returns the function `conclude` of an operation that has ended. Either this thread watched the operation and
+        noticed its end, or another thread noticed the end and left the function for this thread. Returns None if there
+        is no work.
         """
         with self._changed:
             while True:

@@ -151,14 +151,15 @@ class Membership:
                 return
             self._left = True
         if rueda.is_initialized():
-            with contextlib.suppress(RuedaError):  # if it fails, the job has ended, or this process is now in another
-                # job
+            with contextlib.suppress(
+                RuedaError
+            ):  # a failure means: the job has ended, or this process is in another job
                 leave_process_set(self._set)
 
 
 def backends_of_group() -> set[str] | None:
     """Returns the backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend, so
-    this reads a local variable of the PyTorch function that made the call.
+    this function reads a local variable of the PyTorch function that made the call.
 
     Returns None if the backends cannot be found.
     """

@@ -9,7 +9,8 @@ ranks of the group, and passed to the C interface as ranks of the job. The C int
 ascending rank. If the group has another order, this module reorders the parts before and after the operation.
 
 ``RuedaBackend`` and ``RuedaProcessGroup`` inherit these methods. In their list of base classes, this class must come
-before PyTorch's class. PyTorch's methods of the same names would call the backend of a group.
+before PyTorch's class. Otherwise PyTorch's methods of the same names would be used, and these call the backend of a
+group.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _BOUND_TAG = 2**31
 class Operations:
     """The operations of a group.
 
-    Threads: any thread may call them. If several threads use one group, their calls must have the same order on all
-    members.
+    Threads: any thread may call the methods. If several threads use one group, their calls must have the same order on
+    all members.
     """
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
@@ -68,7 +69,7 @@ class Operations:
     _set_default_timeout = set_timeout
 
     def shutdown(self) -> None:
-        """Makes this rank leave the group. destroy_process_group calls it. Does not wait for other ranks."""
+        """Makes this rank leave the group. destroy_process_group() calls this method. Does not wait for other ranks."""
         membership = getattr(self, "_membership", None)  # the attribute is missing if the group could not be made
         if membership is not None:
             membership.leave()
@@ -660,8 +661,8 @@ class Operations:
             wait_all_ranks: if True, the error names all missing members, otherwise only the first.
 
         Raises:
-            RuntimeError: a member has not called it in time. If rank 0 has left the group by the time that a late
-                member calls it, this member gets ``rueda.Aborted``.
+            RuntimeError: a member has not called monitored_barrier() in time. A late member that calls it after rank 0
+                has left the group gets ``rueda.Aborted``.
 
         The calls of monitored_barrier() have their own order. It may therefore also be called when other operations are
         refused after a Timeout, and its own timeout does not cause such a refusal.
@@ -746,8 +747,8 @@ def _tag(tag: int) -> int:
 
 
 def _sparse(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
-    """Makes a sparse tensor from valid parts. It says so to PyTorch, which otherwise prints a warning that the indices
-    are not checked.
+    """Makes a sparse tensor from valid parts. Tells PyTorch that a check is not needed. Otherwise PyTorch would print a
+    warning that the indices are not checked.
     """
     try:
         return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)

@@ -141,9 +141,9 @@ class Operation:
     def wait(self, timeout: float | None) -> None:
         """Waits until the operation has ended. Raises the operation's error, or Timeout.
 
-        If the caller passes a `timeout`, the wait is only a check, and the program may repeat it at any time. Without
-        it, the operation's own timeout ends the wait. The group then refuses further operations until a wait for this
-        operation succeeds.
+        If the caller passes a `timeout`, the wait is only a check, and the program may repeat it at any time. Without a
+        `timeout`, the operation's own timeout ends the wait. After such a timeout, the group refuses further operations
+        until a wait for this operation succeeds.
         """
         if not self._ended:
             try:

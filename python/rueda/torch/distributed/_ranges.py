@@ -6,7 +6,7 @@ A call is a range ``rueda:all_reduce``. For an asynchronous call, ``rueda:all_re
 the completion, and ``rueda:all_reduce.wait`` is a wait for the operation. Older versions of PyTorch do not tell the
 backend that a call is blocking: they make an asynchronous call and wait.
 
-This module must be in this package. ``_process_group`` tells PyTorch's calls from the package's own calls by the
+This module must be in this package. ``_process_group`` distinguishes PyTorch's calls and the package's own calls by the
 package of the calling function.
 """
 

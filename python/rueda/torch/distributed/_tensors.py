@@ -74,8 +74,8 @@ def only(tensors: Sequence[Any], operation: str) -> Any:
 
 
 def movable(tensor: Tensor) -> Tensor:
-    """Returns the tensor's memory with a dtype that Rueda can send. If Rueda does not have the tensor's dtype, these
-    are bytes. The tensor must be contiguous.
+    """Returns the tensor's memory as a tensor of a dtype that Rueda can send. If Rueda does not have the tensor's own
+    dtype, the result is a tensor of bytes. The tensor must be contiguous.
     """
     return tensor if tensor.dtype in NUMBERS else tensor.detach().view(-1).view(torch.uint8)
 

@@ -288,7 +288,7 @@ def grouped_allreduce(
     Args:
         tensors: a list with at least one tensor. The list must have the same length on every rank. Shapes and dtypes
             may differ within the group.
-        name: the operations of the group are called ``<name>_<i>of<count>``.
+        name: the operations of the group are named ``<name>_<i>of<count>``.
 
     Returns:
         A new tensor for each of the tensors, with a gradient like that of allreduce().
