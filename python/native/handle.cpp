@@ -67,7 +67,7 @@ bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
     }
     operation.raise_for(status, seconds);
     // The operation is still pending if the wait timed out, if a signal interrupted the wait, or if a callback was not
-    // allowed to wait. Its tensors are then still in use.
+    // allowed to wait. In these cases its tensors are still in use.
     if (operation.has_ended()) {
         operation.give_tensors_back();
     }

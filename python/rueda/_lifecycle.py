@@ -154,8 +154,8 @@ def shutdown() -> None:
     returns, the callbacks of handles have run. Without init() it does nothing. If a rank does not call shutdown(),
     stall reports name this rank.
 
-    Ctrl-C during the wait for other ranks raises KeyboardInterrupt. This rank has then begun to leave, and can start no
-    more operations. Another call of shutdown() continues the wait, and abort() ends the job.
+    Ctrl-C during the wait for other ranks raises KeyboardInterrupt. After this exception, this rank has begun to leave,
+    and can start no more operations. Another call of shutdown() continues the wait, and abort() ends the job.
 
     Raises:
         Aborted: the job ended before all ranks had left it, and no earlier call on this rank reported this.

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Lets stall reports show the Python frames of a rank's main thread (docs/design/0015-stacks.md).
 
-Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. It
-therefore works while a C extension holds the GIL. The native library has its own handler for the signal, and calls
-faulthandler's handler from it.
+Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. The
+handler therefore works while a C extension holds the GIL. The native library has its own handler for the signal, and
+calls faulthandler's handler from it.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ struct Place {
 [[nodiscard]] std::uint64_t proportional_bytes();
 
 /// Runs the plan in the file that COMPARE_PLAN names. Rank 0 prints a line of JSON for each case. `bytes_before` is the
-/// value of proportional_bytes() before the peer's initialisation. All ranks must call this function. It throws on
-/// failure.
+/// value of proportional_bytes() before the peer's initialisation. All ranks must call this function. The function
+/// throws an exception on failure.
 void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before);
 
 /// place_from_conductor() returns rank and size if the conductor started the processes. bind_to_own_core() binds this

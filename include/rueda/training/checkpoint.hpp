@@ -80,8 +80,8 @@ public:
     /// throws InvalidArgument with the first differences.
     void check_against(std::span<const NamedTensor> model) const;
     /// Calls check_against(), and then copies every tensor of the file into the tensor of `model` with the same name.
-    /// Throws InvalidArgument if the file cannot be read, or if a tensor's data do not match their checksum; the
-    /// contents of `model` are then undefined.
+    /// Throws InvalidArgument if the file cannot be read, or if a tensor's data do not match their checksum. After such
+    /// an error, the contents of `model` are undefined.
     void read(std::span<const NamedTensor> model) const;
 
 private:

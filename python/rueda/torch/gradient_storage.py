@@ -28,8 +28,8 @@ def check(kind: str) -> None:
 
 
 class ResidentStorage:
-    """Places for gradients in memory that the ranks of a host share ("resident" memory). They are allocated when the
-    first gradient needs one. A place stays allocated as long as anything refers to it.
+    """Places for gradients in memory that the ranks of a host share ("resident" memory). The places are allocated when
+    the first gradient needs a place. A place stays allocated as long as anything refers to it.
 
     Each time a gradient needs its place, it gets a new tensor in this place, but only if nothing refers to the earlier
     tensor. A gradient that a program still refers to therefore does not change. In every version of PyTorch, each
@@ -52,8 +52,8 @@ class ResidentStorage:
         return place is not None and gradient.data_ptr() == place.address
 
     def tensor_for(self, parameter: torch.Tensor, all_parameters: Iterable[torch.Tensor]) -> torch.Tensor | None:
-        """Returns a tensor in the parameter's place, with the parameter's shape and dtype. Its values are not
-        initialised. The first call makes the places of all parameters.
+        """Returns a tensor in the parameter's place, with the parameter's shape and dtype. The values of this tensor
+        are not initialised. The first call makes the places of all parameters.
 
         Returns None in three cases: there is no memory left, the gradient has no elements, or something still refers to
         the earlier tensor in this place.

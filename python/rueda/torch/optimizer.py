@@ -56,8 +56,8 @@ class _Claim:
         self.reduction: _Reduction | None = None
 
 
-# The last claim of each name in each process set. It may belong to any optimizer of this process, even to a deleted
-# one.
+# The last claim of each name in each process set. Such a claim may belong to any optimizer of this process, even to a
+# deleted one.
 _claims: dict[Key, _Claim] = {}
 
 
@@ -184,8 +184,8 @@ class _Common(torch.optim.Optimizer):
             parameter = reduction.parameters[number]
             if id(parameter) not in taken:
                 continue
-            # The reduction writes into the gradient. If it ended later, the next step might have set the gradient to
-            # zero by then.
+            # The reduction writes into the gradient. If the reduction ended later, the next step might set the gradient
+            # to zero before that.
             reduction.complete()
             claim.reduction = None
             earlier = claim.owner()
@@ -432,8 +432,9 @@ class _DistributedOptimizer(_Common):
             parameter.grad = place
 
     def _start_alone(self, parameter: Parameter) -> None:
-        """Starts the reduction of one gradient. It is a short form of _start() that is sufficient for most gradients.
-        It must be fast, because it runs for each of them in every step, and nothing else computes at this time.
+        """Starts the reduction of one gradient. This function is a short form of _start() that is sufficient for most
+        gradients. The function must be fast, because it runs for each gradient in every step, and nothing else computes
+        at this time.
         """
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
@@ -999,7 +1000,7 @@ def _check_groups(groups: Any) -> int | list[list[Parameter]] | None:
 
 @functools.cache
 def _synchronize_before_unscaling() -> None:
-    """Makes PyTorch's GradScaler reduce the gradients before it reads them. All ranks then decide in the same way
+    """Makes PyTorch's GradScaler reduce the gradients before it reads them, so that all ranks decide in the same way
     whether to make a step.
     """
     scalers = [getattr(torch.cuda.amp, "GradScaler", None), getattr(getattr(torch, "amp", None), "GradScaler", None)]
@@ -1102,8 +1103,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer
     kind = type(optimizer)
     made: Any = type(kind.__name__, (base, kind), {"__module__": base.__module__, "__doc__": kind.__doc__})
-    # The class's own constructor is not called. It may need arguments that are unknown here, and it would start with an
-    # empty state.
+    # The class's own constructor is not called. The constructor may need arguments that are unknown here, and would
+    # make an empty state.
     distributed = made.__new__(made)
     distributed._take_over(optimizer, named_parameters, compression, backward_passes_per_step, process_set)
     if by_adasum:

@@ -77,8 +77,8 @@ public:
         bool blocks = false;
     };
     RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances);
-    /// Waits for the end of the work. Returns the bytes of this rank's result tensors one after another. They are empty
-    /// if this rank gets no result.
+    /// Waits for the end of the work. Returns the bytes of this rank's result tensors one after another. The bytes are
+    /// empty if this rank gets no result.
     [[nodiscard]] Bytes finish();
     [[nodiscard]] bool poll();
 

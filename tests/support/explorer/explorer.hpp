@@ -34,8 +34,8 @@ enum class Reduction : std::uint8_t {
 
 struct Options {
     Memory memory = Memory::sequentially_consistent;
-    /// Ignored if `preemptions` is set: no reduction is used then, because a reduction could skip schedules within the
-    /// bound.
+    /// Ignored if `preemptions` is set: in this case no reduction is used, because a reduction could skip schedules
+    /// within the bound.
     Reduction reduction = Reduction::dynamic;
     /// The maximum number of preemptions: switches away from a thread that could continue. Switches to store buffers do
     /// not count.

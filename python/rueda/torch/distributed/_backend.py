@@ -45,8 +45,8 @@ class RuedaBackend(Operations, Base):
 
     @property
     def supports_coalescing(self) -> bool:
-        """Returns False: batch_isend_irecv then starts its operations one by one. This works because they are
-        asynchronous.
+        """Returns False, so that batch_isend_irecv() starts its operations one by one. This works because these
+        operations are asynchronous.
         """
         return False
 

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Threads that wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
 
-One of these threads watches the operations. It waits for the oldest operation in short intervals, and checks the other
-operations between the intervals. When an operation has ended or its timeout has passed, this thread lets another thread
-watch, and then runs the future's callbacks. Callbacks may block for any time, also on other futures. If no thread is
-idle, a new thread is started to watch.
+One of these threads watches the operations: this thread waits for the oldest operation in short intervals, and checks
+the other operations between the intervals. When an operation has ended or its timeout has passed, this thread lets
+another thread watch, and then runs the future's callbacks. Callbacks may block for any time, also on other futures. If
+no thread is idle, a new thread is started to watch.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def marked() -> Iterator[None]:
 
 
 def is_completing() -> bool:
-    """Returns True if this thread completes a future. The code that runs on it is then a callback."""
+    """Returns True if this thread completes a future. In this case the code that runs on the thread is a callback."""
     return getattr(_here, "is_completing", False)
 
 

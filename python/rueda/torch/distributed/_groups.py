@@ -67,9 +67,9 @@ class Rendezvous:
             return [json.loads(self._store.get(key)) for key in keys]
 
     def _wait_for_all(self, keys: list[str]) -> None:
-        """Waits until all keys exist, by repeated queries. The store's own wait() is not used, for two reasons. It does
-        not notice the end of the job. And after a wait() of a TCPStore has timed out, its connection is broken (PyTorch
-        1.13).
+        """Waits until all keys exist, by repeated queries. The store's own wait() is not used, for two reasons. First,
+        this wait() does not notice the end of the job. Second, after a wait() of a TCPStore has timed out, the
+        connection of the store is broken (PyTorch 1.13).
         """
         now = time.monotonic()
         end, look = now + self._seconds, now + _LOOK_SECONDS

@@ -137,19 +137,19 @@ class OlderProcessGroup(RuedaProcessGroup):
     group_desc = property(getGroupDesc)
 
     def _get_backend(self, device: Any) -> Any:
-        """Returns this group itself as the backend. It raises an error for features that it does not have."""
+        """Returns this group itself as the backend. The group raises an error for features that it does not have."""
         return self
 
     @property
     def supports_coalescing(self) -> bool:
-        """Returns False: batch_isend_irecv then starts its operations one by one. This works because they are
-        asynchronous.
+        """Returns False, so that batch_isend_irecv() starts its operations one by one. This works because these
+        operations are asynchronous.
         """
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """Returns False: PyTorch then makes groups by new_group, and not by splitting."""
+        """Returns False, so that PyTorch makes groups by new_group() and not by splitting."""
         return False
 
     @property

@@ -46,7 +46,7 @@ def view(tensor: Tensor) -> TensorView:
 
 
 def flat_view(tensor: Tensor) -> TensorView:
-    """Like view(), but the view has one dimension. Operations on rows then work on single elements."""
+    """Like view(), but the view has one dimension. For such a view, operations on rows work on single elements."""
     return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
 
 

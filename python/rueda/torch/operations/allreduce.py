@@ -53,8 +53,8 @@ def allreduce_into(
     postscale_factor: float,
     process_set: ProcessSet,
 ) -> int:
-    """Starts an allreduce. It runs for every gradient of every step, so it does not use start(), whose context manager
-    takes longer.
+    """Starts an allreduce. This function runs for every gradient of every step. It does not use start(), because the
+    context manager of start() takes longer.
     """
     call = _native.allreduce_async
     is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
