@@ -17,8 +17,8 @@ set_target_properties(
 if(SKBUILD)
   set_target_properties(rueda PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 endif()
-# The archives are linked whole, because no code inside the library calls the public functions. The override applies
-# this also to rooms that are linked because other rooms use them. CMake's own WHOLE_ARCHIVE also saves the linker's
+# The archives are linked whole, because no code inside the library calls the public functions. With the override, this
+# also holds for rooms that are linked because other rooms use them. CMake's own WHOLE_ARCHIVE also saves the linker's
 # state, which the linker of scripts/wheel does not support.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)

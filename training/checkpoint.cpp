@@ -37,8 +37,8 @@ struct LengthBytes {
     explicit LengthBytes(std::uint64_t length) { std::memcpy(bytes.data(), &length, sizeof length); }
 };
 
-/// The size in bytes of the pieces in which data are read and written. It is so small that a piece is still in the
-/// core's cache when its checksum is computed.
+/// The size in bytes of the pieces in which data are read and written. This size is so small that a piece is still in
+/// the core's cache when its checksum is computed.
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 /// Writes the data and stores their checksums in the header.
@@ -202,7 +202,7 @@ struct Checkpoint::File {
     }
 
     Status open() {
-        // The file is opened without blocking. A named pipe then causes an error instead of a wait.
+        // The file is opened without blocking, so that a named pipe causes an error instead of a wait.
         descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (descriptor < 0) {
             return system_failure(ErrorCode::invalid_argument, "open");

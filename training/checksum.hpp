@@ -12,17 +12,18 @@ struct XXH3_state_s;
 
 namespace rueda::training {
 
-/// Computes the 64-bit XXH3 checksum (https://github.com/Cyan4973/xxHash) of bytes that are added in pieces. It detects
-/// damage, but does not prove who wrote the bytes. With checksums, writing 512 MiB to a tmpfs took 1.18 s instead of
-/// 1.10 s, and reading took 0.67 s instead of 0.46 s (the best of five runs, on two busy cores). Threads: any thread,
-/// but only one at a time.
+/// Computes the 64-bit XXH3 checksum (https://github.com/Cyan4973/xxHash) of bytes that are added in pieces. The
+/// checksum detects damage, but does not prove who wrote the bytes. With checksums, writing 512 MiB to a tmpfs took
+/// 1.18 s instead of 1.10 s, and reading took 0.67 s instead of 0.46 s (the best of five runs, on two busy cores).
+/// Threads: any thread, but only one at a time.
 class Checksum {
 public:
     Checksum();  ///< throws std::bad_alloc
     void add(std::span<const std::byte> bytes);
     /// Adds the bytes of a number, in little-endian order.
     void add_number(std::uint64_t number);
-    /// Adds the length and the bytes of a text. Two texts therefore give another checksum than one long text.
+    /// Adds the length and the bytes of a text. Two texts therefore give a different checksum than one text that
+    /// consists of both.
     void add_text(std::string_view text);
     /// Returns the checksum of everything that was added.
     [[nodiscard]] std::uint64_t value() const;

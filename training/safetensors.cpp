@@ -75,7 +75,7 @@ std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t>
     return count ? std::optional(*count * element) : std::nullopt;
 }
 
-/// Parses the text. Fails if a key occurs twice in one object, because JSON libraries then keep one of the values
+/// Parses the text. Fails if a key occurs twice in one object, because JSON libraries keep only one of its values
 /// without an error.
 Result<Json> parse_json(std::string_view text) {
     std::vector<std::set<std::string>> keys;

@@ -18,7 +18,7 @@ namespace rueda::training {
 
 /// The maximum length in bytes of a header in this format. (safetensors 0.3 and later refuse longer headers.)
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
-/// The size in bytes of the field before the header. It contains the header's length, little-endian.
+/// The size in bytes of the field before the header. This field contains the header's length, little-endian.
 inline constexpr std::uint64_t kLengthBytes = 8;
 
 /// A tensor and its position in the data, which follow the header. Positions are byte offsets.
@@ -36,7 +36,7 @@ struct Header {
 };
 
 /// The key in the file's metadata under which the checksums are stored. Other programs treat the value like any other
-/// text. It has this form: "rueda:xxh3-64 <header> <tensor> <tensor> …". Each checksum is a 64-bit XXH3 as 16
+/// text. The value has this form: "rueda:xxh3-64 <header> <tensor> <tensor> …". Each checksum is a 64-bit XXH3 as 16
 /// hexadecimal digits.
 ///
 /// <header> covers the metadata, and name, dtype, shape and checksum of every tensor. It does not cover the positions
@@ -58,8 +58,8 @@ inline constexpr std::string_view kChecksumsMark = "rueda:xxh3-64";
 /// metadata look like checksums, or if an extent is negative.
 Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& metadata);
 
-/// Returns the header's text, padded with spaces to a multiple of eight bytes. Its length does not depend on the values
-/// of the checksums.
+/// Returns the header's text, padded with spaces to a multiple of eight bytes. The length of the text does not depend
+/// on the values of the checksums.
 Result<std::string> format_header(const Header& header);
 
 /// Parses a header. Checks it against `data_bytes`, the length of the data after it, and against the header's own

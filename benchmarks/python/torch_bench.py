@@ -18,8 +18,8 @@ CALLS = 161
 
 
 def row(name: str, call: Callable[[], float | None]) -> None:
-    """Measures `call` and prints a row. If `call` returns seconds, these count, and otherwise the time of the whole
-    call."""
+    """Measures `call` and prints a row. If `call` returns a number of seconds, the row shows this time. Otherwise it
+    shows the duration of the whole call."""
     for _ in range(50):
         call()
     times = []

@@ -136,8 +136,8 @@ def operations(largest: int) -> list[Row]:
 
 
 def resnet() -> torch.nn.Module:
-    """Returns a model whose parameters have the sizes of ResNet-50's convolutions. It only adds up the parameters, so
-    the backward pass is short and hides little communication."""
+    """Returns a model whose parameters have the sizes of ResNet-50's convolutions. The model only adds up its
+    parameters, so the backward pass is short and hides little communication."""
 
     class Sizes(torch.nn.Module):
         def __init__(self) -> None:

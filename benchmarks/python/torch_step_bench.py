@@ -54,7 +54,8 @@ def alexnet() -> list[tuple[int, ...]]:
 
 
 def small() -> list[tuple[int, ...]]:
-    """Returns the shapes of as many tiny tensors as ResNet-50 has, so that only their number matters."""
+    """Returns the shapes of tiny tensors. There are as many of them as ResNet-50 has parameters, so that only the
+    number of tensors matters."""
     return [(8, 8)] * len(resnet50())
 
 

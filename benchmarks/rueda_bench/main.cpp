@@ -70,7 +70,7 @@ std::vector<Case> cases_of(const Options& options) {
     return cases;
 }
 
-/// Returns MPI's median time, to which the table shows ratios.
+/// Returns the median time of plain MPI. The table shows the ratio of each row to this time.
 double peer_median(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
         if (row.candidate == "MPI") {

@@ -146,7 +146,7 @@ public:
     SharedBuffers& operator=(const SharedBuffers&) = delete;
 
     [[nodiscard]] std::byte* of(int rank) const { return data_[static_cast<std::size_t>(rank)]; }
-    /// Waits until all ranks have called it. Spins, as a hand-written program on an idle machine would do.
+    /// Waits until all ranks have called this function. Spins, as a hand-written program on an idle machine would do.
     void meet() {
         ++round_;
         counters_[static_cast<std::size_t>(job_.rank)]->store(round_, std::memory_order_release);

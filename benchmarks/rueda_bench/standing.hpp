@@ -7,7 +7,7 @@
 namespace rueda::bench {
 
 /// Returns this process's memory plus its part of shared memory (PSS in /proc/self/smaps_rollup), or 0 if the system
-/// does not tell it.
+/// does not report this size.
 [[nodiscard]] std::uint64_t proportional_bytes();
 
 /// Returns the CPU time of all threads of this process, in seconds.

@@ -72,8 +72,8 @@ struct StepResult {
     Nanoseconds busiest = 0;          ///< CPU time of the busiest node
     Nanoseconds coordinator = 0;      ///< CPU time of the root (tree) or of rank 0 (cycles)
     Nanoseconds work = 0;             ///< CPU time of all nodes together
-    std::vector<Nanoseconds> delays;  ///< for each tensor: the time from ready on all ranks to known on all hosts;
-                                      ///< ascending
+    std::vector<Nanoseconds> delays;  ///< for each tensor: the time from the moment when it is ready on all ranks
+                                      ///< until all hosts know this; in ascending order
     std::uint64_t rounds = 0;         ///< number of cycles or batches
     bool exactly_once = true;         ///< whether every host got each tensor once, in the same order
 

@@ -67,7 +67,7 @@ struct Leader {
     Nanoseconds busy = 0;        ///< CPU time in this step
     std::uint64_t messages = 0;  ///< number of messages sent or received in this step
     std::size_t next_arrival = 0;
-    std::uint32_t got = 0;  ///< number of tensors that were called on this host in this step
+    std::uint32_t got = 0;  ///< number of tensors whose operations were called on this host in this step
 };
 
 /// An event at a host: a message arrives, or the leader looks for messages.

@@ -87,8 +87,8 @@ template <class Scalar>
 }
 
 /// A matrix in memory that all ranks of the host share, so that they reduce it in place ("resident" memory). The object
-/// is a map that owns its memory. The memory is zeroed and aligned to 64 bytes. The object is movable. Create it after
-/// init(). It may be used until the end of the process, also after shutdown().
+/// is a map that owns its memory. The memory is zeroed and aligned to 64 bytes. The object is movable. Create the
+/// object after init(). The object may be used until the end of the process, also after shutdown().
 ///
 ///     rueda::ResidentMatrix<Eigen::MatrixXf> gradient(300, 200);
 ///     *gradient = slope * activations.transpose();

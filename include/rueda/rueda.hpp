@@ -393,7 +393,7 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             name.site().line,
             0};
 }
-/// Converts views to C structs. They point to the shapes in `tensors`, which must outlive them.
+/// Converts views to C structs. The structs point to the shapes in `tensors`, so `tensors` must outlive the structs.
 template <class View>
 std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
     std::vector<rueda_tensor> all;
@@ -460,9 +460,9 @@ public:
         }
         detail::check(status);
     }
-    /// Returns the result of a completed operation, if Rueda has allocated it. Rueda does so if the caller passed no
-    /// output, for an allgather, alltoall, reducescatter, scatter, and for a gather on the root. The view is valid as
-    /// long as this handle.
+    /// Returns the result of a completed operation, if Rueda has allocated it. If the caller passed no output, Rueda
+    /// allocates the result of an allgather, an alltoall, a reducescatter, a scatter, and (on the root) of a gather.
+    /// The view is valid as long as this handle.
     [[nodiscard]] TensorView output() const { return output(0); }
     /// Returns the result of operation `index` of a group, counted from 0.
     [[nodiscard]] TensorView output(std::size_t index) const {
@@ -885,8 +885,8 @@ inline void gather_into(const TensorName& name, const InputView& in, const Tenso
 }
 
 /// Starts a scatter of the root's rows: the first splits[0] rows go to rank 0, and so on. Handle::output() is the
-/// result. On other ranks, only the dtype of `in` and the shape of its rows matter, and `splits` is ignored. See
-/// rueda_scatter_async.
+/// result. On ranks other than the root, only the dtype of `in` and the shape of its rows matter, and `splits` is
+/// ignored. See rueda_scatter_async.
 [[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in,
                                           std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, nullptr, root, options);

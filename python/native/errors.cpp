@@ -31,7 +31,7 @@ void raise(int status, const std::string& text) {
     if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
         return;
     }
-    // A borrowed reference. It is null, with an error set, if this package does not know the status code.
+    // A borrowed reference. The reference is null, with an error set, if this package does not know the status code.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {
         // The texts of the C interface may contain bytes that are not valid UTF-8.

@@ -20,8 +20,8 @@ void raise(int status, const std::string& text);
 /// thread that got the status, because the text belongs to the thread.
 void raise_last(int status);
 
-/// Returns the Python function that turns (object, writable) into a TensorView, as a borrowed reference. It is for
-/// tensors that have no simple buffer.
+/// Returns the Python function that turns (object, writable) into a TensorView, as a borrowed reference. The function
+/// is for tensors that have no simple buffer.
 [[nodiscard]] PyObject* adapter();
 /// Returns the Python function that implements `await handle`, as a borrowed reference.
 [[nodiscard]] PyObject* awaiter();

@@ -67,7 +67,7 @@ bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
     }
     operation.raise_for(status, seconds);
     // The operation is still pending if the wait timed out, if a signal interrupted the wait, or if a callback was not
-    // allowed to wait. Its tensors are then still in use.
+    // allowed to wait. In these cases its tensors are still in use.
     if (operation.has_ended()) {
         operation.give_tensors_back();
     }
@@ -121,8 +121,8 @@ void call_all(int /*status*/, const char* /*message*/, void* data) {
     const PyGILState_STATE state = PyGILState_Ensure();
     {
         const Ref self = Ref::taken(static_cast<PyObject*>(data));
-        // The list is taken out before the callbacks run, which marks the operation as ended. If a callback adds
-        // another callback, the new one is called at once.
+        // The list is taken out before the callbacks run. If one of them adds another callback, add_done_callback()
+        // finds no list, and the new callback is called at once.
         const Ref callbacks = std::move(operation_of(self.borrow()).callbacks);
         for (Py_ssize_t i = 0, count = PyList_Size(callbacks.borrow()); i < count; ++i) {
             call_with(PyList_GetItem(callbacks.borrow(), i), self.borrow());

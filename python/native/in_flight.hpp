@@ -57,7 +57,8 @@ struct InFlight {
     [[nodiscard]] std::string waits_for() const;
     /// Raises the Python error for a result of wait().
     void raise_for(int status, double timeout_seconds) const;
-    /// Releases the tensors. Call it when the operation has ended; no rank uses them then.
+    /// Releases the tensors. Call this function when the operation has ended, because no rank uses the tensors after
+    /// that.
     void give_tensors_back();
 
 private:
@@ -67,7 +68,7 @@ private:
 };
 
 /// Releases an operation whose handle was dropped. If the operation has not ended, its tensors must stay borrowed. A
-/// later call of this function or of forget_ended() then releases it.
+/// later call of this function or of forget_ended() releases the operation.
 void abandon(std::unique_ptr<InFlight> operation);
 /// Releases abandoned operations that have ended. If `all` is true, checks all abandoned operations, otherwise a few.
 void forget_ended(bool all);
@@ -77,8 +78,8 @@ void forget_ended(bool all);
 void keep_interrupted_join(std::unique_ptr<InFlight> join);
 /// Removes the interrupted join and returns it; null if there is none.
 [[nodiscard]] std::unique_ptr<InFlight> take_interrupted_join();
-/// Drops an interrupted join that has ended. It is called when an operation begins, because a later join() is then a
-/// new one.
+/// Drops an interrupted join that has ended. This function is called when another operation begins. After that, a later
+/// join() must begin a new join instead of returning the result of the ended one.
 void forget_ended_join();
 
 }  // namespace rueda::python

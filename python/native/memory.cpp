@@ -36,8 +36,9 @@ void destroy(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
     Memory& memory = memory_of(self);
     if (!memory.handle) {
-        // An operation that uses the memory holds a reference to the array over it, and so to this object. Therefore no
-        // operation uses the memory now, and the library cannot refuse to free it.
+        // An operation that uses the memory holds a reference to the array over this memory, and thereby to this
+        // object. This object has no references left, so no operation uses the memory, and the library cannot refuse to
+        // free it.
         rueda_deallocate(memory.data);
     }
     memory.handle.~SharedHandle();

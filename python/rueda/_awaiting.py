@@ -26,7 +26,8 @@ T = TypeVar("T")
 _SLICE = 0.0005
 # In seconds: how long the thread continues to block in this way after the last operation started or ended.
 _HURRY = 0.01
-# In seconds: how long the thread then sleeps between two checks. A check takes about 50 microseconds.
+# In seconds: how long the thread sleeps between two checks after it has stopped blocking. A check takes about 50
+# microseconds.
 _PAUSE = 0.05
 
 

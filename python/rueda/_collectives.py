@@ -337,8 +337,8 @@ def barrier() -> None:
 
 
 def join(*, average: Literal["all", "active"] = "all") -> int:
-    """Call it on a rank that has no more batches while other ranks still have some. Blocks until every rank of the job
-    has called it ("has joined").
+    """Call this function on a rank that has no more batches while other ranks still have some. Blocks until every rank
+    of the job has called this function ("has joined").
 
     Meanwhile the allreduces and barriers of the other ranks complete without this rank, in the world and in every
     process set that it belongs to. Operations that need data from every rank (broadcast, allgather, alltoall,

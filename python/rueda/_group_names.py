@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from rueda.errors import DuplicateName
 
-# After this number of groups, the names repeat. Rueda then knows the names already, and need not negotiate them again.
+# After this number of groups, the names repeat. Rueda already knows repeated names, and need not negotiate them again.
 _NAMES = 64
 
 # For each process set, by its number: how many groups without a name were started. Each set has its own count, because
-# its members may also belong to other sets, and not all to the same.
+# the members of one set may also belong to other sets, and each member to different ones.
 _started: dict[int, int] = {}
 # A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks during
 # this time. The lock is reentrant, because a signal handler may start a group at this time.
@@ -48,8 +48,8 @@ def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
 
 def forget_job() -> None:
     """Starts to count again. Called before a job begins, because its ranks may have been in different jobs before. Also
-    called when all ranks have joined: no group is pending then, but ranks that joined earlier have counted fewer
-    groups.
+    called when all ranks have joined: at that time no group is pending, but ranks that joined earlier have counted
+    fewer groups.
     """
     _started.clear()
 

@@ -55,7 +55,7 @@ def grouped_allreduce() -> None:
     Args:
         tensors: a list with at least one tensor. The list must have the same length on every rank. Shapes and dtypes
             may differ within the group.
-        name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
+        name: the operations of the group are named ``<name>_<i>of<count>``, where i counts from 1.
         op, prescale_factor, postscale_factor, compression: as for allreduce(); they apply to all tensors.
 
     Returns:
@@ -123,7 +123,7 @@ def grouped_allgather() -> None:
     Args:
         tensors: a list with at least one tensor. The list must have the same length on every rank. The rules of
             allgather() apply to each tensor. Dtypes may differ within the group.
-        name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
+        name: the operations of the group are named ``<name>_<i>of<count>``, where i counts from 1.
 
     Returns:
         For each tensor, a new array over memory that Rueda allocated.
@@ -164,7 +164,7 @@ def grouped_reducescatter() -> None:
     Args:
         tensors: a list with at least one tensor. The list must have the same length on every rank. The rules of
             reducescatter() apply to each tensor. Dtypes may differ within the group.
-        name: the operations of the group are called ``<name>_<i>of<count>``, where i counts from 1.
+        name: the operations of the group are named ``<name>_<i>of<count>``, where i counts from 1.
         op, prescale_factor, postscale_factor: as for allreduce(); they apply to all tensors.
 
     Returns:

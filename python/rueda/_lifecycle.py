@@ -54,9 +54,9 @@ def init(
 ) -> None:
     """Joins the other processes of the job. All of them must call this function. It blocks until all have called it.
 
-    Without a launcher, the job is this process alone. A second call does nothing. After shutdown() it may be called
-    again, unless the job was aborted. The new job has none of the earlier job's process sets. When the interpreter
-    ends, it calls shutdown(), or abort() after an uncaught exception.
+    Without a launcher, the job is this process alone. A second call does nothing. After shutdown(), init() may be
+    called again, unless the job was aborted. The new job has none of the earlier job's process sets. When the
+    interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
 
     Args:
         comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks: the processes
@@ -154,8 +154,8 @@ def shutdown() -> None:
     returns, the callbacks of handles have run. Without init() it does nothing. If a rank does not call shutdown(),
     stall reports name this rank.
 
-    Ctrl-C during the wait for other ranks raises KeyboardInterrupt. This rank has then begun to leave, and can start no
-    more operations. Another call of shutdown() continues the wait, and abort() ends the job.
+    Ctrl-C during the wait for other ranks raises KeyboardInterrupt. After this exception, this rank has begun to leave,
+    and can start no more operations. Another call of shutdown() continues the wait, and abort() ends the job.
 
     Raises:
         Aborted: the job ended before all ranks had left it, and no earlier call on this rank reported this.

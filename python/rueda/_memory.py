@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray[Any]:
-    """Returns an array of zeros in memory that all ranks of the host share. They work on it in place, without copies.
+    """Returns an array of zeros in memory that all ranks of the host share. The ranks work on this memory in place,
+    without copies.
 
     Args:
         shape: the extents of the array.

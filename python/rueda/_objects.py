@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sends Python objects and collections of arrays between ranks. It uses the operations on tensors."""
+"""Sends Python objects and collections of arrays between ranks. This module uses the operations on tensors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class _Pickled:
-    """A pickled object, or the reason why pickling failed. A negative length means that it failed. The bytes are then a
-    text that tells the other ranks why.
+    """A pickled object, or the reason why pickling failed. A negative length means that pickling failed. In this case
+    the bytes are a text that tells the other ranks why.
     """
 
     def __init__(self, obj: object) -> None:

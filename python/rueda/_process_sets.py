@@ -61,7 +61,7 @@ class ProcessSet:
 
     def _is_known(self) -> bool:
         """Returns True if the set is registered in the current job. A set that was removed still has its number, but
-        this returns False for it.
+        the result for such a set is False.
         """
         try:
             return bool(self.ranks)
@@ -117,8 +117,8 @@ def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
     members.
 
     Args:
-        ranks: ranks of the job, in any order, each once. It may also be a ProcessSet that is not registered in a job;
-            this object is then returned.
+        ranks: ranks of the job, in any order, each once. Or a ProcessSet that is not registered in a job; in this case
+            the function returns this object.
 
     Raises:
         Mismatch, on all ranks: the ranks gave different lists.
@@ -168,8 +168,8 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
     Several such sets may have the same ranks, even all ranks. Each set has its own order of operations.
 
     Args:
-        ranks: ranks of the job, in any order, each once, including this rank. It may also be a ProcessSet that is not
-            registered in a job; this object is then returned.
+        ranks: ranks of the job, in any order, each once, including this rank. Or a ProcessSet that is not registered in
+            a job; in this case the function returns this object.
 
     Raises:
         Mismatch: the members gave different ranks.

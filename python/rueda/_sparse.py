@@ -56,7 +56,8 @@ def sparse_allreduce() -> None:
         values: the values at these places, of shape [n, …]. After n come those dimensions of ``shape`` that the indices
             do not cover; they are the same on every rank. The dtype must not be bool, because bool has no sum.
         shape: the shape of the whole tensor. It must be the same on every rank. No rank allocates the whole tensor.
-        name: the name of the operation. It sends three tensors as a group; they are called ``<name>_<i>of3``.
+        name: the name of the operation. The operation sends three tensors as a group, under the names
+        ``<name>_<i>of3``.
         op: Average (divides by the number of ranks) or Sum; the same on every rank.
 
     Returns:

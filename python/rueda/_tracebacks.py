@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Lets stall reports show the Python frames of a rank's main thread (docs/design/0015-stacks.md).
 
-Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. It
-therefore works while a C extension holds the GIL. The native library has its own handler for the signal, and calls
-faulthandler's handler from it.
+Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. The
+handler therefore works while a C extension holds the GIL. The native library has its own handler for the signal, and
+calls faulthandler's handler from it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def offer() -> None:
             descriptor = os.memfd_create("rueda-traceback")
             faulthandler.register(number, file=descriptor, all_threads=False, chain=False)
             _descriptor = descriptor
-            # When the interpreter ends, it frees what faulthandler's handler needs. The native library must not call
-            # the handler then.
+            # When the interpreter ends, it frees what faulthandler's handler needs. After that, the native library must
+            # not call the handler.
             atexit.register(_native.adopt_traceback_handler, -1)
         _native.adopt_traceback_handler(_descriptor)

@@ -17,8 +17,8 @@ class InvalidArgument(RuedaError, ValueError):
     """An argument cannot be used.
 
     If this rank can see the mistake without the other ranks, the call raises at once and sends nothing. In other cases
-    the arguments of the ranks agree, but the operation cannot be done, for example an allgather of a scalar. All ranks
-    then raise the error after all have called.
+    the arguments of the ranks agree, but the operation cannot be done, for example an allgather of a scalar. In these
+    cases all ranks raise the error, after all of them have made the call.
     """
 
     code = 1

@@ -6,9 +6,9 @@
     test_results.py line FAILED_STEPS FILE…
                                    "358 passed, 0 failed (436 runs in 3 builds); slowest: soak.np4 5 s, …"
 
-A test that runs in several builds counts as one. Such a test failed if it failed in any build. It was skipped if it was
-skipped in all builds. A failed step of the script counts as a failure even if it is not a test. A file that cannot be
-read is an error.
+A test that runs in several builds counts as one. Such a test counts as failed if it failed in any build, and as skipped
+if it was skipped in all builds. A failed step of the script counts as a failure even if it is not a test. A file that
+cannot be read is an error.
 """
 
 import sys

@@ -16,7 +16,7 @@
     static_assert(sizeof(((type*)NULL)->member) == (size), #type "::" #member " has another size")
 #define NUMBER(name, value) static_assert((name) == (value), #name " has another number")
 
-/* The library has 64 bits, and so must its programs. */
+/* The library is compiled for 64 bits, so its programs must be compiled for 64 bits, too. */
 static_assert(sizeof(void*) == 8, "Rueda has been built for 64 bits only");
 
 /* This struct cannot grow: groups take an array of it, so no member can be added. */

@@ -70,7 +70,7 @@ private:
     PendingPointer pending_;
 };
 
-/// Sizes around the limit of inline inputs (80 bytes), sizes around 4 KiB, and sizes of several tiny chunks.
+/// Sizes around the limit of inline inputs (80 bytes), sizes around 4 KiB, and sizes that need several tiny chunks.
 std::vector<std::size_t> sizes_of(DType dtype) {
     const std::size_t bytes = size_of(dtype);
     std::vector<std::size_t> sizes = {

@@ -210,7 +210,8 @@ void allgathers_into_a_wrong_output(Client& client) {
     const int size = client.size();
     int salt = 0;
     for (const Residency residency : kResidencies) {
-        // The first size travels in the announcement, the second takes one chunk, the third several chunks.
+        // An input of the first size travels in the announcement. The second size needs one chunk, and the third size
+        // needs several chunks.
         for (const std::int64_t each : {1, 40, 3000}) {
             for (const std::int64_t more : {-1, 1}) {
                 ++salt;
@@ -289,8 +290,8 @@ void barriers(Client& client) {
     RUEDA_RANK_CHECK(times[0] <= times[1]);
 }
 
-/// Unnamed operations of different kinds must match by the order of the calls, even if more are pending than the 64
-/// slots for unnamed operations.
+/// Unnamed operations of different kinds must match by the order of the calls, even if more than 64 of them are
+/// pending, which is the number of slots for unnamed operations.
 void unnamed(Client& client) {
     constexpr int kOperations = 200;
     for (int round = 0; round < 2; ++round) {

@@ -44,7 +44,8 @@ void expect(bool holds, const char* what) {
     }
 }
 
-/// Tests calls of the C interface that the C++ interface does not have: without a handle, and without an output.
+/// Tests calls of the C interface that the C++ interface does not have: calls without a handle, and calls without an
+/// output.
 void use_c_interface() {
     const int rank = rueda::rank();
     const int size = rueda::size();

@@ -23,7 +23,7 @@ constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_ru
 
 std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// Distributes the rows one by one, so the first ranks may get one more.
+/// Distributes the rows one by one, so each of the first ranks may get one row more than the other ranks.
 std::vector<std::int64_t> dealt(std::int64_t rows, int size) {
     std::vector<std::int64_t> each(static_cast<std::size_t>(size), 0);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -172,7 +172,8 @@ void repeated_reducescatters(Client& client) {
 }
 
 /// Returns small tensors of every type with an even division of rows, an uneven one, and fewer rows than ranks. Also
-/// returns float32 tensors around the limit for inputs in announcements: 64 KiB with two ranks, 8 KiB with more.
+/// returns float32 tensors around the limit for inputs in announcements: 64 KiB with two ranks, 8 KiB with more than
+/// two.
 std::vector<std::pair<Extents, DType>> small_extents(int size) {
     std::vector<std::pair<Extents, DType>> all;
     for (std::int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {

@@ -79,8 +79,8 @@ public:
         bool blocks = false;
     };
     RunningWork(Client& client, const Work& work, const Circumstances& circumstances);
-    /// Waits for the work. Returns this rank's result: the tensors one after another, or nothing if this rank has no
-    /// result.
+    /// Waits for the end of the work. Returns the bytes of this rank's result tensors one after another. The bytes are
+    /// empty if this rank gets no result.
     [[nodiscard]] Bytes finish();
     [[nodiscard]] bool poll();
 

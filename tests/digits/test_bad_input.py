@@ -218,8 +218,8 @@ class WrongFolder(DigitsTest):
         self.refused(direct(2, self.program("run", "--epochs", "1")), self.path("run"), "Permission denied")
 
     def mounted(self, options, *commands):
-        """Runs shell commands that have a private file system at <folder>/mount. It disappears when the commands
-        end."""
+        """Runs shell commands that have a private file system at <folder>/mount. This file system disappears when the
+        commands end."""
         if not shutil.which("unshare"):
             self.skipTest("there is no unshare here")
         user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]

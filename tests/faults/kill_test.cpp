@@ -113,7 +113,7 @@ Status scatter_until_failure(Client& client) {
     }
 }
 
-/// Adds and removes process sets, and runs operations between. Each set leaves out another rank.
+/// Adds and removes process sets, and runs operations between. Each set leaves out a different rank.
 Status change_sets_until_failure(RuntimeClient& world) {
     for (int round = 0;; ++round) {
         std::vector<int> ranks;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Another rank of the host writes any values into the negotiation tables and the progress words during operations. Each
-// turn of a rank must return all the same, and each pending operation must end exactly once. No rank may access memory
-// outside the arena and its callers' memory.
+// Another rank of the host writes any values into the negotiation tables and the progress words during operations.
+// Nevertheless, each turn of a rank must return, and each pending operation must end exactly once. No rank may access
+// memory outside the arena and its callers' memory.
 #include <unistd.h>
 
 #include <array>
@@ -316,8 +316,8 @@ public:
                 lie(*ranks_[0], input);
         }
     }
-    /// Steps both ranks until they make no progress. An operation may then be pending only if the input wrote wrong
-    /// values, which can make a rank wait forever.
+    /// Steps both ranks until they make no progress. After these steps, an operation may still be pending only if the
+    /// input wrote wrong values, because such values can make a rank wait forever.
     void finish() {
         constexpr int kTurns = 64;
         for (int i = 0; i < kTurns && !has_ended() && !(ranks_[0]->is_done() && ranks_[1]->is_done()); ++i) {

@@ -184,8 +184,8 @@ private:
         expect(all_whole && std::equal(said.begin(), said.end(), splits_.begin() + kRanks));
         return true;
     }
-    /// Allocates the output like the task's caller. The number of rows must not be negative or overflow. If it is
-    /// large, the result is discarded.
+    /// Allocates the output like the task's caller. The number of rows must not be negative or overflow. If this number
+    /// is large, the result is discarded.
     bool make_output() {
         constexpr std::int64_t kMostKept = 4096;
         std::int64_t rows = 0;

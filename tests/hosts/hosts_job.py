@@ -27,8 +27,8 @@ ENVIRONMENT = {
 }
 
 
-# With these flags, mpirun does not end the other ranks when one rank ends, like ruedarun. But its exit status is then
-# always 0.
+# With these flags, mpirun behaves like ruedarun: it does not end the other ranks when one rank ends. But with these
+# flags, the exit status of mpirun is always 0.
 SURVIVING = ("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1")
 
 
@@ -51,7 +51,7 @@ def left_in_memory():
 
 
 def remove_what_open_mpi_left():
-    """Removes the files of a killed mpirun. Their names contain the name of a test host."""
+    """Removes the files of a killed mpirun. The names of these files contain the name of a test host."""
     for entry in pathlib.Path("/dev/shm").glob(f"vader_segment.{test_hosts.PREFIX}*"):
         entry.unlink()
 

@@ -58,8 +58,8 @@ class Faults(HostsTest):
         """Requires that every surviving rank gets its error in time. Returns the errors.
 
         The ranks in `partners` exchange data with the victim and may fail otherwise. If a connection breaks inside a
-        message, Open MPI 4 ends the process without an error, or MPI_Test never returns (rare). This function then ends
-        the rank.
+        message, Open MPI 4 ends the process without an error, or MPI_Test never returns (rare). This function ends a
+        rank that is still in MPI_Test.
         """
         deadline = begin + LIMIT + 1
         errors = {}

@@ -911,7 +911,7 @@ class BothWays:
         for number in (signal.SIGXFSZ, signal.SIGPIPE):
             self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
 
-    # The other ranks call abort(), which sends the same frame as the library after a notification.
+    # The other ranks call abort(). This function sends the same frame that the library sends after a notification.
     def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
         code = "if rank == 1: os._exit(0)\nabort(receive()[3])"
         done = self.launch(3, *python(self.LINE.replace("print(", "") + code))

@@ -58,8 +58,8 @@ void store(DType dtype, double value, Bytes& elements, std::size_t i) {
     std::memcpy(elements.data() + i * sizeof(bits), &bits, sizeof(bits));
 }
 
-/// Computes the dot product of the elements [begin, end) in eight lanes. Every 4096 elements, the lanes are added to
-/// eight others.
+/// Computes the dot product of the elements [begin, end) in eight lanes. After every 4096 elements, the sums of the
+/// eight lanes are added to eight total sums.
 double dot_of_part(DType dtype, const Bytes& a, const Bytes& b, std::size_t begin, std::size_t end) {
     std::array<double, 8> all{};
     for (std::size_t block = begin; block < end; block += 4096) {

@@ -38,7 +38,7 @@ std::string difference(const Reduction& r, std::size_t sources, const std::byte*
 /// The layout of the memory of one call.
 struct Placement {
     std::size_t destinations = 1;
-    std::size_t misalignment = 0;  ///< in bytes; each further buffer has a larger one
+    std::size_t misalignment = 0;  ///< of the first source, in bytes; the other buffers have multiples of it, modulo 64
     bool in_place = false;         ///< whether the first destination is the last source
     Store store = Store::cached;
 };

@@ -21,9 +21,11 @@ TENSORS = 161
 
 # The limits are instructions for one operation on one float32 of one rank. Some of the costs:
 # - An asynchronous operation checks for compression, completion callbacks and messages (about 100 instructions).
-# - On a busy machine the caller or the background thread completes an asynchronous operation (about 50 more).
-# - Notes for stall reports need about 20 instructions (blocking), or 120 of 2,963 (asynchronous).
-# - The flight recorder needs 193 (blocking) or 197 (asynchronous): 19 ns, mostly to read the processor's counter twice.
+# - On a busy machine the caller or the background thread completes an asynchronous operation (about 50 instructions
+#   more).
+# - Notes for stall reports need about 20 instructions (blocking), or 120 of 2,963 instructions (asynchronous).
+# - The flight recorder needs 193 instructions (blocking) or 197 (asynchronous). They take 19 ns, mostly because they
+#   read the processor's counter twice.
 LIMITS = {"slot": 1895, "name": 2065, "asynchronous": 3400}
 # Other tests at the same time add some hundred instructions, so the lowest count of a few runs is used.
 RUNS = 4

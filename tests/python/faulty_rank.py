@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """One rank of a job of test_faults.py. Rank 1 is killed. Every other rank prints one line with the error that it got.
 
-With the argument "members", the other ranks are creating a process set with rank 1 when it dies. Each of them waits for
-rank 1, or for a member that waits for rank 1.
+With the argument "members", the other ranks are creating a process set with rank 1 when rank 1 dies. Each of them waits
+for rank 1, or for a member that waits for rank 1.
 """
 
 import asyncio

@@ -94,7 +94,7 @@ TEST_CASE("Horovod's cycles: all ranks in every cycle, and rank 0 has all lists 
     CHECK(steps[1].messages == 11 * 64 * 6);
     CHECK(steps[0].messages == 11 * 64 * 6 + 10 * 2 * 63);
     CHECK(steps[0].coordinator > 10 * 63 * Costs().receive);
-    // More tensors than the cache can hold are new in every step.
+    // If there are more tensors than the cache can hold, all tensors are new in every step.
     job.cache_capacity = 9;
     CHECK(simulate_cycles(job, Costs(), 2)[1].messages == steps[0].messages);
 }

@@ -30,8 +30,8 @@ Indices gathered(SamplerOptions options, int size, std::int64_t epoch, std::int6
     return all;
 }
 
-// The values come from a Python implementation of the published algorithms. It was checked against the published
-// outputs of splitmix64 (seed 1234567) and xoshiro256** (state 1, 2, 3, 4).
+// The values come from a Python implementation of the published algorithms. This implementation was checked against the
+// published outputs of splitmix64 (seed 1234567) and xoshiro256** (state 1, 2, 3, 4).
 TEST_CASE("random numbers are those of xoshiro256** on every platform", "[training]") {
     Random random(1);
     CHECK(random.next() == 0xee127fe613436e33);

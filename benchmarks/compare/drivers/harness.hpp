@@ -54,12 +54,12 @@ struct Place {
     int size = 1;
 };
 
-/// Returns this process's memory plus its part of shared memory (PSS), or 0 if the system does not tell it.
+/// Returns this process's memory plus its part of shared memory (PSS), or 0 if the system does not report this size.
 [[nodiscard]] std::uint64_t proportional_bytes();
 
 /// Runs the plan in the file that COMPARE_PLAN names. Rank 0 prints a line of JSON for each case. `bytes_before` is the
-/// value of proportional_bytes() before the peer's initialisation. All ranks must call this function. It throws on
-/// failure.
+/// value of proportional_bytes() before the peer's initialisation. All ranks must call this function. The function
+/// throws an exception on failure.
 void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before);
 
 /// place_from_conductor() returns rank and size if the conductor started the processes. bind_to_own_core() binds this
@@ -70,8 +70,8 @@ void bind_to_own_core(const Place& place);
 /// Returns a buffer of `bytes` for each rank, in the board's memory, which all ranks can access. Only the crossing
 /// bound uses these buffers.
 [[nodiscard]] std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes);
-/// Waits until every rank has called it. Spins for a short time and then yields. With more ranks than cores it yields
-/// at once.
+/// Waits until every rank has called this function. While it waits, it first spins for a short time and then yields.
+/// With more ranks than cores it yields at once.
 void line_up(const Place& place);
 
 /// Runs `body`. If it throws, prints a line and returns status 1.

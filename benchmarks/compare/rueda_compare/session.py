@@ -193,7 +193,8 @@ class QuietMachine:
 
 
 class Session:
-    """Runs all runners in turn. A runner that fails is reported, and skips these cases in later rounds."""
+    """Runs all runners in turn. If a runner fails with a group of cases, the failure is reported, and the runner skips
+    this group in later rounds."""
 
     def __init__(
         self,

@@ -34,15 +34,15 @@ struct TensorInfo {
     Shape shape;
 };
 
-/// Writes the checkpoint on rank `root` (see write_checkpoint()). All ranks must call it. If the root fails, all ranks
-/// throw the same error. While the root writes, stall reports show "saving checkpoint …" for it.
+/// Writes the checkpoint on rank `root` (see write_checkpoint()). All ranks must call this function. If the root fails,
+/// all ranks throw the same error. While the root writes, stall reports show "saving checkpoint …" for it.
 RUEDA_API void save_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                const Metadata& metadata = {}, int root = 0);
 
 /// Reads the checkpoint on rank `root`, after checking it against `tensors` (class Checkpoint). Then broadcasts tensors
-/// and metadata, so only the root needs the file. Returns the metadata. All ranks must call it, and if a step fails,
-/// all ranks throw the same error. An error that is found before the data are read leaves the tensors unchanged. After
-/// a failed read or broadcast, their contents are undefined.
+/// and metadata, so only the root needs the file. Returns the metadata. All ranks must call this function, and if a
+/// step fails, all ranks throw the same error. An error that is found before the data are read leaves the tensors
+/// unchanged. After a failed read or broadcast, their contents are undefined.
 RUEDA_API Metadata restore_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                       int root = 0);
 
@@ -80,8 +80,8 @@ public:
     /// throws InvalidArgument with the first differences.
     void check_against(std::span<const NamedTensor> model) const;
     /// Calls check_against(), and then copies every tensor of the file into the tensor of `model` with the same name.
-    /// Throws InvalidArgument if the file cannot be read, or if a tensor's data do not match their checksum; the
-    /// contents of `model` are then undefined.
+    /// Throws InvalidArgument if the file cannot be read, or if a tensor's data do not match their checksum. After such
+    /// an error, the contents of `model` are undefined.
     void read(std::span<const NamedTensor> model) const;
 
 private:

@@ -13,9 +13,9 @@
 
 namespace rueda::training {
 
-/// The random number generator xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407). SplitMix64 computes its
-/// initial state from a seed and the number of a stream. Different streams of one seed are unrelated sequences. For
-/// example, use one stream for each epoch or each parameter. Threads: use one object per thread.
+/// The random number generator xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407). SplitMix64 computes the
+/// initial state of the generator from a seed and the number of a stream. Different streams of one seed are unrelated
+/// sequences. For example, use one stream for each epoch or each parameter. Threads: use one object per thread.
 class Random {
 public:
     explicit Random(std::uint64_t seed, std::uint64_t stream = 0) noexcept {

@@ -97,7 +97,7 @@ _MPI_LIB_AVAILABLE = True
 
 
 def _check_has_gpu() -> bool:
-    """Returns True if PyTorch can use a GPU. Horovod's gpu_available() calls it."""
+    """Returns True if PyTorch can use a GPU. The gpu_available() of Horovod calls this function."""
     return torch.cuda.is_available()
 
 

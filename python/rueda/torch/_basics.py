@@ -158,7 +158,7 @@ def mpi_enabled() -> bool:
 
 
 def mpi_threads_supported() -> bool:
-    """Returns True if MPI was initialised in such a way that every thread may call it. The program may then call MPI
+    """Returns True if MPI was initialised in such a way that every thread may call it. If so, the program may call MPI
     itself at any time, for example by mpi4py.
 
     Raises:

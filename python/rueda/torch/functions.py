@@ -129,8 +129,8 @@ def _check_travels(what: str, tensor: torch.Tensor) -> None:
 
 
 def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) -> None:
-    """Broadcasts the tensors in place. If one operation fails, it still waits for all, because Rueda must not use the
-    tensors afterwards.
+    """Broadcasts the tensors in place. If one operation fails, the function still waits for all operations, because
+    Rueda must not use the tensors after the function has returned.
     """
     pending = []
     for name, tensor in named:
@@ -154,8 +154,8 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     """Gives every rank's optimizer the root's state and options, in place.
 
     The options of all parameter groups come from the root, even if an optimizer has no state. The whole state also
-    comes from the root: if the root's state of a parameter is empty, it becomes empty on every rank. The types of
-    values do not change.
+    comes from the root: if the root's state of a parameter is empty, the state of this parameter becomes empty on every
+    rank. The types of values do not change.
 
     If a rank's optimizer has no state yet, the gradients of all parameters that require a gradient become zero tensors
     instead of None. Horovod does the same.
@@ -296,7 +296,7 @@ def broadcast_object(
 
     Args:
         root_rank: the root's rank in the job, also in a process set.
-        name: the name of the operation. Its two broadcasts are called ``<name>.sz`` and ``<name>.t``. None: the ranks'
+        name: the name of the operation. Its two broadcasts are named ``<name>.sz`` and ``<name>.t``. None: the ranks'
             calls are matched by their order.
 
     Raises:

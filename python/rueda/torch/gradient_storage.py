@@ -28,8 +28,8 @@ def check(kind: str) -> None:
 
 
 class ResidentStorage:
-    """Places for gradients in memory that the ranks of a host share ("resident" memory). They are allocated when the
-    first gradient needs one. A place stays allocated as long as anything refers to it.
+    """Places for gradients in memory that the ranks of a host share ("resident" memory). The places are allocated when
+    the first gradient needs a place. A place stays allocated as long as anything refers to it.
 
     Each time a gradient needs its place, it gets a new tensor in this place, but only if nothing refers to the earlier
     tensor. A gradient that a program still refers to therefore does not change. In every version of PyTorch, each
@@ -40,7 +40,7 @@ class ResidentStorage:
 
     def __init__(self, *, expected: bool = True) -> None:
         """`expected` says whether the user asked for resident memory, which the ranks of a host share. In this case the
-        user gets a warning if there is not enough.
+        user gets a warning if there is not enough of this memory.
         """
         self._places: dict[torch.Tensor, _Place] = {}
         self._expected = expected
@@ -52,8 +52,8 @@ class ResidentStorage:
         return place is not None and gradient.data_ptr() == place.address
 
     def tensor_for(self, parameter: torch.Tensor, all_parameters: Iterable[torch.Tensor]) -> torch.Tensor | None:
-        """Returns a tensor in the parameter's place, with the parameter's shape and dtype. Its values are not
-        initialised. The first call makes the places of all parameters.
+        """Returns a tensor in the parameter's place, with the parameter's shape and dtype. The values of this tensor
+        are not initialised. The first call makes the places of all parameters.
 
         Returns None in three cases: there is no memory left, the gradient has no elements, or something still refers to
         the earlier tensor in this place.
@@ -139,8 +139,8 @@ def knows_who_refers() -> bool:
 
 @functools.cache
 def _uses_of_unshared() -> tuple[int, ...]:
-    """Returns the counts for a gradient that only its parameter refers to. They depend on the versions of PyTorch and
-    Python.
+    """Returns the counts for a gradient that only its parameter refers to. The counts depend on the versions of PyTorch
+    and Python.
     """
     with torch.inference_mode(False):
         parameter = torch.zeros(1, requires_grad=True)

@@ -51,12 +51,13 @@ class _Claim:
         self.owner = owner
         #: True until another optimizer claims the same name.
         self.is_last = True
-        #: The pending reduction with this name. The optimizer that started it removes it when it has stored the result.
+        #: The pending reduction with this name. The optimizer that started the reduction sets this to None after it has
+        #: stored the result.
         self.reduction: _Reduction | None = None
 
 
-# The last claim of each name in each process set. It may belong to any optimizer of this process, even to a deleted
-# one.
+# The last claim of each name in each process set. Such a claim may belong to any optimizer of this process, even to a
+# deleted one.
 _claims: dict[Key, _Claim] = {}
 
 
@@ -183,8 +184,8 @@ class _Common(torch.optim.Optimizer):
             parameter = reduction.parameters[number]
             if id(parameter) not in taken:
                 continue
-            # The reduction writes into the gradient. If it ended later, the next step might have set the gradient to
-            # zero by then.
+            # The reduction writes into the gradient. If the reduction ended later, the next step might set the gradient
+            # to zero before that.
             reduction.complete()
             claim.reduction = None
             earlier = claim.owner()
@@ -195,13 +196,14 @@ class _Common(torch.optim.Optimizer):
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
         """Uses a gradient that another optimizer has reduced, if no backward pass has added to the gradient since.
-        `number` is its position in the reduction.
+        `number` is the position of this gradient in the reduction.
         """
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Makes a copy with the parameter groups and the state. As in Horovod, it is not a distributed optimizer."""
+        """Makes a copy with the parameter groups and the state. As in Horovod, the copy is not a distributed
+        optimizer."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
@@ -430,8 +432,9 @@ class _DistributedOptimizer(_Common):
             parameter.grad = place
 
     def _start_alone(self, parameter: Parameter) -> None:
-        """Starts the reduction of one gradient. It is a short form of _start() that is sufficient for most gradients.
-        It must be fast, because it runs for each of them in every step, and nothing else computes at this time.
+        """Starts the reduction of one gradient. This function is a short form of _start() that is sufficient for most
+        gradients. The function must be fast, because it runs for each gradient in every step, and nothing else computes
+        at this time.
         """
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
@@ -530,8 +533,8 @@ class _DistributedOptimizer(_Common):
     # --- waiting for reductions ---------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced. They are then the same on all ranks. step() calls this function,
-        unless the program uses skip_synchronize().
+        """Waits until all gradients are reduced. Afterwards the gradients are the same on all ranks. step() calls this
+        function, unless the program uses skip_synchronize().
 
         A parameter that has no gradient on this rank contributes zeros, and gets the gradient of the other ranks.
 
@@ -632,8 +635,8 @@ class _DistributedOptimizer(_Common):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within this scope, step() does not call synchronize(). Use it if the program changes gradients, for example
-        clips them, after it has called synchronize() itself.
+        """Within this scope, step() does not call synchronize(). Use this scope if the program changes gradients, for
+        example clips them, after it has called synchronize() itself.
 
         Example::
 
@@ -906,8 +909,8 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
     parameter's ``.grad``. The hook exists as long as the returned object.
 
     If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
-    the earlier one, and with the hook it would start every reduction a second time. If the program still calls step()
-    of the earlier one, it reduces the gradients then.
+    the earlier optimizer, which with the hook would start every reduction a second time. If the program still calls
+    step() of the earlier optimizer, this step() reduces the gradients.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -997,7 +1000,7 @@ def _check_groups(groups: Any) -> int | list[list[Parameter]] | None:
 
 @functools.cache
 def _synchronize_before_unscaling() -> None:
-    """Makes PyTorch's GradScaler reduce the gradients before it reads them. All ranks then decide in the same way
+    """Makes PyTorch's GradScaler reduce the gradients before it reads them, so that all ranks decide in the same way
     whether to make a step.
     """
     scalers = [getattr(torch.cuda.amp, "GradScaler", None), getattr(getattr(torch, "amp", None), "GradScaler", None)]
@@ -1040,8 +1043,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
             numbered.
         compression: a Compressor that compresses the gradients for the reduction.
-        backward_passes_per_step: after how many backward passes each gradient is reduced. The passes add up in the
-            gradient.
+        backward_passes_per_step: after how many backward passes each gradient is reduced. The results of these passes
+            are added up in the gradient.
         op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the changes that each rank's
             own step would make.
         gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,
@@ -1100,8 +1103,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer
     kind = type(optimizer)
     made: Any = type(kind.__name__, (base, kind), {"__module__": base.__module__, "__doc__": kind.__doc__})
-    # The class's own constructor is not called. It may need arguments that are unknown here, and it would start with an
-    # empty state.
+    # The class's own constructor is not called. The constructor may need arguments that are unknown here, and would
+    # make an empty state.
     distributed = made.__new__(made)
     distributed._take_over(optimizer, named_parameters, compression, backward_passes_per_step, process_set)
     if by_adasum:

@@ -17,8 +17,8 @@ class ProcessSet(rueda.ProcessSet):
     registered it in the job.
 
     Args:
-        ranks_or_comm: ranks of the job, or an mpi4py communicator. Its processes must be part of the communicator that
-            was passed to ``init(comm=...)``.
+        ranks_or_comm: ranks of the job, or an mpi4py communicator. The processes of this communicator must be part of
+            the communicator that was passed to ``init(comm=...)``.
 
     Attributes:
         process_set_id: the number of the set, 0 for the global set; None while the set is not registered.
@@ -164,8 +164,8 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     """Removes a set from the job. Every rank must call this function. Pending operations of the set fail.
 
     Returns:
-        True if the set was removed. False for the global set and for a set that is not registered; the call then does
-            nothing.
+        True if the set was removed. False for the global set and for a set that is not registered; in these cases the
+            call does nothing.
 
     Example::
 

@@ -27,7 +27,8 @@ Factors factors_of(const ops::Reduction& r) {
     if (r.op == ReduceOp::average) {
         factors.within.op = factors.between.op = ReduceOp::sum;
     }
-    // The postscale is applied early, because if the average fits into float16's range, the partial averages fit, too.
+    // The postscale is already applied within the hosts. The partial results of an average are therefore averages,
+    // which fit into float16's range if the final average fits.
     if (r.dtype == DType::float16 && linear) {
         factors.within.postscale = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
         factors.last.op = ReduceOp::sum;

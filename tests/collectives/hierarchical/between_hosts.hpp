@@ -14,7 +14,7 @@ enum class HostOrder : std::uint8_t { balanced, by_host };
 
 /// Returns the exact bits of an allreduce over several hosts, computed from the definition in
 /// docs/design/0002-several-hosts.md and collectives/hierarchical/README.md. `inputs` is indexed by host and local
-/// rank. It is empty for a host that contributes nothing.
+/// rank. `inputs[host]` is empty for a host that contributes nothing.
 ops::test::Bytes expected_between_hosts(const ops::Reduction& reduction,
                                         const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count,
                                         HostOrder order);

@@ -300,7 +300,7 @@ StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
 TEST_CASE("a rank that waits for another host polls, and a rank that waits for its own host sleeps", "[unit]") {
     HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
-    // Rank 2 has no lane (share of the traffic between hosts), so it waits for rank 1.
+    // Rank 2 belongs to no lane, so it exchanges nothing with the other host and waits for rank 1.
     CHECK(step_while_possible(hosts, 2) == StepResult::waiting);
     CHECK(step_while_possible(hosts, 1) == StepResult::done);  // rank 1 has sent its parts and received all others
     CHECK(step_while_possible(hosts, 2) == StepResult::done);
@@ -356,7 +356,7 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
 }
 
 /// Runs an alltoall of three ranks, of which ranks 0 and 1 share a host. Rank 0 sends `rows` rows to rank 1, which
-/// expects two. Rank 2 exchanges nothing. Returns rank 0's result.
+/// expects two rows. Rank 2 exchanges nothing. Returns rank 0's result.
 std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
     auto transports = collectives::make_thread_transports(3);
     const std::vector<collectives::RankFacts> facts{
@@ -403,8 +403,8 @@ TEST_CASE("the sizes that other ranks send are compared with the sizes that they
           "expected fewer than 2^64 bytes together");
 }
 
-/// Rank 0 claims to send 2^60 bytes to rank 2 on its host, and both can always make progress. Rank 1 exchanges nothing,
-/// but must still look for an abort, so its step must end.
+/// Rank 0 claims to send 2^60 bytes to rank 2 on its host, and these two ranks can always make progress. Rank 1
+/// exchanges nothing, but must still look for an abort, so the step of rank 1 must end.
 TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
     auto transports = collectives::make_thread_transports(4);
     const auto arenas = arenas_of(3, few({0, 0, 0, 1}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One thread steps two members in a chosen order. The tests check which member writes to a cell (the buffer of a
-// chunk), and when.
+// One thread takes the steps of two members in a chosen order. The tests check which member writes to a cell (the
+// buffer of a chunk), and when.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>

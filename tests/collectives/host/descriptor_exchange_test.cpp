@@ -197,7 +197,8 @@ TEST_CASE("too little room for an shm object is an error, and leaves no object",
 }
 
 TEST_CASE("ranks of several hosts each get their own leader's memory", "[threads]") {
-    // The grouping pretends two hosts, {0, 2} and {1, 3}. The exchange of descriptors is real.
+    // The grouping pretends that there are two hosts with the ranks {0, 2} and {1, 3}. The exchange of descriptors is
+    // real.
     const auto planes = make_thread_control_planes(4);
     const base::UniqueFd memories[2] = {new_memory(), new_memory()};
     const auto inode = [](int fd) {

@@ -197,7 +197,7 @@ TEST_CASE("ranks may come in any order and late, and meet again under the same n
     const auto ends = run_processes(4, [&](int rank) {
         std::string result = "ok";
         for (int round = 0; round < 3 && result == "ok"; ++round) {
-            // In each round another rank is late.
+            // In each round a different rank is late.
             std::this_thread::sleep_for(std::chrono::milliseconds(((rank + round) % 4) * 60));
             result = with_plane(options_for(name, rank, 4),
                                 [&](ControlPlane& plane) { return tests::exercise(plane, rank, 4, 100); });

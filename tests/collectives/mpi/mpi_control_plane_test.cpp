@@ -93,7 +93,7 @@ TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
           "RUEDA_START_TIMEOUT");
     CHECK(job.ended_call == "MPI_Init");
     CHECK(job.ended_rank == 1);
-    REQUIRE(opened.is_ok());  // the function that replaces the end of the process let MPI_Init return
+    REQUIRE(opened.is_ok());  // the test's `end_process` let MPI_Init return instead of ending the process
     opened.value().control_plane->close(false);
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a process that waits too long in the call that creates the communicat
               .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
     CHECK(job.ended_call == "MPI_Comm_dup");
     CHECK(job.ended_rank == 0);  // MPI is initialised, so it knows the rank's number
-    REQUIRE(opened.is_ok());     // the function that replaces the end of the process let MPI_Comm_dup return
+    REQUIRE(opened.is_ok());     // the test's `end_process` let MPI_Comm_dup return instead of ending the process
     opened.value().control_plane->close(false);
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("a communicator is of the same ranks, or not, and is not looked at whe
         return plane.is_of_same_ranks(std::as_bytes(std::span(&communicator, 1)));
     };
     CHECK(ask(MPI_COMM_WORLD).value());
-    mpi->members = {3};  // the fake's members of MPI_COMM_SELF
+    mpi->members = {3};  // in the fake MPI, MPI_COMM_SELF has these members
     CHECK_FALSE(ask(MPI_COMM_SELF).value());
     mpi->members = {0};
     CHECK(ask(MPI_COMM_SELF).value());

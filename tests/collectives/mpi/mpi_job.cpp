@@ -120,7 +120,7 @@ std::string wrong_size() {
     return found.starts_with(expected) ? "ok" : found;
 }
 
-/// Imitates another MPI's launcher, which announces 4 processes where MPI finds one.
+/// Imitates another MPI's launcher, whose environment announces 4 processes, although MPI finds one.
 std::string another_launcher() {
     const auto selected = select_control_plane(settings(), base::environment_of({{"OMPI_COMM_WORLD_SIZE", "4"}}));
     const std::string found = outcome(selected.status());

@@ -251,7 +251,8 @@ std::string messages() {
     });
 }
 
-/// Closes the plane while receives from every other rank are posted, as on leaders, and while messages are in transit.
+/// Closes the plane while receives from every other rank are posted (leaders post such receives), and while messages
+/// are in transit.
 std::string posted_at_the_end() {
     // Both starts use this memory, which must stay valid until the plane is closed.
     static std::vector<Bytes> rooms;
@@ -277,8 +278,8 @@ std::string posted_at_the_end() {
     });
 }
 
-/// A message is longer than the receiver's buffer. The receiver must get an error, and then both ranks must make no
-/// more MPI calls.
+/// A message is longer than the receiver's buffer. The receiver must get an error. After this error, neither rank may
+/// make another MPI call.
 std::string too_long() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_close});
@@ -287,8 +288,8 @@ std::string too_long() {
     }
     ControlPlane& plane = *opened.value().control_plane;
     Transport& transport = *plane.transport();
-    // A short message is sent at once. A longer message would wait for its receive. Then Open MPI 4.1.4 would copy the
-    // whole message from the sender's memory, and write past the end of the receiver's buffer.
+    // A short message is sent at once. A longer message would wait for its receive, and in this case Open MPI 4.1.4
+    // would copy the whole message from the sender's memory, and write past the end of the receiver's buffer.
     static const Bytes sent = tests::pattern(101, 3);
     const int to = (plane.rank() + 1) % plane.size();
     const int from = (plane.rank() + plane.size() - 1) % plane.size();

@@ -117,7 +117,7 @@ TEST_CASE("lists that differ are told to all members", "[unit]") {
               "Mismatch: init: ranks that meet have given different lists: rank 1: 1, 3, 4; rank 4: 1, 4; give the "
               "same one in all of its members");
     }
-    launch.begin(1, {1, 3, 4});  // the ranks can meet again with a right list
+    launch.begin(1, {1, 3, 4});  // the ranks can meet again with a correct list
     launch.begin(3, {1, 3, 4});
     launch.begin(4, {1, 3, 4});
     launch.run();
@@ -283,7 +283,7 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
         CHECK(gone.size() == 3);  // all members succeed in the end
         attempts += launch.attempts();
     }
-    CHECK(attempts > 1800);  // 900 attempts succeed, so at least as many were given up
+    CHECK(attempts > 1800);  // 900 of them succeed, so more than 900 were given up
 }
 
 /// Returns the fake MPI of rank `own` of five ranks. The program has already initialised MPI.

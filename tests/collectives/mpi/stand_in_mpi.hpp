@@ -50,11 +50,11 @@ public:
     std::shared_ptr<Mail> mail = std::make_shared<Mail>();
     bool delivers = true;  ///< false: sent messages are never delivered
     Status messages;       ///< the failure that message calls return
-    /// When the plane closes, the other ranks report this number of messages to this rank.
+    /// When the plane closes, this rank is told that the other ranks have sent it this number of messages.
     std::uint32_t expected = 0;
     std::vector<std::uint32_t> told;  ///< by rank: the number of messages that this rank reported when the plane closed
-    std::optional<std::uint64_t> length_told;  ///< reported to a rank instead of a collective's real length
-    std::optional<std::size_t> probed_bytes;   ///< reported by probe() instead of a message's real length
+    std::optional<std::uint64_t> length_told;  ///< if set, collectives report this length instead of the real one
+    std::optional<std::size_t> probed_bytes;   ///< if set, probe() reports this length instead of a message's real one
     bool hides_length = false;                 ///< hides the length of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
     std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which stands for a communicator of some ranks
@@ -284,7 +284,7 @@ private:
 
     std::shared_ptr<Mail> rendezvous_mail_ = std::make_shared<Mail>();
     std::vector<Other> others_;
-    std::int32_t others_attempt_ = 0;  ///< negative, and therefore different from this rank's own attempts
+    std::int32_t others_attempt_ = 0;  ///< counts down from 0, unlike the numbers of this rank's own attempts
     std::map<int, UnderWay> under_way_;
     int last_ = 0;
 };

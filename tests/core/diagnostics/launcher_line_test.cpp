@@ -67,13 +67,14 @@ TEST_CASE("whether the end of another rank ends the job depends on what this ran
     const std::int64_t long_after = 5000 * kMillisecond;
 
     CHECK(named({}, Standing::running, long_after) == -1);
-    // While this rank is running, the end of any other rank counts, because no rank leaves in order before this rank
-    // shuts down.
+    // While this rank is running, the end of any other rank ends the job, because no rank leaves in order before this
+    // rank shuts down.
     CHECK(named({well}, Standing::running, 0) == 1);
     CHECK(named({failed}, Standing::running, 0) == 2);
     CHECK(named({failed, well}, Standing::running, 0) == 2);
     CHECK(named({well, failed}, Standing::running, 0) == 1);
-    // During init, a message that the ended rank sent earlier may still arrive, so the end counts only after 100 ms.
+    // During init, a message that the ended rank sent earlier may still arrive, so the end of that rank ends the job
+    // only after 100 ms.
     CHECK(named({well}, Standing::joining, 99 * kMillisecond) == -1);
     CHECK(named({well}, Standing::joining, 100 * kMillisecond) == 1);
     // During shutdown, the orderly end of another rank is no error. A failed rank is the cause only after a second,
@@ -146,7 +147,7 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     CHECK(line.notification_of_failure() == text);
     // The socket counts ranks as in the launch; the line translates them to the ranks of the job.
     CHECK(line.notification_about(2) == text);
-    CHECK_FALSE(line.notification_about(1));  // the caller is this rank itself
+    CHECK_FALSE(line.notification_about(1));  // rank 1 of the job is this rank itself (rank 2 of the launch)
     // no rank has this number; another process may have written a wrong number into shared memory
     CHECK_FALSE(line.notification_about(7));
     CHECK_FALSE(line.notification_about(-1));

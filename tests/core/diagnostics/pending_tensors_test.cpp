@@ -69,7 +69,7 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    // The id changes when a rank announces the join, because the join has then made progress.
+    // The id changes when a rank announces the join, because each announcement is progress of the join.
     CHECK(pending[0].id != before);
     // After all members have joined, the join still waits for members that have not finished earlier operations.
     set_joined(set.memory(), 0);

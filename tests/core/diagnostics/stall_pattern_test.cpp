@@ -152,8 +152,8 @@ TEST_CASE("two ranks that send to each other") {
           "send with send_async");
     const std::vector<StallReport::Tensor> others{
         message(true, 1, 2),          // this send goes to another rank
-        message(false, 1, 3),         // a receive fits the send of rank 3; only the tags can differ
-        message(true, 1, 3, true),    // an exchange also receives; only the tags can differ
+        message(false, 1, 3),         // this receive fits the send of rank 3, so only the tags can differ
+        message(true, 1, 3, true),    // an exchange also receives, so only the tags can differ
         tensor("gradient", {1}, {3})  // this is not a message
     };
     for (const StallReport::Tensor& other : others) {

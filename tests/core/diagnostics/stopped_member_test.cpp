@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A member of a process set stops in the middle of a negotiation step. The tests repeat the step and stop the member
-// before each of its accesses to shared atomics. They check which operation the other members see as pending, and which
-// member they name as the cause.
+// before each of its accesses to shared atomics. At each such place, the tests check which operation the other members
+// see as pending, and which member they name as the cause.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -276,8 +276,8 @@ private:
                      std::uint32_t flags = 0, std::memory_order order = std::memory_order_seq_cst) {
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
-        // The order is seq_cst if members may have announced directly, because such members look for this stamp before
-        // they sleep. AnnouncementWriter::publish() uses the same order.
+        // The memory order is seq_cst if members may have announced directly, because such members look for this stamp
+        // before they sleep. AnnouncementWriter::publish() uses the same memory order.
         place.stamp.store(generation + 1, order);
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests how operations end whose message does not arrive. The possible causes are: sizes or types differ, a rank leaves
-// or dies, the process set is removed, or no receive matches.
+// Tests how a send or a receive ends if its message does not arrive. The possible causes are: sizes or types differ, a
+// rank leaves or dies, the process set is removed, or no receive matches.
 #include <unistd.h>
 
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A receiver reads a message in resident memory in place, so the send must end only when no rank reads the memory any
-// more. This must hold even if a rank shuts down or a process set is removed during the transfer. The callers in these
-// tests overwrite their memory as soon as their operation ends. A receive that reports success must still have all
-// bytes.
+// If a message lies in resident memory, its receiver reads it directly from this memory. The send must therefore end
+// only when no rank reads the memory any more. This must hold even if a rank shuts down or a process set is removed
+// during the transfer. The callers in these tests overwrite their memory as soon as their operation ends. A receive
+// that reports success must still have all bytes.
 #include <unistd.h>
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Rueda checks everything that another rank writes before it uses it. A frame that no correct rank would send ends the
-// job with a reason.
+// Before Rueda uses data that another rank has written, it checks all of these data. A frame that no correct rank would
+// send ends the job with a reason.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>

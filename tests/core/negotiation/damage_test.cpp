@@ -92,7 +92,7 @@ TEST_CASE("the table of slots is compared with what is possible") {
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 1000;
           }) == kDamaged + std::string("it has slot 1000, of 16"));
-    CHECK(damaged([](Members& set) {  // all slots are free, but slot 0 of the retired list is also in use
+    CHECK(damaged([](Members& set) {  // all 16 slots are free, but the list of retired slots also has an entry
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 4;
               set.header().free_count = 16;

@@ -97,8 +97,8 @@ public:
         record->counted = generation;
         return registrar(member).post();
     }
-    /// Makes the full announcement of a joined rank. It lets the other ranks execute their operation, but contains no
-    /// input.
+    /// Makes the full announcement of a joined rank. This announcement lets the other ranks execute their operation,
+    /// but contains no input.
     Result<std::uint64_t> stand_in_in_full(std::uint32_t member, std::string_view name) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);

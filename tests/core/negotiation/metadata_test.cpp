@@ -55,7 +55,7 @@ TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({3, 4}, DType::int64)) == 96);
     CHECK(bytes_of(allreduce_of({}, DType::bfloat16)) == 2);
     CHECK(bytes_of(allreduce_of({3, 0, 4})) == 0);
-    // The size of one row, because the number of rows is open.
+    // The number of rows is open, so the result is the size of one row.
     CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);
 }
 

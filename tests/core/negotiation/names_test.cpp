@@ -32,7 +32,7 @@ TEST_CASE("names are found behind tombstones, and the table is rebuilt before th
         most_tombstones = std::max(most_tombstones, set.header().tombstones);
     }
     CHECK(rebuilt);
-    // A quarter of the buckets, plus one tombstone (mark of a removed name), which starts the rebuilding.
+    // The rebuilding starts as soon as more than a quarter of the buckets contain tombstones (marks of removed names).
     CHECK(most_tombstones == 9);
     CHECK(set.announce_in_full(1, "early-0000", allreduce_of({3})).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);

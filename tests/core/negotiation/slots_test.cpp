@@ -238,8 +238,8 @@ TEST_CASE("the next rank that posts continues with waiting requests; a shutdown 
     CHECK(set.memory().mailbox(0).taken.load() == set.memory().mailbox(0).posted.load());
 }
 
-/// The log has space for the answers to one mailbox of each member, so a record is reused only after everyone read its
-/// answer. Otherwise the log could overwrite an unread entry.
+/// The log has space for the answers to one mailbox of each member, so a record is reused only after every member has
+/// read the answer to it. Otherwise the log could overwrite an unread entry.
 TEST_CASE("a mailbox record that was answered is free when all members have read the answer") {
     Members set(kFixed);
     fill_up(set);

@@ -48,7 +48,7 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
 }
 
 /// When all members of a host have joined, the leader learns this from the last member that settles (has no own
-/// operation pending). The leader ends the join when the root of the tree decides it.
+/// operation pending). The leader ends the join when the root of the tree has decided that the join ends.
 TEST_CASE("on several hosts the root ends the joins") {
     constexpr NegotiationExtent kExtent = {.members = 2,
                                            .unnamed_slots = 4,

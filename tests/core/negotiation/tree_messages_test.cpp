@@ -271,7 +271,8 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
-        // The lists exchange the ranks, because a rank must appear in only one of them.
+        // The lists `joined` and `uncounted` get the ranks of two claims, and these claims lose them, because a rank
+        // must appear in only one of all these lists.
         longest.joined.swap(longest.claims[0].ranks);
         longest.uncounted.swap(longest.claims[1].ranks);
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));

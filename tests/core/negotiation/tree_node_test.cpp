@@ -133,7 +133,7 @@ TEST_CASE("later the id is enough, and the name is not sent again") {
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
-    // Host 1 has the children 3 and 4. In each run, another host has released the id: a leaf, an inner host, or the
+    // Host 1 has the children 3 and 4. In each run, a different host has released the id: a leaf, an inner host, or the
     // root.
     for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
         Leaders leaders({.hosts = 5, .radix = 2});
@@ -207,7 +207,7 @@ TEST_CASE("hosts that agree on an impossible operation all learn the reason, by 
     refused(by_call(0), "", 1);
     give_ids(leaders, {allreduce_of({8})});
     refused(by_id(1), "a", 0);
-    leaders.announce_everywhere(by_id(1));  // an announcement by id means the metadata of the previous call
+    leaders.announce_everywhere(by_id(1));  // an announcement by id stands for the metadata of the previous call
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
 }
@@ -233,8 +233,8 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
           "allreduce");
 }
 
-/// The ranks of a host announce more different metadata than fit into a message, and so do several hosts together.
-/// Messages must never leave out the metadata of groups.
+/// The ranks of a single host announce more different metadata than fit into a message, and the ranks of all hosts
+/// together announce even more. Nevertheless, messages must never leave out the metadata of groups.
 TEST_CASE("the numbers of groups are sent, however many different metadata the ranks announce") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
@@ -414,7 +414,8 @@ TEST_CASE("first dimensions come to all hosts by rank") {
 
 TEST_CASE("small allreduces that are ready together are called together, up to the threshold") {
     Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 40, .batches_ahead = 100});
-    // Bytes of the expected batches: 16 + 16 | 12 | 44 | broadcast | 4 + 4
+    // The expected batches (each "|" separates two batches), with the size of each tensor in bytes: 16 + 16 | 12 | 44 |
+    // broadcast | 4 + 4
     Metadata broadcast = allreduce_of({1});
     broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
     const std::vector<Metadata> metadata = {allreduce_of({4}),  allreduce_of({4}), allreduce_of({3}), broadcast,
@@ -668,8 +669,8 @@ UpMessage numbered(std::uint64_t number) {
     return message;
 }
 
-/// Delivers a message to node `to`, and returns the result. The tree has radix 2 and 7 hosts of two ranks. "a" was
-/// called once before.
+/// Delivers a message to node `to`, and returns the result. The tree has radix 2 and 7 hosts of two ranks. The
+/// operation "a" was called once before.
 Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& message) {
     Leaders leaders({.hosts = 7, .ranks_per_host = 2, .radix = 2});
     leaders.announce_everywhere(by_name("a"), allreduce_of({3}));

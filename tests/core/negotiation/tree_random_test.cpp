@@ -125,8 +125,8 @@ public:
 
 private:
     static constexpr std::uint32_t kSteps = 4;
-    /// The job fails after this many consecutive steps without effect. The number lets every kind of step be tried
-    /// thousands of times.
+    /// The job fails after this many consecutive steps without effect. The number is so large that every kind of step
+    /// is tried thousands of times before the job fails.
     static constexpr int kPatience = 100'000;
 
     // ---- the ranks ------------------------------------------------------------------------------------------------
@@ -201,7 +201,8 @@ private:
         return metadata;
     }
 
-    /// Returns the tensor's next round on this host, or null if that round belongs to a later epoch than the host's.
+    /// Returns the tensor's next round on this host, or null if that round belongs to a later epoch than the present
+    /// epoch of the host.
     [[nodiscard]] const Round* next_round(std::uint32_t host, std::uint32_t tensor) const {
         const std::vector<Round>& rounds = tensors_[tensor].rounds;
         const std::size_t number = states_[host][tensor].rounds;
@@ -401,7 +402,7 @@ private:
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        if (idle_steps_ == kPatience) {  // checks first, because the macros of the test framework are slow
+        if (idle_steps_ == kPatience) {  // not a CHECK in each step, because such macros are slow
             FAIL("nothing goes on");
         }
     }

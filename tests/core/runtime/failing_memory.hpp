@@ -6,8 +6,8 @@
 
 namespace rueda::tests {
 
-/// Lets one allocation of the creating thread fail, after `successes` successful ones, while this object lives. It
-/// affects only operator new. A thread has at most one such object.
+/// Lets one allocation of the creating thread fail, after `successes` successful ones, while this object lives. The
+/// object affects only operator new. A thread has at most one such object.
 class FailingAllocation {
 public:
     explicit FailingAllocation(std::uint64_t successes);

@@ -12,8 +12,8 @@ using base::AttentionState;
 using core::Urgency;
 using core::Waking;
 
-/// Counts how often a member's caller and background thread were woken. Each reading also resets the member's state,
-/// because only a sleeping member is rung.
+/// Counts how often a member's caller and background thread were woken. Each call of since() also sets the member's
+/// state again, because only a sleeping member is woken.
 struct Rings {
     explicit Rings(const TwoMembers& set, std::uint32_t member)
         : attention(set.arena(0).blocks().of(member).attention) {}

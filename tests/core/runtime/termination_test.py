@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Kills a rank under plain mpirun, which then sends SIGTERM to the other ranks. They must still print Rueda's line
-about the killed rank.
+"""Kills a rank under plain mpirun. After this, mpirun sends SIGTERM to the other ranks. These other ranks must still
+print Rueda's line about the killed rank.
 
 Usage: termination_test.py PROGRAM MPIRUN [flags of mpirun ...]
 """

@@ -16,8 +16,8 @@
 
 namespace rueda::tests {
 
-/// Two members of a process set on one host, with the memory that the parts of a process set need. They are ranks 3 and
-/// 5 of the job. One thread plays both.
+/// Two members of a process set on one host, with the memory that the parts of a process set need. The members are
+/// ranks 3 and 5 of the job. One thread plays both.
 class TwoMembers {
 public:
     using Memory = core::NegotiationMemory<base::StdAtomics>;

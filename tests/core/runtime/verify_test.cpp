@@ -249,7 +249,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                // The world makes one such call for three calls of the set, and compares every second one.
+                // The world makes one such call after every three calls of the set. It compares the results of every
+                // second call of its own.
                 if (call % 3 == 0) {
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }

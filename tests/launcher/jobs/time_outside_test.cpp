@@ -44,8 +44,8 @@ TEST_CASE("without operations, the looks are the parts of the time") {
 }
 
 TEST_CASE("the records say exactly how long the rank was outside") {
-    // The operations last from 100 to 300, from 200 to 500, and from 900 without an end. So the rank is in Rueda for
-    // 500 of 1000 ns. A step takes no time.
+    // The operations last from 100 to 300 ns, from 200 to 500 ns, and from 900 ns without an end. So the rank is in
+    // Rueda for 500 of 1000 ns. A step takes no time.
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kStep, 50, {}),
                                                        record(1, kAllreduce, 100, 300), record(2, kAllreduce, 200, 500),
                                                        record(3, kAllreduce, 900, {})};
@@ -61,7 +61,7 @@ TEST_CASE("the records say exactly how long the rank was outside") {
 }
 
 TEST_CASE("a scope that was declared when it was over counts as declared") {
-    // From 0 to 250 the rank was in a declared scope, so the samples at 25, 75, 125, 175 and 225 do not count.
+    // From 0 to 250 ns the rank was in a declared scope, so the samples at 25, 75, 125, 175 and 225 ns do not count.
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kScope, -100, 250)};
     const auto found = find_time_outside(operations, looks(10, Activity::runs_outside), 0, 1000);
     REQUIRE(found);
@@ -71,14 +71,15 @@ TEST_CASE("a scope that was declared when it was over counts as declared") {
 
 TEST_CASE("if the recorder has lost the beginning, the rest of the interval is judged") {
     SECTION("it begins with an operation") {
-        // In the recorded time, from 600 to 1000, the rank was in an operation for half of the time.
+        // In the recorded time, from 600 to 1000 ns, the rank was in an operation for half of the time.
         const std::vector<RecordedOperation> operations = {record(5000, kAllreduce, 600, 800)};
         CHECK(find_time_outside(operations, looks(20, Activity::in_rueda), 0, 1000)->sleeps == Approx(0.5));
     }
     SECTION("it begins with a scope, which was recorded when it ended") {
         const std::vector<RecordedOperation> operations = {record(5000, base::RecordKind::kScope, 100, 600),
                                                            record(5001, kAllreduce, 600, 900)};
-        // From 600 to 1000 the rank was outside for 100 ns. Only samples outside of the scope (100 to 600) count.
+        // From 600 to 1000 ns the rank was outside of Rueda for 100 ns. Only samples outside of the scope (100 to 600
+        // ns) count.
         CHECK(find_time_outside(operations, looks(20, Activity::in_rueda), 0, 1000)->sleeps == Approx(0.25));
     }
     SECTION("it has nothing of the interval") {

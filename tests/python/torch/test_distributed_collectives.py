@@ -521,8 +521,8 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """Callbacks that a callback adds to futures run right after it, or at once if the callback waits for their
-        result."""
+        """Callbacks that a callback adds to futures run right after that callback, or at once if that callback waits
+        for their result."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()

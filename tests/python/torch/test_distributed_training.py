@@ -37,16 +37,16 @@ def tearDownModule():
 
 
 def model(dtype=torch.float64):
-    """Returns a model in float64. Many optimizers divide by the size of a gradient. If the gradient is almost zero, its
-    rounding then decides the step. Sums of float32 are rounded differently on other processors and with other
-    numbers of ranks."""
+    """Returns a model in float64. Many optimizers divide by the size of a gradient. If the gradient is almost zero, the
+    rounding of the gradient decides the step. Sums of float32 are rounded differently on other processors and with
+    other numbers of ranks."""
     torch.manual_seed(0)
     layers = nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
     return nn.Sequential(*layers).to(dtype)
 
 
 def batch(step, dtype=torch.float64):
-    """Returns the whole batch, which has 4 rows for each rank. It is the same on all ranks."""
+    """Returns the whole batch, which has 4 rows for each rank. The batch is the same on all ranks."""
     generator = torch.Generator().manual_seed(step)
     return tuple(torch.randn(4 * SIZE, width, generator=generator).to(dtype) for width in (8, 4))
 

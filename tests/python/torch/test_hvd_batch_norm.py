@@ -51,7 +51,8 @@ class Normalised(unittest.TestCase):
             everyones = torch.cat(inputs).requires_grad_()
             output, expected = ours(mine), right(everyones)
             torch.testing.assert_close(output, expected[rows], **tolerances)
-            # The loss is a sum over all ranks' samples, of which each rank computes its own part.
+            # The loss is a sum over all ranks' samples. Each rank computes the part of this sum that belongs to its own
+            # samples.
             weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64).to(
                 dtype
             )

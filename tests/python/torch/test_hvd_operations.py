@@ -418,8 +418,8 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, 10 * gathered)
 
     def test_second_derivatives(self):
-        # The sum over all ranks of fourth powers is computed as squares of squares. Its first derivative is 4 x³ and
-        # its second 12 x², each times the collective's factor.
+        # The sum over all ranks of fourth powers is computed as squares of squares. The first derivative of a fourth
+        # power is 4 x³, and the second is 12 x². Each is multiplied by the collective's factor.
         count = hvd.size()
         for function, first, second in (
             (lambda x: hvd.alltoall(x), 4, 12),

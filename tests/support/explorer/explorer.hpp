@@ -34,8 +34,8 @@ enum class Reduction : std::uint8_t {
 
 struct Options {
     Memory memory = Memory::sequentially_consistent;
-    /// Ignored if `preemptions` is set: no reduction is used then, because a reduction could skip schedules within the
-    /// bound.
+    /// Ignored if `preemptions` is set: in this case no reduction is used, because a reduction could skip schedules
+    /// within the bound.
     Reduction reduction = Reduction::dynamic;
     /// The maximum number of preemptions: switches away from a thread that could continue. Switches to store buffers do
     /// not count.
@@ -44,8 +44,8 @@ struct Options {
     /// A longer schedule is a failure: the code has an endless loop, or a spin loop without pause().
     std::size_t steps = 10'000;
     /// If true, pause() waits until a value changes that the thread has read since its last pause(), so that spin loops
-    /// end. No schedule is missed if an iteration depends only on these values. If false, pause() does nothing, as
-    /// loops that count their turns need it.
+    /// end. No schedule is missed if an iteration depends only on these values. If false, pause() does nothing, which
+    /// is right for loops that count their turns.
     bool pause_waits = true;
 };
 

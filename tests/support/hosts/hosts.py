@@ -148,7 +148,7 @@ class Hosts:
             raise RuntimeError("the wire between the test hosts could not be made")
 
     def _hold(self, name):
-        """Starts the holder process of a host. It ends when it is killed or when its standard input ends."""
+        """Starts the holder process of a host. The holder ends when it is killed or when its standard input ends."""
         own_network = os.readlink("/proc/self/ns/net")
         holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "sh", "-c", HOLDER, "sh", name, str(self.folder), own_network],

@@ -175,7 +175,7 @@ private:
         child.pipe = base::UniqueFd(ends[0]);
         base::UniqueFd theirs(ends[1]);
         ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-        // Otherwise every child would write the contents of these buffers once more.
+        // Without this flush, every child would write the contents of these buffers once more.
         std::cout.flush();
         std::fflush(nullptr);
         const pid_t test = ::getpid();

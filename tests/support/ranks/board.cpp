@@ -44,7 +44,7 @@ using Words = std::array<std::uint64_t, kWords>;
     return hash == 0 ? 1 : hash;
 }
 
-/// Returns the process state from /proc, for example "S (sleeping)". It shows whether a rank is stopped.
+/// Returns the process state from /proc, for example "S (sleeping)". This state shows whether a rank is stopped.
 [[nodiscard]] std::string process_state(int pid) {
     std::ifstream status(fmt::format("/proc/{}/status", pid));
     std::string line;

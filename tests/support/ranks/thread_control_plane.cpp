@@ -27,9 +27,9 @@ const char* name_of(Kind kind) {
     return "unknown operation";
 }
 
-/// The hub at which the ranks exchange bytes in rounds. A round ends when all ranks have passed their bytes. Its result
-/// stays valid until the next round ends. Each rank fetches a result before it passes bytes to the next round, so no
-/// result is lost. Threads: all, under the mutex.
+/// The hub at which the ranks exchange bytes in rounds. A round ends when all ranks have passed their bytes. The result
+/// of a round stays valid until the next round ends. Each rank fetches a result before it passes bytes to the next
+/// round, so no result is lost. Threads: all, under the mutex.
 class Hub {
 public:
     Hub(int size, std::chrono::milliseconds timeout)

@@ -3,8 +3,9 @@
 """The backend for PyTorch 2.14 and later, in which Python can subclass c10d's Backend.
 
 RuedaBackend is used in groups with several backends ("cpu:rueda,cuda:nccl"). There, PyTorch's own ProcessGroup calls
-the backend, and the objects that it returns to Python offer only a wait and a future. A group that has only this
-backend is therefore a RuedaProcessGroup. It contains a RuedaBackend for code that asks the group for its backend.
+the backend, and the objects that this ProcessGroup returns to Python offer only a wait and a future. A group that has
+only this backend is therefore a RuedaProcessGroup. It contains a RuedaBackend for code that asks the group for its
+backend.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class RuedaBackend(Operations, Base):
 
     @property
     def supports_coalescing(self) -> bool:
-        """Returns False: batch_isend_irecv then starts its operations one by one. This works because they are
-        asynchronous.
+        """Returns False, so that batch_isend_irecv() starts its operations one by one. This works because these
+        operations are asynchronous.
         """
         return False
 
@@ -94,7 +95,7 @@ class NewerProcessGroup(RuedaProcessGroup):
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """Makes a group or a backend. It was passed to register_backend(), and PyTorch calls it."""
+    """Makes a group or a backend. PyTorch calls this function, which was passed to register_backend()."""
     membership = Membership(store, rank, size, timeout)
     if backends_of_group() != {"rueda"}:
         return RuedaBackend(rank, size, membership, timeout)

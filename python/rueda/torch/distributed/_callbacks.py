@@ -3,8 +3,8 @@
 """Futures whose callbacks run in the same order on all ranks, so that callbacks can start collectives.
 
 Collectives are matched by their order, so all ranks must run callbacks in the same order. PyTorch's own futures do not
-guarantee this. They run a callback when they complete, on any thread. If they have already completed, they run it at
-once on the caller's thread.
+guarantee this. Such a future runs a callback when the future completes, on any thread. If the future has already
+completed, it runs the callback at once on the caller's thread.
 
 Here, each group has a thread that runs the callbacks of its futures, in the order in which the program called ``then``.
 This order is the same on all ranks. If a callback adds other callbacks, these run directly after it. Collectives that
@@ -39,8 +39,8 @@ _IDLE_SECONDS = 5.0
 # In seconds: the interval in which Python checks for signals.
 _SLICE = 0.1
 
-#: The type of a function that calls a callback. It returns another function, which reports to others that the callback
-#: has run.
+#: The type of a function that calls a callback. The function returns another function, which reports to waiting threads
+#: that the callback has run.
 Call: TypeAlias = Callable[[], Callable[[], None]]
 
 _here = threading.local()
@@ -54,8 +54,8 @@ def running() -> Callbacks | None:
 class Callbacks:
     """The callbacks of one group.
 
-    Threads: any thread may call add(). The callbacks run on a separate thread, one at a time. It is a daemon thread,
-    because the operations that it waits for end with the job.
+    Threads: any thread may call add(). The callbacks run on a separate thread, one at a time. This thread is a daemon
+    thread, because the operations that it waits for end with the job.
     """
 
     def __init__(self, order: Order) -> None:
@@ -114,7 +114,7 @@ class Callbacks:
             self._changed.wait_for(lambda: not self._runs, max(end - time.monotonic(), 0.0))
 
     def is_closing(self) -> bool:
-        """Returns True if the process is ending. Nothing then waits for incomplete futures."""
+        """Returns True if the process is ending. In this case nothing waits for incomplete futures."""
         return self._closes is not None
 
     def _run(self) -> None:
@@ -323,8 +323,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
 @contextlib.contextmanager
 def _on_behalf_of_nobody() -> Iterator[None]:
-    """Callbacks of C++ code run within this scope, on the thread that completes the future. They do not belong to the
-    group's order.
+    """Callbacks of C++ code run within this scope, on the thread that completes the future. Such callbacks do not
+    belong to the group's order.
     """
     own, _here.running = running(), None
     try:
@@ -343,9 +343,9 @@ _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Registers _close_all() as an exit function. It must run before the job is shut down, and before the watch of
-    futures ends, because callbacks may wait for futures. Python runs exit functions in reverse order of their
-    registration, so _close_all() is registered after the others.
+    """Registers _close_all() as an exit function. The exit function must run before the job is shut down, and before
+    the watch of futures ends, because callbacks may wait for futures. Python runs exit functions in reverse order of
+    their registration, so _close_all() is registered after the others.
     """
     _futures.close_at_exit()
     atexit.register(_close_all)

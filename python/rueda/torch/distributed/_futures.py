@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Threads that wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
 
-One of these threads watches the operations. It waits for the oldest operation in short intervals, and checks the other
-operations between the intervals. When an operation has ended or its timeout has passed, this thread lets another thread
-watch, and then runs the future's callbacks. Callbacks may block for any time, also on other futures. If no thread is
-idle, a new thread is started to watch.
+One of these threads watches the operations: this thread waits for the oldest operation in short intervals, and checks
+the other operations between the intervals. When an operation has ended or its timeout has passed, this thread lets
+another thread watch, and then runs the future's callbacks. Callbacks may block for any time, also on other futures. If
+no thread is idle, a new thread is started to watch.
 """
 
 from __future__ import annotations
@@ -101,8 +101,9 @@ class _Watch:
                 _report(error)
 
     def _next(self) -> Callable[[], None] | None:
-        """Returns the `conclude` of an operation that has ended. This thread has found it while it watched, or has got
-        it from the thread that watches. Returns None if there is no work.
+        """Returns the function `conclude` of an operation that has ended. Either this thread watched the operation and
+        noticed its end, or another thread noticed the end and left the function for this thread. Returns None if there
+        is no work.
         """
         with self._changed:
             while True:
@@ -168,7 +169,7 @@ def marked() -> Iterator[None]:
 
 
 def is_completing() -> bool:
-    """Returns True if this thread completes a future. The code that runs on it is then a callback."""
+    """Returns True if this thread completes a future. In this case the code that runs on the thread is a callback."""
     return getattr(_here, "is_completing", False)
 
 

@@ -67,9 +67,9 @@ class Rendezvous:
             return [json.loads(self._store.get(key)) for key in keys]
 
     def _wait_for_all(self, keys: list[str]) -> None:
-        """Waits until all keys exist, by repeated queries. The store's own wait() is not used, for two reasons. It does
-        not notice the end of the job. And after a wait() of a TCPStore has timed out, its connection is broken (PyTorch
-        1.13).
+        """Waits until all keys exist, by repeated queries. The store's own wait() is not used, for two reasons. First,
+        this wait() does not notice the end of the job. Second, after a wait() of a TCPStore has timed out, the
+        connection of the store is broken (PyTorch 1.13).
         """
         now = time.monotonic()
         end, look = now + self._seconds, now + _LOOK_SECONDS
@@ -151,14 +151,15 @@ class Membership:
                 return
             self._left = True
         if rueda.is_initialized():
-            with contextlib.suppress(RuedaError):  # if it fails, the job has ended, or this process is now in another
-                # job
+            with contextlib.suppress(
+                RuedaError
+            ):  # a failure means: the job has ended, or this process is in another job
                 leave_process_set(self._set)
 
 
 def backends_of_group() -> set[str] | None:
     """Returns the backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend, so
-    this reads a local variable of the PyTorch function that made the call.
+    this function reads a local variable of the PyTorch function that made the call.
 
     Returns None if the backends cannot be found.
     """

@@ -33,7 +33,7 @@ def launcher() -> tuple[str, int] | None:
     there is no launcher whose job Rueda can join by itself.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return None  # started by torchrun; variables of other launchers then describe torchrun's own process
+        return None  # started by torchrun, so variables of other launchers describe torchrun's own process
     if _is_number("SLURM_STEP_NUM_TASKS") and ("PMIX_RANK" in os.environ or "PMI_FD" in os.environ):
         return "srun", int(os.environ["SLURM_STEP_NUM_TASKS"])
     for variable, name in _LAUNCHERS.items():
@@ -47,8 +47,8 @@ def _is_number(variable: str) -> bool:
 
 
 def host() -> str:
-    """Returns a text that is the same in all processes that can connect by an abstract Unix socket. They have the same
-    machine, boot and network namespace.
+    """Returns a text that is the same in all processes that can connect by an abstract Unix socket. Such processes have
+    the same machine, boot and network namespace.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

@@ -9,7 +9,8 @@ ranks of the group, and passed to the C interface as ranks of the job. The C int
 ascending rank. If the group has another order, this module reorders the parts before and after the operation.
 
 ``RuedaBackend`` and ``RuedaProcessGroup`` inherit these methods. In their list of base classes, this class must come
-before PyTorch's class. PyTorch's methods of the same names would call the backend of a group.
+before PyTorch's class. Otherwise PyTorch's methods of the same names would be used, and these call the backend of a
+group.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, 
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
 
-#: The tags of monitored_barrier begin here and count down. They repeat after 2^20 calls, so a late message does not
-#: belong to a later call.
+#: The tags of monitored_barrier begin here and count down. The tags repeat only after 2^20 calls, so a late message
+#: does not belong to a later call.
 _MONITOR_TAG = -(2**31) + 2**20
 _BOUND_TAG = 2**31
 
@@ -43,8 +44,8 @@ _BOUND_TAG = 2**31
 class Operations:
     """The operations of a group.
 
-    Threads: any thread may call them. If several threads use one group, their calls must have the same order on all
-    members.
+    Threads: any thread may call the methods. If several threads use one group, their calls must have the same order on
+    all members.
     """
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
@@ -68,7 +69,7 @@ class Operations:
     _set_default_timeout = set_timeout
 
     def shutdown(self) -> None:
-        """Makes this rank leave the group. destroy_process_group calls it. Does not wait for other ranks."""
+        """Makes this rank leave the group. destroy_process_group() calls this method. Does not wait for other ranks."""
         membership = getattr(self, "_membership", None)  # the attribute is missing if the group could not be made
         if membership is not None:
             membership.leave()
@@ -162,7 +163,8 @@ class Operations:
         return handle, None if dense is tensor else functools.partial(tensor.copy_, dense)
 
     def _reduce_by_hand(self, tensor: Tensor, dense: Tensor, function: Any) -> tuple[Handle[Any], Callable[[], object]]:
-        """Gathers all tensors and reduces them on this rank. It is for reduce operators that Rueda does not have."""
+        """Gathers all tensors and reduces them on this rank. This method is for reduce operators that Rueda does not
+        have."""
         everyones = dense.new_empty((self._size, dense.numel()))
         handle = self._gather_into(everyones.view(-1), dense)
 
@@ -660,11 +662,11 @@ class Operations:
             wait_all_ranks: if True, the error names all missing members, otherwise only the first.
 
         Raises:
-            RuntimeError: a member has not called it in time. If rank 0 has left the group by the time that a late
-                member calls it, this member gets ``rueda.Aborted``.
+            RuntimeError: a member has not called monitored_barrier() in time. A late member that calls it after rank 0
+                has left the group gets ``rueda.Aborted``.
 
-        The calls of monitored_barrier() have their own order. It may therefore also be called when other operations are
-        refused after a Timeout, and its own timeout does not cause such a refusal.
+        The calls of monitored_barrier() have their own order. The function may therefore also be called when other
+        operations are refused after a Timeout. A timeout of monitored_barrier() itself does not cause such a refusal.
         """
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("monitored_barrier", (), self.monitored_barrier, opts, wait_all_ranks)
@@ -731,7 +733,7 @@ def _number(tensor: Tensor) -> int:
 
 
 def _nothing(*_: Any) -> None:
-    """Makes no result. It is passed to operations that already have an output."""
+    """Makes no result. This function is passed to operations that already have an output."""
 
 
 def _splits(_memory: Any, _shape: Any, _dtype: Any, splits: Any) -> Any:
@@ -746,8 +748,8 @@ def _tag(tag: int) -> int:
 
 
 def _sparse(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
-    """Makes a sparse tensor from valid parts. It says so to PyTorch, which otherwise prints a warning that the indices
-    are not checked.
+    """Makes a sparse tensor from valid parts. Tells PyTorch that a check is not needed. Otherwise PyTorch would print a
+    warning that the indices are not checked.
     """
     try:
         return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
@@ -818,8 +820,8 @@ def _together(outputs: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Callable
 
 
 def _share_storage(tensors: Sequence[Tensor]) -> bool:
-    """Returns True if the storages of both tensors begin at the same address. It makes no storage objects, which are
-    slow in PyTorch 1.13.
+    """Returns True if the storages of both tensors begin at the same address. The function makes no storage objects,
+    because making them is slow in PyTorch 1.13.
     """
     begin = _begin_of_storage(tensors[0])
     return all(_begin_of_storage(tensor) == begin for tensor in tensors)

@@ -27,9 +27,9 @@ class Order:
 
     Operations of the ranks are matched by their order. After a wait has timed out, the ranks may disagree about this
     order. For example, this rank skips the rest of the call, or repeats the call, but the late rank executes all of it.
-    Later operations would then be matched with wrong ones, without an error. The group therefore refuses further
-    operations. If the program waits once more for the operation that timed out, and this wait succeeds, the group
-    accepts operations again.
+    In such a case, later operations would be matched with wrong ones, without an error. The group therefore refuses
+    further operations. If the program waits once more for the operation that timed out, and this wait succeeds, the
+    group accepts operations again.
 
     Threads: any thread may use an object.
     """
@@ -141,9 +141,9 @@ class Operation:
     def wait(self, timeout: float | None) -> None:
         """Waits until the operation has ended. Raises the operation's error, or Timeout.
 
-        If the caller passes a `timeout`, the wait is only a check, and the program may repeat it at any time. Without
-        it, the operation's own timeout ends the wait. The group then refuses further operations until a wait for this
-        operation succeeds.
+        If the caller passes a `timeout`, the wait is only a check, and the program may repeat it at any time. Without a
+        `timeout`, the operation's own timeout ends the wait. After such a timeout, the group refuses further operations
+        until a wait for this operation succeeds.
         """
         if not self._ended:
             try:
@@ -173,7 +173,7 @@ class Operation:
                 self.error = self.error or error
 
     def is_overdue(self) -> bool:
-        """Returns True if the operation was started longer ago than its timeout. Its futures then fail."""
+        """Returns True if the operation was started longer ago than its timeout. If so, its futures fail."""
         return self.timeout is not None and time.monotonic() - self._began >= self.timeout
 
     def overdue(self) -> Timeout:
@@ -185,7 +185,8 @@ class Operation:
         return error
 
     def _timed_out(self, seconds: float) -> Timeout:
-        """Returns the error of a wait that timed out. Its text contains ranks of the job, not of the group."""
+        """Returns the error of a wait that timed out. The text of this error contains ranks of the job, not of the
+        group."""
         account = next((handle._waits_for() for handle in self.handles if not handle.poll()), "")
         return Timeout(
             f"{self.what}: not completed after {seconds:g} s{account and ': '}{account}; the operation goes on, and still uses its "

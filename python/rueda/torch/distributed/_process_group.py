@@ -3,9 +3,9 @@
 """The process group class, a subclass of PyTorch's ProcessGroup. Python can define such a subclass in every version of
 PyTorch.
 
-PyTorch's Python functions call the methods of this class directly. PyTorch's C++ code also does, and needs only waiting
-and futures. Before PyTorch 2.14, there is no backend object besides this class. Features for which PyTorch asks a
-group's backends are therefore not available in these versions (see the table in docs/pytorch.md).
+PyTorch's Python functions call the methods of this class directly. PyTorch's C++ code also calls these methods, and
+needs only waiting and futures. Before PyTorch 2.14, there is no backend object besides this class. Features for which
+PyTorch asks a group's backends are therefore not available in these versions (see the table in docs/pytorch.md).
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class RuedaProcessGroup(Operations, Base):
         return self.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
 
     def _start_coalescing(self, *_: Any) -> None:
-        """Does nothing. batch_isend_irecv calls it, but its operations are asynchronous and are started one by one."""
+        """Does nothing. batch_isend_irecv() calls this method before it starts its operations one by one. Nothing has
+        to be combined, because these operations are asynchronous."""
 
     def _end_coalescing(self, *_: Any) -> None:
         """Does nothing, like _start_coalescing()."""
@@ -136,19 +137,19 @@ class OlderProcessGroup(RuedaProcessGroup):
     group_desc = property(getGroupDesc)
 
     def _get_backend(self, device: Any) -> Any:
-        """Returns this group itself as the backend. It raises an error for features that it does not have."""
+        """Returns this group itself as the backend. The group raises an error for features that it does not have."""
         return self
 
     @property
     def supports_coalescing(self) -> bool:
-        """Returns False: batch_isend_irecv then starts its operations one by one. This works because they are
-        asynchronous.
+        """Returns False, so that batch_isend_irecv() starts its operations one by one. This works because these
+        operations are asynchronous.
         """
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """Returns False: PyTorch then makes groups by new_group, and not by splitting."""
+        """Returns False, so that PyTorch makes groups by new_group() and not by splitting."""
         return False
 
     @property
@@ -175,7 +176,7 @@ def _is_called_by_python() -> bool:
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcessGroup:
-    """Makes a group. PyTorch calls it, because it was passed to register_backend().
+    """Makes a group. PyTorch calls this function, which was passed to register_backend().
 
     Raises:
         RuntimeError: the group also has another backend.

@@ -4,9 +4,9 @@
 
 A call is a range ``rueda:all_reduce``. For an asynchronous call, ``rueda:all_reduce.pending`` lasts from its return to
 the completion, and ``rueda:all_reduce.wait`` is a wait for the operation. Older versions of PyTorch do not tell the
-backend that a call is blocking: they make an asynchronous call and wait.
+backend that a call is blocking: such a version makes an asynchronous call and waits.
 
-This module must be in this package. ``_process_group`` tells PyTorch's calls from the package's own calls by the
+This module must be in this package. ``_process_group`` distinguishes PyTorch's calls and the package's own calls by the
 package of the calling function.
 """
 
@@ -37,8 +37,8 @@ _here = _Here()
 
 
 def begins() -> bool:
-    """Returns True if the calling method should run within a range, a named entry of the profile. The method then calls
-    itself by call(), and begins() returns False in that second call.
+    """Returns True if the calling method should run within a range, a named entry of the profile. If so, the method
+    calls itself by call(), and begins() returns False in this second call of the method.
     """
     if not _profiling.is_active():
         return False

@@ -46,7 +46,7 @@ def view(tensor: Tensor) -> TensorView:
 
 
 def flat_view(tensor: Tensor) -> TensorView:
-    """Like view(), but the view has one dimension. Operations on rows then work on single elements."""
+    """Like view(), but the view has one dimension. For such a view, operations on rows work on single elements."""
     return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
 
 
@@ -74,8 +74,8 @@ def only(tensors: Sequence[Any], operation: str) -> Any:
 
 
 def movable(tensor: Tensor) -> Tensor:
-    """Returns the tensor's memory with a dtype that Rueda can send. If Rueda does not have the tensor's dtype, these
-    are bytes. The tensor must be contiguous.
+    """Returns the tensor's memory as a tensor of a dtype that Rueda can send. If Rueda does not have the tensor's own
+    dtype, the result is a tensor of bytes. The tensor must be contiguous.
     """
     return tensor if tensor.dtype in NUMBERS else tensor.detach().view(-1).view(torch.uint8)
 

@@ -30,7 +30,7 @@ class RuedaWork(Work):  # type: ignore[misc]
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Blocks until the operation has completed. Raises the operation's error, or ``rueda.Timeout`` after the
-        timeout; the operation then continues.
+        timeout. After a Timeout, the operation continues.
         """
         seconds = None if timeout is None else seconds_of(timeout)
         if self.operation.is_recorded:

@@ -18,8 +18,8 @@ __all__ = ["ElasticSampler"]
 
 
 class ElasticSampler(Sampler):  # type: ignore[type-arg]
-    """Distributes the remaining samples of an epoch among the ranks. It can continue an epoch after a restart, or with
-    another number of ranks.
+    """Distributes the remaining samples of an epoch among the ranks. The sampler can continue an epoch after a restart,
+    or with a different number of ranks.
 
     Every rank gets the same number of samples. If the samples cannot be divided evenly, some of them are used twice.
 

@@ -350,8 +350,8 @@ _registry: list[tuple[type, Callable[[Any], StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, Callable[[Any], StateHandler]]]:
-    """Returns pairs of a class and its handler. For an object, the first class of which the object is an instance is
-    used.
+    """Returns pairs of a class and its handler. The first pair whose class fits an object (isinstance) gives the
+    handler of the object.
     """
     return _registry
 

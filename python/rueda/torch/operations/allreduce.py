@@ -53,8 +53,8 @@ def allreduce_into(
     postscale_factor: float,
     process_set: ProcessSet,
 ) -> int:
-    """Starts an allreduce. It runs for every gradient of every step, so it does not use start(), whose context manager
-    takes longer.
+    """Starts an allreduce. This function runs for every gradient of every step. It does not use start(), because the
+    context manager of start() takes longer.
     """
     call = _native.allreduce_async
     is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
@@ -288,7 +288,7 @@ def grouped_allreduce(
     Args:
         tensors: a list with at least one tensor. The list must have the same length on every rank. Shapes and dtypes
             may differ within the group.
-        name: the operations of the group are called ``<name>_<i>of<count>``.
+        name: the operations of the group are named ``<name>_<i>of<count>``.
 
     Returns:
         A new tensor for each of the tensors, with a gradient like that of allreduce().

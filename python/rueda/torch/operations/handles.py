@@ -57,8 +57,8 @@ def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> i
 
 
 def wire_name(operation: str, name: str | None) -> str | None:
-    """Returns the name by which the ranks' operations are matched. It contains the kind of the operation, so operations
-    of different kinds may use the same name at the same time.
+    """Returns the name by which the ranks' operations are matched. The name contains the kind of the operation, so
+    operations of different kinds may use the same name at the same time.
     """
     return None if name is None else f"{operation}.{name}"
 
@@ -170,7 +170,8 @@ def needs_gradient(*tensors: torch.Tensor) -> bool:
 
 
 def plain(gradient: torch.Tensor) -> torch.Tensor:
-    """Returns the gradient in the form that operations need: contiguous. It is copied only if it has another form."""
+    """Returns the gradient in the form that operations need: contiguous. The gradient is copied only if it is not
+    contiguous."""
     return gradient.contiguous().resolve_neg()
 
 

@@ -13,8 +13,8 @@ from rueda.torch.process_sets import ProcessSet, global_process_set
 
 
 def join(device: int = -1) -> int:
-    """Call it on a rank that has no more batches while other ranks still have some. Blocks until every rank has called
-    it.
+    """Call this function on a rank that has no more batches while other ranks still have some. Blocks until every rank
+    has called this function.
 
     Meanwhile the allreduces of the other ranks complete as if this rank contributed zeros. Operations that need data
     from every rank (allgather, broadcast, alltoall, reducescatter) fail on the other ranks.

@@ -24,7 +24,7 @@ T = TypeVar("T")
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None, op: Op, process_set: ProcessSet = global_process_set
 ) -> Callable[[], torch.Tensor]:
-    """Computes the sum or the average of sparse tensors (torch.sparse_coo). It uses two allgathers, which are called
+    """Computes the sum or the average of sparse tensors (torch.sparse_coo). It uses two allgathers, which are named
     ``<name>.indices`` and ``<name>.values``.
 
     If several ranks have a value at the same place, the result has several entries for this place; ``coalesce()`` adds
@@ -48,7 +48,7 @@ def sparse_allreduce_async(
     if op not in (Average, Sum):
         raise InvalidArgument(f"sparse_allreduce_async: op is {op!r}; expected hvd.Average or hvd.Sum")
     indices_of, values_of = (None, None) if name is None else (f"{name}.indices", f"{name}.values")
-    # The values are first: if this call fails, no operation has been started.
+    # The allgather of the values is started first. If starting it fails, no operation has been started.
     values = allgather_async(tensor._values().contiguous(), values_of, process_set)
     indices = allgather_async(tensor._indices().t().contiguous(), indices_of, process_set)
 
@@ -70,7 +70,7 @@ def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
     called only once, because a handle gives its result only once.
     """
     outcome: Future[T] = Future()
-    one_waits = threading.Lock()  # the thread that holds it waits for the operation; other threads wait for this thread
+    one_waits = threading.Lock()  # the thread with this lock waits for the operation, and other threads for the lock
 
     def result() -> T:
         with one_waits:

@@ -60,7 +60,7 @@ TEST_CASE("a handler of the program is left alone", "[stacks]") {
     ::signal(SIGUSR2, SIG_IGN);
     CHECK_FALSE(install_stack_handler(SIGUSR2));
     ::signal(SIGUSR2, SIG_DFL);
-    // A program that receives SIGUSR2 with sigwait() blocks it, so Rueda must not take this signal.
+    // A program that receives SIGUSR2 with sigwait() blocks this signal, so Rueda must not use it.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);

@@ -35,7 +35,8 @@ public:
 
 inline constexpr int kCaptures = 20;
 
-/// Whether libdw finds line numbers. It needs the section .debug_aranges, which Clang writes only with -gdwarf-aranges.
+/// Whether libdw finds line numbers. For this, libdw needs the section .debug_aranges, which Clang writes only with
+/// -gdwarf-aranges.
 #if defined(__clang__)
 inline constexpr bool kHasLines = false;
 #else

@@ -27,8 +27,8 @@ __all__ = [
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Returns True if this package replaces Horovod for the framework ("torch", "tensorflow", "mxnet"). It does so only
-    for PyTorch.
+    """Returns True if this package replaces Horovod for the framework ("torch", "tensorflow", "mxnet"). This package
+    replaces Horovod only for PyTorch.
     """
     return ext_base_name == "torch"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The package ``horovod`` for child processes. A script that runs under ``python -m rueda.compat.horovod`` may start
-processes. They import this package, and get Rueda.
+processes. These processes import this package, and get Rueda.
 """
 
 import importlib
