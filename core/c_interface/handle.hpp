@@ -48,8 +48,8 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
     [[nodiscard]] const rueda::Status& outcome() noexcept {
         return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
     }
-    /// Returns the outcome with the call's source line; `placed` holds the text. If there is no memory for the text,
-    /// returns the outcome as it is.
+    /// Returns the outcome with the call's source line; `placed` is the memory for the new text. If there is no memory
+    /// for the text, returns the outcome as it is.
     [[nodiscard]] const rueda::Status& with_own_site(rueda::Status& placed) noexcept;
 
     rueda::core::Runtime* runtime;

@@ -97,8 +97,8 @@ public:
         const base::LauncherNotification* const notification = cause_among(heard_of_members(), own, now_ns);
         return notification != nullptr ? std::optional(of_launch(describe_cause(*notification, own))) : std::nullopt;
     }
-    /// Returns the end of a rank for which MPI_Init would wait forever. MPI_Init waits for every launched rank, even
-    /// for ranks that will not be in the job.
+    /// If a launched rank has ended, and MPI_Init would therefore wait for ever, returns a text about this end.
+    /// MPI_Init waits for every launched rank, even for ranks that will not be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
     /// Returns how the given rank of the job has ended. Waits for the notification for a short time.
     [[nodiscard]] std::optional<std::string> notification_about(int rank);

@@ -60,7 +60,7 @@ bool is_incomplete(const Memory& memory, std::uint64_t word) {
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) % memory.extent().members != 0;
 }
 
-/// Whether a member has claimed this log entry and not published it. No entry behind such an entry can be read.
+/// Whether a member has claimed this log entry and not published it. No entry after such an entry can be read.
 struct Hole {
     std::uint64_t position = 0;
     std::uint32_t member = 0;
@@ -135,7 +135,7 @@ private:
 };
 
 /// All members have arrived, but the log does not call the operation: the last arriver has not written the call yet, or
-/// the call is behind an unpublished entry.
+/// the call comes after an unpublished entry.
 bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole,
                  Answers& answers) {
     const auto& arrivals = memory.arrivals(slot);

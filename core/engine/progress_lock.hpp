@@ -186,8 +186,8 @@ public:
                 attention_.ring(AttentionState::asleep);
             }
             unlock();
-            // The ring comes after the release, so that the background thread does not find the lock taken and sleep
-            // again. The ring is also needed if the background thread found the lock taken before.
+            // The background thread is woken after the release; otherwise it might find the lock taken and sleep again.
+            // It must also be woken if it found the lock taken before the release.
             const bool was_turned_away = turned_away();
             const bool is_wanted = work_left || (was_turned_away && (to_background || has_unread()));
             if (is_wanted && !steps_.ring_before_release) {

@@ -109,8 +109,8 @@ void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank
     memory.cursor(rank).position.store(position, std::memory_order_release);
 }
 
-/// Whether a rank that has read such an entry makes no further announcement. A *retire* entry ends the announcements in
-/// one slot, a *closing* entry in all slots.
+/// Whether an entry of this kind ends announcements: a rank that has read a *retire* entry makes no further
+/// announcement in one slot, and a rank that has read a *closing* entry makes none in any slot.
 [[nodiscard]] constexpr bool ends_announcements(EntryKind kind) {
     return kind == EntryKind::retire || kind == EntryKind::closing;
 }

@@ -20,17 +20,17 @@ std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t
     const std::uint64_t bit = std::uint64_t{1} << rank;
     const std::uint64_t joined = header.joined.fetch_or(bit, std::memory_order_seq_cst) | bit;
     if (joined == all_members(memory.extent().members)) {
-        // seq_cst: a leader reads `last_joined` before it sleeps, and this rank's caller wakes the leader after this
-        // store. The registrar reads `last_joined` after this rank has reported, in a *settle* request, that it has no
-        // pending operation.
+        // seq_cst: a leader reads `last_joined` before it sleeps, and the caller of set_joined() wakes the leader after
+        // this store. The registrar reads `last_joined` after this rank has reported, in a *settle* request, that it
+        // has no pending operation.
         header.last_joined.store(rank + 1, std::memory_order_seq_cst);
     }
     return joined;
 }
 
 /// Returns the joined members that must be notified of an announcement. Call this after arrive(), or after the store of
-/// a stamp, which publishes a direct announcement; both are seq_cst. Then either this load sees a member that joins, or
-/// that member sees the announcement itself (set_joined()).
+/// a stamp, which publishes a direct announcement; both are seq_cst. Because of this order, either this load sees a
+/// member that joins, or the joining member itself sees the announcement (set_joined()).
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.load(std::memory_order_seq_cst);

@@ -423,7 +423,8 @@ struct MailboxHeader {
     // announcements in its own memory (deferred announcements).
 
     /// A record becomes free when all members have read the log up to this position. 0: the member does not wait for
-    /// this. Accessed by atomic_ref, because the field serves only the stall monitor.
+    /// this. The field is not part of the protocol that the interleaving tests explore: only the stall monitor reads
+    /// it. It is therefore a plain number that is accessed by atomic_ref.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
     typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first deferred announcement was made
     SlotLabel<Atomics> deferred;  ///< the name of the first deferred announcement, if the state is first_sight
@@ -437,7 +438,8 @@ struct alignas(base::kCacheLine) Cursor {
     /// For the stall monitor, because no counter shows direct announcements: the slot + 1 of the member's last direct
     /// announcement; 0: none.
     typename Atomics::template Atomic<std::uint32_t> direct{0};
-    /// A ProtocolStep. Accessed by set_step() and step_of(), because the field serves only the stall monitor.
+    /// A ProtocolStep, for the stall monitor. A plain number like MailboxHeader::reads_awaited; accessed by set_step()
+    /// and step_of().
     std::uint32_t step = ProtocolStep::kNone;
 
     // For the stall monitor: the operation that the member finished last. The lower 32 bits hold the slot + 1, the

@@ -125,8 +125,8 @@ public:
         return request();
     }
 
-    // For sets on several hosts, in which only the leader is the registrar and appends to the log
-    // (docs/design/0002-several-hosts.md): the functions from report_to() to close().
+    // The functions from report_to() to close() are for sets on several hosts. In such a set, only the leader is the
+    // registrar and appends to the log (docs/design/0002-several-hosts.md).
 
     void report_to(Superior& superior) { superior_ = &superior; }
     /// Whether there are requests. seq_cst: pairs with the add in request(). A leader checks this last before it
@@ -351,8 +351,8 @@ private:
         return {};
     }
 
-    // await_readers() and tell_numbers_wait_for() write for the stall monitor. Their release stores pair with its
-    // acquire loads in pending_tensors().
+    // await_readers() and tell_numbers_wait_for() write for the stall monitor. The release stores of these functions
+    // pair with the monitor's acquire loads in pending_tensors().
 
     /// Records the log position that all members must read before this rank's mailbox has a free record.
     void await_readers(std::uint64_t position) {

@@ -33,7 +33,8 @@ public:
     /// otherwise the name. The caller has checked that the claims and first dimensions belong to the hosts that sent
     /// them.
     [[nodiscard]] Status complete(Announcement announcement);
-    /// Records that some hosts no longer use an id. `pending`: some host has already announced the same name again.
+    /// Records that some hosts no longer use an id. `pending`: some host has already announced the name of this id
+    /// again.
     [[nodiscard]] Status release(const Release& release, bool pending);
     /// Records that a rank has shut down. After the first shutdown, no operation is called any more.
     void shut_down(std::int32_t rank);

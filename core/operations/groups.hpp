@@ -14,7 +14,8 @@
 /// The names of a group's members, and the operation that announces their number. Pure functions.
 namespace rueda::core {
 
-/// More members than any model has tensors. Numbers from other processes are checked against this limit.
+/// The largest number of members, which is larger than the number of tensors of any model. Numbers from other processes
+/// are checked against this limit.
 inline constexpr std::size_t kMostGroupMembers = 1'000'000;
 
 /// For example "layer1_2of3" for the second of three members. `index` counts from 0.

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << Verdict::kValueBits) - 1;
 
-/// Finds the first float, with the bits `Word`, that is infinite or NaN. In both, all exponent bits are set. In a NaN,
-/// bits of the mantissa are set too.
+/// Finds the first floating-point element that is infinite or NaN. `Word` is the unsigned integer of the element's
+/// size. In an infinity and in a NaN, all bits of `exponent` are set. In a NaN, bits of the mantissa are set too.
 template <class Word>
 std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word exponent) {
     constexpr std::uint64_t kBlock = 1024;  // a block is checked without a branch per element

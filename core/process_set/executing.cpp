@@ -40,9 +40,9 @@ bool BatchRunner::may_still_grow(std::uint64_t position) {
     return now < hold_until_ns_;
 }
 
-/// Executes a batch that is one small allreduce whose inputs were all sent with the announcements. This needs no task
-/// and no other rank. Wakes sleeping ranks, so that they execute the batch too. Returns false, and does nothing, for
-/// any other batch.
+/// Executes a batch that consists of one small allreduce, if all its inputs were sent with the announcements. This
+/// needs no task and no other rank. Wakes sleeping ranks, so that they execute the batch too. Returns false, and does
+/// nothing, for any other batch.
 bool BatchRunner::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
     TensorEntry* entry =

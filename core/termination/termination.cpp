@@ -100,7 +100,8 @@ void say_who_died(const Watch& watch) {
         line.add(watch.prefix);
         line.add(other.died);
         line.add_foreign(end_reason.empty() ? kNoExitRecord : end_reason);
-        // The stores are lock-free, so a handler may make them. Only the thread whose reason is the first prints it.
+        // The stores are lock-free, so a handler may make them. If several threads raise an abort, only the first of
+        // them prints its reason.
         const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
         if (first && watch.prints) {
             line.add("\n");

@@ -185,8 +185,9 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
 /// Compares only the address of `completion`; its content may change at the same time.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
-        // Acquire: pairs with the release store in OperationEnds::complete(). A held member of a group is skipped: the
-        // group's number has the same completion and is still pending.
+        // Acquire: pairs with the release store in OperationEnds::complete(). A held member of a group is skipped. The
+        // operation that announces the group's number of members has the same completion and is still pending, so it is
+        // found.
         if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
             return;
         }

@@ -38,7 +38,7 @@ public:
     /// For a scatter: checks that all rows come from the root. The result alone does not show the caller an error of
     /// this kind.
     [[nodiscard]] Status check_source(TensorEntry& entry) const;
-    /// Whether the member has joined, and announced the operation only to stand in for other ranks' operation.
+    /// Whether the member has joined, and has announced the operation only because other ranks announced it.
     [[nodiscard]] bool stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const;
     /// Returns a text with the source lines in which the ranks of this host called the operation. "" if call sites are
     /// not recorded.
