@@ -76,8 +76,8 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 
 /// Returns the memory of a CPU engine as a tensor with the same dimensions, without a copy. Throws InvalidArgument if
 /// the layout is not plain and row-major (format_tag::abcd and similar ones). Reorder memory with a blocked layout into
-/// a plain layout first. oneDNN chooses blocked layouts by the processor, so they may differ between ranks. Throws
-/// Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
+/// a plain layout first. oneDNN chooses blocked layouts by the processor, so the layouts may differ between ranks.
+/// Throws Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
 /// described part. This part must be dense: a range of rows is dense, a range of columns is not.
 ///
 /// To use memory that the ranks of a host share (resident memory), let Rueda allocate it and pass it to oneDNN. Rueda's

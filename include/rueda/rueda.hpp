@@ -341,8 +341,8 @@ struct CallSite {
     const char* file = nullptr;
     std::int32_t line = 0;
 
-    /// Returns the place of the caller, if it is used as a default argument. (std::source_location is not used, because
-    /// Clang has it only from version 15 on.)
+    /// If this function is used as a default argument, it returns the place of the caller. (std::source_location is not
+    /// used, because Clang has it only from version 15 on.)
     [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
                                                     std::int32_t line = __builtin_LINE()) noexcept {
         return {file, line};

@@ -226,7 +226,7 @@ public:
     Timing(Peer& peer, const Task& task, const Place& place) : peer_(peer), task_(task), place_(place) {}
 
     void run() {
-        // The first runs create names and connections and fill the caches, so they are not measured.
+        // The first runs create names and connections and fill the caches, so these runs are not measured.
         const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);
         inputs_ = peer_.begin(task_.c);
         for (std::uint64_t i = 0; i < warm_up; ++i) {

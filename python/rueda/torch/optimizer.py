@@ -526,7 +526,7 @@ class _DistributedOptimizer(_Common):
         self._begun(_Reduction(claims, parameters, gradients, outputs))  # type: ignore[arg-type]
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """Uses a gradient that another optimizer has reduced, so that it is not reduced again."""
+        """Uses a gradient that another optimizer has reduced, so that the gradient is not reduced again."""
         parameter, gradient, ended = reduction.parameters[number], reduction.gradients[number], reduction.wait
         self._handles[parameter] = _Reduction((), (parameter,), (gradient,), lambda: (ended()[number],))
 
@@ -836,8 +836,8 @@ class _DistributedAdasumOptimizer(_Common):
         )
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because they
-        would be lost.
+        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because these
+        changes would be lost.
         """
         if self._pending():
             raise AssertionError(

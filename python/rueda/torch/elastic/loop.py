@@ -66,7 +66,7 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 return result
             except HorovodInternalError as failure:
                 # After Aborted, the ranks cannot reconnect in this job. A ValueError means that the request is invalid,
-                # and it would be invalid again.
+                # and the request would be invalid again in the next attempt.
                 if isinstance(failure, Aborted | ValueError) or failed_at == state._commits:
                     raise
                 failed_at = state._commits
