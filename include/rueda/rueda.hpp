@@ -415,7 +415,7 @@ public:
     Handle() = default;
     explicit Handle(rueda_handle* handle) : handle_(handle) {}
     Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-    /// Releases this handle's operation, and takes that of `other`, which is empty afterwards.
+    /// Releases this handle's operation, and takes the operation of `other`. The handle `other` is empty afterwards.
     Handle& operator=(Handle&& other) noexcept {
         rueda_handle* const taken = std::exchange(other.handle_, nullptr);
         rueda_handle_release(std::exchange(handle_, taken));

@@ -31,8 +31,8 @@ namespace rueda::tests {
     return config;
 }
 
-/// Usually a sleeping thread wakes up by itself several times a second. With these settings it does so only after an
-/// hour, so a lost wake-up makes a test hang.
+/// Usually a sleeping thread wakes up by itself several times a second. With these settings it wakes up by itself only
+/// after an hour, so a lost wake-up makes a test hang.
 [[nodiscard]] inline base::Config patient_config() {
     constexpr double kHour = 3600;
     base::Config config = test_config();

@@ -314,8 +314,8 @@ void write_network_frames(const Folder& folder) {
     folder.write("gone", Seed().append(receive).append(come(core::FrameKind::gone, 0)).append(step));
 }
 
-/// The input starts each operation twice on both ranks, and steps the ranks until the operation has ended. The second
-/// time, the name has a slot.
+/// The input starts each operation twice on both ranks, and lets the ranks take steps until the operation has ended.
+/// The second time, the name has a slot.
 Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
     Seed seed;
     for (const std::uint8_t choice : choices) {

@@ -268,7 +268,7 @@ private:
         line_up(place_);
         collect(times_);
     }
-    /// Times the backward pass without communication, alternating with the backward pass that communicates.
+    /// Times two backward passes alternately: one without communication, and one that communicates.
     void compute_alone() {
         line_up(place_);
         const auto begin = Clock::now();

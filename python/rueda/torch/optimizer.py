@@ -238,7 +238,7 @@ class _Common(torch.optim.Optimizer):
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
             return self._claim_anew(parameter)
-        # A process set that is removed and added again has another number.
+        # A process set that is removed and added again has a new number.
         return claim if claim.key[0] == self._process_set.process_set_id else self._claim_anew(parameter)
 
     def _claim_anew(self, parameter: Parameter) -> _Claim:
@@ -569,8 +569,8 @@ class _DistributedOptimizer(_Common):
 
     def _start_the_rest(self) -> None:
         """Starts the reductions of parameters that got no gradient, or that had fewer backward passes than expected."""
-        # Parameters that were frozen meanwhile are skipped. If they got zeros as gradients, momentum and weight decay
-        # would change them. Without Rueda they would not change.
+        # Parameters that have been frozen are skipped. If they got zeros as gradients, momentum and weight decay would
+        # change them. Without Rueda they would not change.
         waiting = [
             parameter
             for parameter in self._allreduce_delay

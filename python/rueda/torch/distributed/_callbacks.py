@@ -222,9 +222,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             except Exception as error:
                 failure = error
                 self._callbacks.note_failure(error)
-            except (
-                BaseException
-            ) as error:  # for example SystemExit: a wait for the child future raises this error, and this thread goes on
+            except BaseException as error:
+                # For example SystemExit. A wait for the child future raises this error, and this thread continues.
                 failure = RuntimeError(f"a callback of a future raised {error!r}")
             return lambda: child.complete(value, failure)
 
