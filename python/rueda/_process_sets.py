@@ -46,8 +46,8 @@ class ProcessSet:
         return made
 
     if not TYPE_CHECKING:
-        # Python calls this method only for missing attributes. Reading the number stays fast, which is important
-        # because every operation reads it.
+        # Python calls this method only for missing attributes. Reading an existing number therefore stays fast, which
+        # is important because every operation reads the number.
         def __getattr__(self, name: str) -> int:
             if name == "process_set_id":
                 raise InvalidArgument(

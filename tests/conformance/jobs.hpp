@@ -20,7 +20,7 @@ namespace rueda::tests {
 }
 
 /// The settings of test_config() with the smallest sizes: chunks of four cache lines, few cells, batches of a few
-/// tensors, and few slots. Small tensors then take the code paths of large ones.
+/// tensors, and few slots. With these sizes, small tensors take the code paths of large tensors.
 [[nodiscard]] inline base::Config tiny_config() {
     base::Config config = test_config();
     config.chunk_bytes = 256;

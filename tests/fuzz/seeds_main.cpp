@@ -422,7 +422,8 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("answers", Seed().bytes(2, bytes.size()).append(std::span(bytes)).bytes(4).add(std::int32_t{1}));
 }
 
-/// Records what a ring's writer writes, for the tested reader, and what the reader writes, for the tested writer.
+/// Records two kinds of inputs: what the writer of a ring writes (the input of the tested reader), and what the
+/// reader of a ring writes (the input of the tested writer).
 void write_message_ring(const Folder& folder) {
     using collectives::MessageRingRecord;
     constexpr std::uint8_t written = 1;

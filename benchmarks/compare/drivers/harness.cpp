@@ -499,7 +499,8 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Spins for longer than a line_up() of running ranks takes, but for a shorter time than a preempted rank is away.
+    // Spins for a limited time. This time is longer than a line_up() takes if all ranks are running, and shorter than
+    // the time for which a preempted rank is not running.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;

@@ -172,8 +172,8 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """Takes over the reductions of these gradients that another optimizer has started. That optimizer will not
-        complete them: its hooks are not called any more, or it was deleted.
+        """Takes over the reductions of these gradients that another optimizer has started. The other optimizer will not
+        complete these reductions: its hooks are not called any more, or it was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
