@@ -39,9 +39,9 @@ struct Header {
 /// text. The value has this form: "rueda:xxh3-64 <header> <tensor> <tensor> …". Each checksum is a 64-bit XXH3 as 16
 /// hexadecimal digits.
 ///
-/// <header> covers the metadata, and name, dtype, shape and checksum of every tensor. It does not cover the positions
-/// of tensors or the formatting of the JSON, so it stays valid if a program only moves the tensors in the file. Each
-/// <tensor> covers the data of one tensor, in the order of the names.
+/// <header> covers the metadata, and name, dtype, shape and checksum of every tensor. <header> does not cover the
+/// positions of tensors or the formatting of the JSON, so this checksum stays valid if a program only moves the tensors
+/// in the file. Each <tensor> covers the data of one tensor, in the order of the names.
 ///
 /// Both the key and the beginning of the value show that there are checksums. If one of the two is damaged, the other
 /// one reveals the damage.
@@ -62,9 +62,9 @@ Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& met
 /// on the values of the checksums.
 Result<std::string> format_header(const Header& header);
 
-/// Parses a header. Checks it against `data_bytes`, the length of the data after it, and against the header's own
-/// checksum. A header without checksums is valid, because other programs write none. The message of a failure does not
-/// contain the name of the file.
+/// Parses a header. Checks the header against `data_bytes`, the length of the data after the header, and against the
+/// header's own checksum. A header without checksums is valid, because other programs write none. The message of a
+/// failure does not contain the name of the file.
 Result<Header> parse_header(std::string_view text, std::uint64_t data_bytes);
 
 }  // namespace rueda::training

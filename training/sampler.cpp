@@ -43,7 +43,8 @@ Range shard(std::int64_t count, int rank, int size) {
     if (count < 0) {
         throw InvalidArgument(fmt::format("shard: count is {}; it must not be negative", count));
     }
-    // The first `longer` ranks have one sample more. The product count × rank is avoided, because it could overflow.
+    // The first `longer` ranks have one sample more than the other ranks. The product count × rank is avoided, because
+    // it could overflow.
     const std::int64_t each = count / size;
     const std::int64_t longer = count % size;
     const std::int64_t begin = each * rank + std::min<std::int64_t>(rank, longer);

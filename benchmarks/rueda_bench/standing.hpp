@@ -13,10 +13,10 @@ namespace rueda::bench {
 /// Returns the CPU time of all threads of this process, in seconds.
 [[nodiscard]] double cpu_seconds();
 
-/// Sleeps for the given time. Returns the share of a core, in percent, that this process uses meanwhile.
+/// Sleeps for the given time. Returns the share of a core, in percent, that this process uses during this time.
 [[nodiscard]] double idle_cpu_percent(double seconds);
 /// Waits in an operation for which rank 0 is late. Returns the share of a core, in percent, that this process uses
-/// meanwhile. All ranks must call this function together.
+/// during this wait. All ranks must call this function together.
 [[nodiscard]] double waiting_cpu_percent(double seconds, int rank);
 
 }  // namespace rueda::bench

@@ -84,7 +84,7 @@ struct StepResult {
 };
 
 /// Simulates the tree of leaders: the shipped TreeNode over a modelled network. The negotiation within a host costs
-/// nothing. Returns a result for each step; in the first step all names are new.
+/// nothing. Returns a result for each step. In the first step all names are new.
 [[nodiscard]] std::vector<StepResult> simulate_tree(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_tree(const Job& job);
 

@@ -35,7 +35,8 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
 }
 
 /// What tensor_of() needs to know from a description of oneDNN memory: dtype, shape, and the number of elements before
-/// the first element. This number matters for a submemory, because its data handle is that of the whole memory.
+/// the first element. This number matters for a submemory, because the data handle of a submemory points to the
+/// beginning of the whole memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
@@ -76,8 +77,8 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 
 /// Returns the memory of a CPU engine as a tensor with the same dimensions, without a copy. Throws InvalidArgument if
 /// the layout is not plain and row-major (format_tag::abcd and similar ones). Reorder memory with a blocked layout into
-/// a plain layout first. oneDNN chooses blocked layouts by the processor, so they may differ between ranks. Throws
-/// Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
+/// a plain layout first. oneDNN chooses blocked layouts by the processor, so the layouts may differ between ranks.
+/// Throws Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
 /// described part. This part must be dense: a range of rows is dense, a range of columns is not.
 ///
 /// To use memory that the ranks of a host share (resident memory), let Rueda allocate it and pass it to oneDNN. Rueda's

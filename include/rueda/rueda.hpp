@@ -341,8 +341,8 @@ struct CallSite {
     const char* file = nullptr;
     std::int32_t line = 0;
 
-    /// Returns the place of the caller, if it is used as a default argument. (std::source_location is not used, because
-    /// Clang has it only from version 15 on.)
+    /// If this function is used as a default argument, it returns the place of the caller. (std::source_location is not
+    /// used, because Clang has it only from version 15 on.)
     [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
                                                     std::int32_t line = __builtin_LINE()) noexcept {
         return {file, line};
@@ -415,7 +415,7 @@ public:
     Handle() = default;
     explicit Handle(rueda_handle* handle) : handle_(handle) {}
     Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-    /// Releases this handle's operation, and takes that of `other`, which is empty afterwards.
+    /// Releases this handle's operation, and takes the operation of `other`. The handle `other` is empty afterwards.
     Handle& operator=(Handle&& other) noexcept {
         rueda_handle* const taken = std::exchange(other.handle_, nullptr);
         rueda_handle_release(std::exchange(handle_, taken));

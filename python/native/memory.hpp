@@ -21,8 +21,8 @@ using SharedHandle = std::shared_ptr<rueda_handle>;
 /// error set).
 [[nodiscard]] PyObject* memory_of_output(const SharedHandle& handle, void* data, std::size_t bytes);
 
-/// Implements allocate(bytes) -> Memory. The memory is shared by the ranks of the host, and zeroed. It is freed when
-/// the last reference to the Memory is released.
+/// Implements allocate(bytes) -> Memory. The memory is shared by the ranks of the host, and zeroed. This memory is
+/// freed when the last reference to the Memory is released.
 PyObject* allocate(PyObject* module, PyObject* bytes);
 
 }  // namespace rueda::python

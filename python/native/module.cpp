@@ -138,8 +138,8 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     }
 }
 
-/// Makes the process end with a status other than 0. It is needed when the interpreter ends: if one of its last
-/// handlers raises an exception, the interpreter still ends with status 0.
+/// Makes the process end with a status other than 0. This function is needed when the interpreter ends: if one of its
+/// last handlers raises an exception, the interpreter still ends with status 0.
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
@@ -168,8 +168,8 @@ PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
     return borrowed.borrow(tensor, /*writable=*/true) ? Ref::to(Py_None).release() : nullptr;
 }
 
-/// Raises an error if this thread must not wait. It is for Python functions that start an operation in one call and
-/// wait for it in another.
+/// Raises an error if this thread must not wait. This check is for Python functions that start an operation in one call
+/// and wait for it in another.
 PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
     return may_wait() ? Ref::to(Py_None).release() : nullptr;
 }
@@ -215,7 +215,7 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
-/// Arguments: (path as bytes, mark_cycles). It releases the GIL, because opening the file may take long.
+/// Arguments: (path as bytes, mark_cycles). The function releases the GIL, because opening the file may take long.
 PyObject* timeline_start(PyObject* /*module*/, PyObject* args) {
     PyObject* path = nullptr;
     int mark_cycles = 0;

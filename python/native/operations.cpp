@@ -317,7 +317,7 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
 }
 
 /// Converts the splits for the C interface, in which NULL means equal splits. An empty list is an error that the C
-/// interface must report, so it does not become NULL.
+/// interface must report, so an empty list does not become NULL.
 const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& splits) {
     static constexpr std::int64_t kNone = 0;
     return given == Py_None ? nullptr : splits.empty() ? &kNone : splits.data();
@@ -521,7 +521,7 @@ Operation same_join(Operation join, std::int32_t average) {
     return join;
 }
 
-/// Starts a join. Returns null, with a Python error set, if it was not started.
+/// Starts a join. Returns null, with a Python error set, if the join was not started.
 Operation start_join(std::int32_t average) {
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;

@@ -14,8 +14,8 @@
 
 extern "C" {
 
-/// The layout of Python's Py_buffer. It has not changed since Python 3.3, and the stable ABI guarantees it from 3.11
-/// on.
+/// The layout of Python's Py_buffer. This layout has not changed since Python 3.3, and the stable ABI guarantees the
+/// layout from 3.11 on.
 struct rueda_py_buffer {
     void* buf;
     PyObject* obj;  // the object that exports the buffer; this is a reference
@@ -52,7 +52,7 @@ static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t), "shapes of buffers are
 class Ref {
 public:
     Ref() = default;
-    /// Takes ownership of a new reference. It may be null if the call that should make it failed.
+    /// Takes ownership of a new reference. The reference may be null if the call that should make it failed.
     static Ref taken(PyObject* object) { return Ref(object); }
     /// Adds a reference to the object.
     static Ref to(PyObject* object) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The Python type TensorView: memory described as a tensor, with a dtype and a shape. It keeps the owner of the memory
-// alive.
+// The Python type TensorView: memory described as a tensor, with a dtype and a shape. A TensorView keeps the owner of
+// the memory alive.
 #pragma once
 
 #include "python/native/python_api.hpp"

@@ -9,8 +9,8 @@
 namespace rueda::python {
 namespace {
 
-/// Objects of PyTorch. set_torch() stores them once, under the GIL. They are never released, because a PyTorch module
-/// lives as long as the process.
+/// Objects of PyTorch. set_torch() stores them once, under the GIL. The objects are never released, because a PyTorch
+/// module lives as long as the process.
 struct Torch {
     PyTypeObject* tensor = nullptr;
     PyObject* strided = nullptr;  // torch.strided: the layout of tensors that are plain memory

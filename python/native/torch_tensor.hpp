@@ -15,8 +15,8 @@ PyObject* set_torch(PyObject* module, PyObject* const* arguments, Py_ssize_t cou
 
 [[nodiscard]] bool is_torch_tensor(PyObject* object);
 
-/// Describes a tensor for which is_torch_tensor() is true. It must be dense and in the CPU's memory. The function
-/// writes the extents to `shape`, and `tensor` points to them. Returns false with a Python error set.
+/// Describes a tensor for which is_torch_tensor() is true. The tensor must be dense and in the CPU's memory. The
+/// function writes the extents to `shape`, and `tensor` points to them. Returns false with a Python error set.
 [[nodiscard]] bool describe_torch_tensor(PyObject* object, rueda_tensor& tensor,
                                          std::int64_t (&shape)[RUEDA_MAX_DIMENSIONS]);
 

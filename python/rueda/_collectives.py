@@ -271,7 +271,7 @@ def reducescatter() -> None:
 
     Returns:
         ``out``, or a new array over memory that Rueda allocated. If the rows cannot be divided evenly, each of the
-        first ranks gets one row more. A rank may get no row.
+        first ranks gets one row more than the other ranks. A rank may get no row.
 
     Example::
 

@@ -28,8 +28,9 @@ def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
     """Yields the name for the group that is started in this scope.
 
     If a group fails to start, perhaps only on this rank, the next group gets the same number. When all names have been
-    used once, they are used again. If the earlier group with this name is still pending, the new group is refused.
-    Waiting for it is not possible, because this could delay an operation that another rank waits for.
+    used once, they are used again. If the earlier group with this name is still pending, the new group is refused. This
+    function cannot wait for the earlier group, because such a wait could delay an operation that another rank waits
+    for.
     """
     if given:
         yield given

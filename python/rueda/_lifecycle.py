@@ -115,7 +115,7 @@ _members: list[int] | None = None
 def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> list[int]:
     """Joins the job of a communicator. If this process is already in a job, both must have the same ranks in the same
     order. The C interface can compare two communicators or two lists, but not a communicator with a list, so this
-    function does it.
+    function makes that comparison.
     """
     global _members
     members = _launch_ranks(mpi, comm)
@@ -130,8 +130,8 @@ def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> li
 
 
 def _launch_ranks(mpi: Any, comm: Any) -> list[int] | None:
-    """Returns the communicator's ranks in the launch. Returns None if they cannot form a job, or if this process was
-    not launched together with them.
+    """Returns the communicator's ranks in the launch. Returns None if these ranks cannot form a job, or if this process
+    was not launched together with them.
     """
     if comm == mpi.COMM_NULL or comm.Is_inter():
         return None
@@ -292,7 +292,7 @@ def metrics() -> dict[str, Any]:
 
 
 class busy:  # noqa: N801  (reads as the verb it is)
-    """Says what this rank does in this scope, in which it takes part in no operation. Stall reports show the text.
+    """Says what this rank does within the scope, while it takes part in no operation. Stall reports show this text.
     Scopes may nest.
 
     Example::

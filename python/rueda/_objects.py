@@ -58,7 +58,7 @@ def broadcast_object(
 
     Raises:
         If pickling fails, the root raises the exception of pickle. The other ranks raise InvalidArgument with its text.
-            Other errors are those of broadcast().
+            In addition, the errors of broadcast() are possible.
 
     Example::
 

@@ -46,8 +46,8 @@ class ProcessSet:
         return made
 
     if not TYPE_CHECKING:
-        # Python calls this method only for missing attributes. Reading the number stays fast, which is important
-        # because every operation reads it.
+        # Python calls this method only for missing attributes. Reading an existing number therefore stays fast, which
+        # is important because every operation reads the number.
         def __getattr__(self, name: str) -> int:
             if name == "process_set_id":
                 raise InvalidArgument(
@@ -192,8 +192,8 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
 def leave_process_set(process_set: ProcessSet) -> None:
     """Makes this rank leave a set that add_process_set_among() made. Does not wait for other ranks.
 
-    Pending operations of this rank fail. Operations of the remaining members fail if they need this rank. Messages that
-    this rank has sent are still delivered if the receiver accepts them.
+    Pending operations of this rank fail. Operations of the remaining members fail if these operations need this rank.
+    Messages that this rank has sent are still delivered if the receiver accepts them.
 
     Example::
 

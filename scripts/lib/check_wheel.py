@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Checks that a wheel can run on other machines. Prints one line for each error. Usage: check_wheel.py WHEEL
 
-Examines every ELF file of the wheel: the libraries and glibc versions that it needs, the folders in which it looks for
-libraries, and its exported symbols. Needs readelf, nm and c++filt. scripts/wheel also runs auditwheel, which checks the
-rules of PyPI.
+Examines every ELF file of the wheel: the libraries and glibc versions that the file needs, the folders in which it
+looks for libraries, and the symbols that it exports. Needs readelf, nm and c++filt. scripts/wheel also runs auditwheel,
+which checks the rules of PyPI.
 """
 
 from __future__ import annotations

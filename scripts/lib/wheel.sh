@@ -166,9 +166,9 @@ build_plain_wheel() {
 }
 
 # Adds the licences of the libraries that are linked into the wheel. On Debian and Ubuntu, MPICH's library has the name
-# libmpich.so.12. On other systems the library of MPICH is libmpi.so.12, and so is that of Intel MPI and MVAPICH. So the
-# wheel has two copies of the plugin for MPICH. librueda.so first tries the copy in its own folder, then the copy in the
-# folder rueda.
+# libmpich.so.12. On other systems MPICH's library has the name libmpi.so.12, and the libraries of Intel MPI and MVAPICH
+# have the same name. Therefore the wheel has two copies of the plugin for MPICH. librueda.so first tries the copy in
+# its own folder, then the copy in the folder rueda.
 complete_wheel() {
     local unpacked=$kWheel/unpacked library
     local -a trees

@@ -3,7 +3,7 @@
 /*
  * The functions of the C interface as existing programs were compiled with them. Compiling this file is the test: if
  * the header declares a function differently, the compiler reports "conflicting types". Add a line for each new
- * function. Never change a line: if a function has to change, its new form gets another name.
+ * function. Never change a line: if a function has to change, its new form gets a new name.
  */
 #include "rueda/rueda.h"
 

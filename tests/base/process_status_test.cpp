@@ -68,7 +68,7 @@ TEST_CASE("the status of real processes") {
     const std::uint64_t start = process_start_time(child.pid());
     CHECK(start >= own->start_time);
     CHECK_FALSE(process_has_ended(child.pid(), start));
-    CHECK(process_has_ended(child.pid(), start + 1));  // a process with another start time is another process
+    CHECK(process_has_ended(child.pid(), start + 1));  // a process with a different start time is a different process
     child.stop();
     CHECK(read_process_status(child.pid())->state == 'T');
     CHECK_FALSE(process_has_ended(child.pid(), start));

@@ -20,7 +20,7 @@ namespace rueda::tests {
 }
 
 /// The settings of test_config() with the smallest sizes: chunks of four cache lines, few cells, batches of a few
-/// tensors, and few slots. Small tensors then take the code paths of large ones.
+/// tensors, and few slots. With these sizes, small tensors take the code paths of large tensors.
 [[nodiscard]] inline base::Config tiny_config() {
     base::Config config = test_config();
     config.chunk_bytes = 256;
@@ -31,8 +31,8 @@ namespace rueda::tests {
     return config;
 }
 
-/// Usually a sleeping thread wakes up by itself several times a second. With these settings it does so only after an
-/// hour, so a lost wake-up makes a test hang.
+/// Usually a sleeping thread wakes up by itself several times a second. With these settings it wakes up by itself only
+/// after an hour, so a lost wake-up makes a test hang.
 [[nodiscard]] inline base::Config patient_config() {
     constexpr double kHour = 3600;
     base::Config config = test_config();

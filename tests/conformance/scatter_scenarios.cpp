@@ -146,7 +146,7 @@ void reducescatters(Client& client) {
     }
 }
 
-/// Uses the same names again, so that they have slots. Calls with the caller's output are blocking.
+/// Uses the same names again, so that these names have slots. Calls with the caller's output are blocking.
 void repeated_reducescatters(Client& client) {
     constexpr std::array kFactors = {Reduce{ReduceOp::sum, 0.5, 3.0}, Reduce{ReduceOp::average, 2.0, 1.0},
                                      Reduce{ReduceOp::max, 0.5, 2.0}};

@@ -13,7 +13,7 @@
 
 namespace rueda::tests {
 
-/// The documentation promises errors within about a second. The test allows more, for busy machines.
+/// The documentation promises errors within about a second. The test allows a longer time, for busy machines.
 inline constexpr double kPromiseSeconds = 3;
 
 /// Returns the time of a clock that all processes of the host share.

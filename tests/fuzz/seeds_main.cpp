@@ -314,8 +314,8 @@ void write_network_frames(const Folder& folder) {
     folder.write("gone", Seed().append(receive).append(come(core::FrameKind::gone, 0)).append(step));
 }
 
-/// The input starts each operation twice on both ranks, and steps the ranks until the operation has ended. The second
-/// time, the name has a slot.
+/// The input starts each operation twice on both ranks, and lets the ranks take steps until the operation has ended.
+/// The second time, the name has a slot.
 Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
     Seed seed;
     for (const std::uint8_t choice : choices) {
@@ -422,7 +422,8 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("answers", Seed().bytes(2, bytes.size()).append(std::span(bytes)).bytes(4).add(std::int32_t{1}));
 }
 
-/// Records what a ring's writer writes, for the tested reader, and what the reader writes, for the tested writer.
+/// Records two kinds of inputs: what the writer of a ring writes (the input of the tested reader), and what the
+/// reader of a ring writes (the input of the tested writer).
 void write_message_ring(const Folder& folder) {
     using collectives::MessageRingRecord;
     constexpr std::uint8_t written = 1;

@@ -85,7 +85,7 @@ void begin_with_sets(SomebodysPlane& plane) {
     expect(!first.is_ok() || first.value() >= mine.next_id);
 }
 
-/// A rank with another list, without a list, or without any message must cause an error.
+/// A rank with a different list, a rank without a list, and a rank that sends no message must each cause an error.
 void meet_in_a_list(SomebodysPlane& plane) {
     const std::vector<int> mine{0, 2, 5};
     const Status agreed = collectives::agree_on_members(plane, mine);

@@ -22,7 +22,8 @@ TEST_CASE("lines come out whole, in whatever pieces their bytes come", "[unit]")
         Pieces pieces;
         for (const std::string& part : {text.substr(0, cut), text.substr(cut)}) {
             for (OutputPiece& piece : splitter.feed(part)) {
-                // A cut after '\r' shows the line once more as progress, which the test ignores.
+                // If the text is cut after '\r', the line is also shown as progress. The test ignores this additional
+                // line.
                 if (piece.kind == OutputPiece::Kind::line) {
                     pieces.push_back(piece);
                 }

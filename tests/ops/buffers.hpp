@@ -97,8 +97,8 @@ inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& ra
     return bytes;
 }
 
-/// Runs `body` once for every SIMD instruction set that the machine and the compiler support. reduce() and copy() use
-/// that instruction set meanwhile.
+/// Runs `body` once for every SIMD instruction set that the machine and the compiler support. While `body` runs,
+/// reduce() and copy() use that instruction set.
 template <class Body>
 void for_each_target(Body body) {
     for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -40,5 +40,5 @@ while IFS= read -r header; do
     compile "$cxx" c++ c++20 "$header"
 done < <(find rueda -name '*.h' -o -name '*.hpp' | sort)
 echo "$checked compilations, $failures failed"
-# rueda.h counts as two headers, because it is compiled as C and as C++.
+# rueda.h counts as two headers, because this header is compiled as C and as C++.
 ((failures == 0 && checked >= 2))

@@ -17,7 +17,7 @@ import unittest
 HERE = pathlib.Path(__file__).parent
 LIMIT = 5  # from the end of a rank to the last survivor's error, in seconds
 # With these flags, ranks survive another rank's end, as under ruedarun. MPI also copies no messages directly between
-# processes, because it would end a rank whose peer dies during such a copy.
+# processes, because MPI would end a rank whose peer dies during such a copy.
 MPIRUN = (
     *("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
     *("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1"),

@@ -70,7 +70,7 @@ for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
 done
 echo "used by $tried other interpreters"
 
-# Tests the wheel with each PyTorch. A .pth file names PyTorch's folders, so that Python finds both packages when it
+# Tests the wheel with each PyTorch. A .pth file names PyTorch's folders, so that Python finds both packages when Python
 # starts.
 find_in() { # python, what it prints
     "$1" -c "import sys, torch; print($2)" 2>/dev/null

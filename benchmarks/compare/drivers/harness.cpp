@@ -226,7 +226,7 @@ public:
     Timing(Peer& peer, const Task& task, const Place& place) : peer_(peer), task_(task), place_(place) {}
 
     void run() {
-        // The first runs create names and connections and fill the caches, so they are not measured.
+        // The first runs create names and connections and fill the caches, so these runs are not measured.
         const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);
         inputs_ = peer_.begin(task_.c);
         for (std::uint64_t i = 0; i < warm_up; ++i) {
@@ -268,7 +268,7 @@ private:
         line_up(place_);
         collect(times_);
     }
-    /// Times the backward pass without communication, alternating with the backward pass that communicates.
+    /// Times two backward passes alternately: one without communication, and one that communicates.
     void compute_alone() {
         line_up(place_);
         const auto begin = Clock::now();
@@ -499,7 +499,8 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Spins for longer than a line_up() of running ranks takes, but for a shorter time than a preempted rank is away.
+    // Spins for a limited time. This time is longer than a line_up() takes if all ranks are running, and shorter than
+    // the time for which a preempted rank is not running.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;

@@ -387,7 +387,7 @@ _HOROVOD_BUILD = {
 
 def install(name: str) -> None:
     """Creates a virtual environment build/compare/NAME with the peer. Horovod is built from source with the system's
-    PyTorch (Debian: python3-torch, libtorch-dev, pybind11-dev), because it does not build with PyTorch newer than
+    PyTorch (Debian: python3-torch, libtorch-dev, pybind11-dev), because Horovod does not build with PyTorch newer than
     2.0."""
     if name not in _WHEELS:
         raise UsageError(f"'{name}' cannot be installed from here; expected one of {', '.join(_WHEELS)}")

@@ -48,8 +48,8 @@ struct SamplerOptions {
 /// part in the step, with gradients of zero. Divide sums over samples by batch_size(b), and reduce with ReduceOp::sum.
 /// With ReduceOp::average, samples in pieces of different lengths would get different weights.
 ///
-/// The permutation is Fisher and Yates' shuffle with Random(seed, epoch), so it is the same on every platform. Threads:
-/// any thread may call const members; only one thread at a time may call start_epoch().
+/// The permutation is Fisher and Yates' shuffle with Random(seed, epoch), so the permutation is the same on every
+/// platform. Threads: any thread may call const members; only one thread at a time may call start_epoch().
 class RUEDA_API Sampler {
 public:
     /// Starts with epoch 0. Throws InvalidArgument if an option is out of its range; the message names the option. With

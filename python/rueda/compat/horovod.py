@@ -51,8 +51,8 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # Rueda's module has been executed before. The import under the other name has changed some of its attributes,
-        # so this function restores them.
+        # Rueda's module has been executed before. The import under the other name has changed some attributes of this
+        # module, so this function restores the attributes.
         module.__spec__ = self._spec
 
 
@@ -102,7 +102,7 @@ def install() -> None:
 
 def _for_other_processes() -> None:
     """Makes processes that the script starts, such as workers of a DataLoader, find Rueda as horovod. The finder of
-    this process does not exist there, so they find the package in a folder.
+    this process does not exist in those processes, so they find the package in a folder.
     """
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_path")
     sys.path.insert(1, folder)  # spawned processes inherit sys.path

@@ -151,8 +151,8 @@ def mpi_built() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """Returns True if the ranks of this job use MPI. If ruedarun connected the ranks of one host by its socket, they do
-    not.
+    """Returns True if the ranks of this job use MPI. If ruedarun connected the ranks of one host by its socket, the
+    ranks do not use MPI.
     """
     return any(os.path.basename(path).startswith(("librueda_mpi.", "librueda_mpich.")) for path in _mapped())
 

@@ -291,8 +291,8 @@ def broadcast_object(
 ) -> Any:
     """Gives every rank the root's Python object, of any size. Objects that other ranks pass are ignored.
 
-    The object is sent as a pickle, which cloudpickle makes if it is installed. The ranks of a job must trust each
-    other.
+    The object is sent as a pickle, which cloudpickle makes if cloudpickle is installed. The ranks of a job must trust
+    each other.
 
     Args:
         root_rank: the root's rank in the job, also in a process set.
@@ -313,7 +313,7 @@ def broadcast_object(
     if is_root:
         try:
             pickled = _pickled(obj)
-        # The error is raised only after the other ranks were told, because they would wait forever.
+        # The error is raised only after the other ranks were told about it. Otherwise they would wait forever.
         except Exception as error:
             failure = error
     size = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)

@@ -172,8 +172,8 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """Takes over the reductions of these gradients that another optimizer has started. That optimizer will not
-        complete them: its hooks are not called any more, or it was deleted.
+        """Takes over the reductions of these gradients that another optimizer has started. The other optimizer will not
+        complete these reductions: its hooks are not called any more, or it was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
@@ -238,7 +238,7 @@ class _Common(torch.optim.Optimizer):
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
             return self._claim_anew(parameter)
-        # A process set that is removed and added again has another number.
+        # A process set that is removed and added again has a new number.
         return claim if claim.key[0] == self._process_set.process_set_id else self._claim_anew(parameter)
 
     def _claim_anew(self, parameter: Parameter) -> _Claim:
@@ -526,7 +526,7 @@ class _DistributedOptimizer(_Common):
         self._begun(_Reduction(claims, parameters, gradients, outputs))  # type: ignore[arg-type]
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """Uses a gradient that another optimizer has reduced, so that it is not reduced again."""
+        """Uses a gradient that another optimizer has reduced, so that the gradient is not reduced again."""
         parameter, gradient, ended = reduction.parameters[number], reduction.gradients[number], reduction.wait
         self._handles[parameter] = _Reduction((), (parameter,), (gradient,), lambda: (ended()[number],))
 
@@ -569,8 +569,8 @@ class _DistributedOptimizer(_Common):
 
     def _start_the_rest(self) -> None:
         """Starts the reductions of parameters that got no gradient, or that had fewer backward passes than expected."""
-        # Parameters that were frozen meanwhile are skipped. If they got zeros as gradients, momentum and weight decay
-        # would change them. Without Rueda they would not change.
+        # Parameters that have been frozen are skipped. If they got zeros as gradients, momentum and weight decay would
+        # change them. Without Rueda they would not change.
         waiting = [
             parameter
             for parameter in self._allreduce_delay
@@ -836,8 +836,8 @@ class _DistributedAdasumOptimizer(_Common):
         )
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because they
-        would be lost.
+        """Like the optimizer's own zero_grad(). Raises AssertionError while changes are being combined, because these
+        changes would be lost.
         """
         if self._pending():
             raise AssertionError(

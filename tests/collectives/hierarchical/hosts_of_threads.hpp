@@ -60,9 +60,9 @@ struct HostsShape {
                                                                          const HostsShape& shape);
 
 /// The ranks of several hosts, which run the same batches one after another. Each host has its own arena. Random
-/// numbers decide the inputs, which tensors are in place, which are in the arena, and in which order the ranks take
-/// steps. When its batch is done, a rank overwrites its tensors at once. Threads: one at a time, except step(), which
-/// the ranks' own threads may call at the same time.
+/// numbers decide about the inputs, about the place of the tensors (in the arena or not; output in the input's memory
+/// or not), and about the order in which the ranks take steps. When its batch is done, a rank overwrites its tensors at
+/// once. Threads: one at a time, except step(), which the ranks' own threads may call at the same time.
 class HostsOfThreads {
 public:
     HostsOfThreads(const HostsShape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed);

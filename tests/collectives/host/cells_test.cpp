@@ -95,8 +95,8 @@ TEST_CASE("two members change cells each time round, and never have the same one
 }
 
 TEST_CASE("a member that has its results to fetch keeps its cells from an exchange that follows", "[unit]") {
-    // There are two cells and two chunks. The exchange's first chunk would use the cell that still holds the late
-    // member's first chunk.
+    // There are two cells and two chunks. The first chunk of the exchange would use the cell in which the first chunk
+    // of the late member still lies.
     constexpr std::size_t kCount = 2 * kCellFloats;
     const auto arenas = arenas_of_two(2);
     Member late(arenas[0], kCount);

@@ -78,7 +78,7 @@ TEST_CASE("whether the end of another rank ends the job depends on what this ran
     CHECK(named({well}, Standing::joining, 99 * kMillisecond) == -1);
     CHECK(named({well}, Standing::joining, 100 * kMillisecond) == 1);
     // During shutdown, the orderly end of another rank is no error. A failed rank is the cause only after a second,
-    // because it may have failed after its own shutdown.
+    // because a rank may also fail after its own shutdown.
     CHECK(named({well}, Standing::shutting_down, long_after) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 999 * kMillisecond) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 1000 * kMillisecond) == 2);

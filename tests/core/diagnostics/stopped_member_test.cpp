@@ -386,7 +386,8 @@ TEST_CASE("a member that is stopped while it posts its shutdown is named, with w
             note_end_announced(job.set.memory(), other);
             REQUIRE(job.set.shut_down(other).is_ok());
         }
-        // The child does the same as ProcessSet. But it writes the note with ordinary atomics, at which it cannot stop.
+        // The child does the same as ProcessSet. But the child writes the note with ordinary atomics, at which it
+        // cannot stop.
         const StoppedMember member(job, accesses, [&](const auto& memory) {
             Registrar<StoppingAtomics> registrar(memory, kStopped, {});
             begin_to_await_end(job.set.memory(), kStopped, EndCall::shutdown, 1);

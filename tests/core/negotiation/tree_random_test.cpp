@@ -529,8 +529,8 @@ private:
         return (call ? mismatch_of_unnamed(number, std::move(meant)) : mismatch_of(name, std::move(meant))).message();
     }
 
-    /// Checks that a host without active ranks gets the metadata of the call, unless it knows them from the previous
-    /// call.
+    /// Checks that a host without active ranks gets the metadata of the call, unless the host knows these metadata from
+    /// the previous call.
     void check_without_joined(std::uint32_t host, const State& state, const Round& round, const Decision& decision) {
         std::uint32_t uncounted = 0;
         for (std::size_t rank = 0; rank < round.active.size(); ++rank) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank appends a log entry that no correct rank would append. The other rank must report it when it reads the entry,
-// and each pending operation must end exactly once. One thread plays both ranks.
+// A rank appends a log entry that no correct rank would append. The other rank must report this entry when it reads the
+// entry, and each pending operation must end exactly once. One thread plays both ranks.
 #include <unistd.h>
 
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A C program for mpirun that calls init again during a job. Rueda must accept the same communicator, or another
-// communicator of the same processes in the same order. Rueda must refuse other processes and another order. The exit
-// status is 1 if a check failed; the failure is on standard error.
+// communicator of the same processes in the same order. Rueda must refuse a communicator of other processes, and one
+// with a different order. The exit status is 1 if a check failed; the failure is on standard error.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -61,7 +61,8 @@ int main(int argc, char** argv) {
     expect(rueda_barrier(nullptr) == RUEDA_OK, "the job goes on");
     expect(rueda_shutdown() == RUEDA_OK, "shutdown");
 
-    // If a job's ranks have another order than the launch, only the communicator tells Rueda that this is the same job.
+    // If a job's ranks have a different order than in the launch, only the communicator tells Rueda that this is the
+    // same job.
     expect(init(turned) == RUEDA_OK, "in another order");
     expect(init(turned) == RUEDA_OK, "in another order again");
     expect_refused(MPI_COMM_WORLD, "the order of the launch");

@@ -328,7 +328,7 @@ TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     }
 }
 
-/// Rank 1 makes one call more than the other ranks, which shut down instead.
+/// Rank 1 makes one call more than the other ranks. Instead of this last call, the other ranks shut down.
 TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threads]") {
     check(3, test_config(), [](RankContext& context, RuntimeClient& client) {
         float value = 1;

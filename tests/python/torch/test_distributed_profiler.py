@@ -61,8 +61,8 @@ class Ranges(list):
         return [name for _, _, name, _ in self if name.startswith("rueda:")]
 
     def calls(self):
-        """Returns the names of the calls. In older versions, leaves out the parts of blocking calls, which are
-        asynchronous calls there."""
+        """Returns the names of the calls. In older versions of PyTorch, a blocking call consists of an asynchronous
+        call and a wait. With these versions, the result does not contain the ranges `.pending` and `.wait`."""
         return [name for name in self.names() if HAS_BLOCKING_CALLS or not name.endswith((".pending", ".wait"))]
 
     def of(self, name):
@@ -343,7 +343,8 @@ class Horovod(unittest.TestCase):
 
 class WithoutProfiler(unittest.TestCase):
     def test_nothing_is_kept(self):
-        """Operations that start before a profile must not be in it, even if they end in it."""
+        """Operations that start before a profile must not appear in this profile, even if they end while it is
+        recorded."""
         work = dist.all_reduce(torch.ones(3), async_op=True)
         handle = hvd.allreduce_async(torch.ones(3), name="before")
         with profiled() as found:

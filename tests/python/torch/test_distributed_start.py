@@ -99,7 +99,7 @@ class Starts(unittest.TestCase):
             "total = torch.tensor([rank])\n"
             "d.all_reduce(total)\n"
             "os.write(1, f'<rank {rank}: {total.item()}>'.encode())\n"
-            "d.destroy_process_group()\n"  # PyTorch 2.15 may abort if a process ends while it has a Gloo group
+            "d.destroy_process_group()\n"  # PyTorch 2.15 may abort a process that ends while it has a Gloo group
         )
         ports = [str(free_port()), str(free_port())]
         code, said, errors = output_of([os.environ["RUEDARUN"], "--no-mpi", "-np", "4", *PYTHON, "-c", program, *ports])

@@ -101,7 +101,7 @@ class Ddp(unittest.TestCase):
     ):
         single = model(dtype)
         train(single, optimizer(single.parameters()), shard=False)
-        # Each rank begins with other parameters. DDP must give all ranks those of rank 0.
+        # Each rank begins with different parameters. DDP must give all ranks the parameters of rank 0.
         mine = model(dtype)
         if RANK > 0:
             for parameter in mine.parameters():

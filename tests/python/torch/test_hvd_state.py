@@ -95,7 +95,7 @@ class Parameters(unittest.TestCase):
         self.assertTrue((mine["half"] == 0).all() and mine["mask"].item())
 
 
-#: Arguments that some optimizers need, or that give them more state.
+#: Arguments that some optimizers need, or that give some optimizers additional state.
 SPECIAL = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.9, "centered": True}, "Adam": {"amsgrad": True}}
 # This test leaves out optimizers that cannot train dense layers on the CPU, LBFGS (which Rueda does not accept), and
 # Muon (which accepts only matrices).

@@ -11,8 +11,8 @@ import rueda.torch as hvd
 import torch
 
 LATE = 0.4  # seconds
-#: The allowed share of processor time during a wait. A loop that polls, or that takes the GIL repeatedly, would use
-#: much more.
+#: The allowed share of processor time during a wait. A loop that polls, or that takes the GIL repeatedly, would use a
+#: much larger share.
 CPU_SHARE = 0.1
 #: The count that the other thread must reach during a wait: 25 per millisecond. Usually it reaches hundreds per
 #: millisecond, unless other processes use the processor.

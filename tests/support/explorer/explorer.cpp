@@ -18,9 +18,9 @@
 //
 // Sleep sets: P. Godefroid, Partial-Order Methods for the Verification of Concurrent Systems (1996), chapter 5.
 // Branches by races: P. Abdulla, S. Aronsson, B. Jonsson and K. Sagonas, Optimal Dynamic Partial Order Reduction
-// (2014), algorithm 1 (source sets). The older algorithm of Flanagan and Godefroid (2005) misses schedules when it is
-// combined with sleep sets: it skips a sleeping branch, and with it the races that only this branch would show.
-// Bound on preemptions: M. Musuvathi and S. Qadeer, Iterative Context Bounding (2007).
+// (2014), algorithm 1 (source sets). The older algorithm of Flanagan and Godefroid (2005) misses schedules when that
+// algorithm is combined with sleep sets: it skips a sleeping branch, and with it the races that only this branch would
+// show. Bound on preemptions: M. Musuvathi and S. Qadeer, Iterative Context Bounding (2007).
 
 namespace rueda::explorer {
 namespace {

@@ -156,8 +156,8 @@ class Hosts:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # Ctrl-C must reach the command, but not the holders, because the command needs the hosts until it has
-            # ended.
+            # Ctrl-C must reach the command, but not the holders, because the command needs the hosts until the command
+            # has ended.
             start_new_session=True,
         )
         self.holders.append(holder)

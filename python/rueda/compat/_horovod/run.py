@@ -7,5 +7,5 @@ import run``.
 from rueda.compat._horovod import NO_RUN
 
 # The error names horovod.runner, the module in which Horovod has the function. If the error named this module, Python
-# would ignore it.
+# would ignore the error.
 raise ModuleNotFoundError(NO_RUN, name="horovod.runner")

@@ -7,9 +7,9 @@ guarantee this. Such a future runs a callback when the future completes, on any 
 completed, it runs the callback at once on the caller's thread.
 
 Here, each group has a thread that runs the callbacks of its futures, in the order in which the program called ``then``.
-This order is the same on all ranks. If a callback adds other callbacks, these run directly after it. Collectives that
-callbacks start have their own numbers. It therefore does not matter how many collectives the program itself has started
-at that time.
+This order is the same on all ranks. If a callback adds other callbacks, the added callbacks run directly after the one
+that added them. Collectives that callbacks start have their own numbers. It therefore does not matter how many
+collectives the program itself has started at that time.
 """
 
 from __future__ import annotations
@@ -222,9 +222,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             except Exception as error:
                 failure = error
                 self._callbacks.note_failure(error)
-            except (
-                BaseException
-            ) as error:  # for example SystemExit: a wait for the child future raises it, and this thread continues
+            except BaseException as error:
+                # For example SystemExit. A wait for the child future raises this error, and this thread continues.
                 failure = RuntimeError(f"a callback of a future raised {error!r}")
             return lambda: child.complete(value, failure)
 
@@ -232,8 +231,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return child
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Calls the function with this future, when it has completed. An exception in the function is reported, but not
-        raised.
+        """Calls the function with this future, when the future has completed. An exception in the function is reported,
+        but not raised.
         """
 
         def call() -> Callable[[], None]:

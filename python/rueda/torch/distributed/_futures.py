@@ -25,7 +25,7 @@ _SHORTEST_SLICE = 0.0005
 _LONGEST_SLICE = 0.004
 # In seconds: a thread without work ends after this time. The next operation starts a new thread.
 _IDLE_SECONDS = 5.0
-#: In seconds: how long the process waits for callbacks when it ends.
+#: In seconds: how long the process waits for callbacks when the process ends.
 CLOSING_SECONDS = 5.0
 
 
@@ -185,7 +185,8 @@ os.register_at_fork(after_in_child=_forget_in_child)
 @functools.cache
 def close_at_exit() -> None:
     """Registers an exit function. It must run before the job is shut down, because the shutdown ends pending
-    operations. Python runs exit functions in reverse order, so this one must be registered later: at the first use.
+    operations. Python runs exit functions in reverse order, so this function must be registered later than the one that
+    shuts down the job: at the first use.
     """
     atexit.register(lambda: _watch.close(CLOSING_SECONDS))
 

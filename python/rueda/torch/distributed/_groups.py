@@ -151,9 +151,8 @@ class Membership:
                 return
             self._left = True
         if rueda.is_initialized():
-            with contextlib.suppress(
-                RuedaError
-            ):  # a failure means: the job has ended, or this process is in another job
+            # A failure means that the job has ended, or that this process is in another job.
+            with contextlib.suppress(RuedaError):
                 leave_process_set(self._set)
 
 

@@ -116,8 +116,8 @@ def _who(said: list[list[str]], index: int) -> list[str]:
 
 @contextlib.contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Sets variables that init() reads, while it runs. Afterwards they are unset. Otherwise child processes would think
-    that they are ranks.
+    """Sets variables that init() reads, while init() runs. Afterwards the variables are unset. Otherwise child
+    processes would behave like ranks.
     """
     forced = {**variables, "RUEDA_CONTROL_PLANE": "socket"}
     # WORLD_SIZE counts all processes, but the group may contain only some of them.

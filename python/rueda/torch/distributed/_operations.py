@@ -703,8 +703,8 @@ class Operations:
         said = _native.send_async(b"\1", first, tag, self._set)
         answer = _native.receive_async(missing, first, tag, self._set)
         try:
-            # The wait is twice as long, because rank 0 may itself wait for the whole timeout before it names the
-            # missing members.
+            # This wait is twice as long as the timeout, because rank 0 may itself wait for the whole timeout before it
+            # names the missing members.
             answer.wait(2 * limit)
             said.wait(limit)
         except Timeout:

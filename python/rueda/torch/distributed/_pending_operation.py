@@ -233,8 +233,8 @@ class Operation:
 
 
 def _failure_of(handle: Handle[Any]) -> Exception | None:
-    """Returns the error of an operation that has ended, or None if it ended without an error. (It may end just after a
-    wait for it has timed out.)
+    """Returns the error of an operation that has ended, or None if it ended without an error. (An operation may end
+    just after a wait for it has timed out.)
     """
     try:
         handle.wait()

@@ -72,7 +72,8 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
 
 
 def note_pending(operation: Operation) -> None:
-    """Stores the operation if it must be recorded as pending. Called by methods that do not wait for it."""
+    """Stores the operation if the profile must show it as pending. Called by methods that do not wait for the
+    operation."""
     if _here.records:
         _here.pending = operation
         operation.is_recorded = True

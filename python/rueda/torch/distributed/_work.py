@@ -111,8 +111,8 @@ def _future_of(operation: Operation) -> Any:
         if operation.has_ended():
             operation.conclude()
         else:
-            # The operation is still pending. Its handles keep its tensors alive until it has ended, even if this Work
-            # is deleted.
+            # The operation is still pending. The operation's handles keep its tensors alive until the operation has
+            # ended, even if this Work is deleted.
             overdue.append(operation.overdue())
         completed.set_result(None)
 

@@ -25,8 +25,8 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
 
     When a rank dies, the other ranks end with an error, and the launcher starts the job again (``ruedarun
     --max-restarts``). The new job restores the last commit from ``RUEDA_ELASTIC_DIR``. If an error leaves all ranks
-    alive, the ranks reconnect without a restart and continue from the last commit. If an error occurs twice without a
-    commit in between, it is raised.
+    alive, the ranks reconnect without a restart and continue from the last commit. If errors occur twice without a
+    commit in between, the second error is raised.
 
     Example::
 
@@ -66,7 +66,7 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 return result
             except HorovodInternalError as failure:
                 # After Aborted, the ranks cannot reconnect in this job. A ValueError means that the request is invalid,
-                # and it would be invalid again.
+                # and the request would be invalid again in the next attempt.
                 if isinstance(failure, Aborted | ValueError) or failed_at == state._commits:
                     raise
                 failed_at = state._commits

@@ -8,7 +8,7 @@ set. ``process_set`` says which ranks take part.
 
 Forms: autograd can differentiate the blocking forms whose names do not end in ``_``. The other forms have no gradient.
 An ``_async`` form returns a handle, a number to pass to ``poll()`` and ``synchronize()``. Do not touch the tensors of a
-handle before it has completed. Any thread may call these functions.
+handle before the handle has completed. Any thread may call these functions.
 
 Errors of every operation:
 

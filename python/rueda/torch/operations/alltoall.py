@@ -44,7 +44,7 @@ def alltoall_async(
         received, counts = hvd.synchronize(hvd.alltoall_async(rows, splits))
     """
     rows = _rows_of(splits)
-    # Rows after the sum of the splits are not sent, so they are left out.
+    # Rows after the sum of the splits are not sent, so these rows are left out.
     if rows is not None and tensor.dim() > 0 and all(count >= 0 for count in rows) and sum(rows) < tensor.shape[0]:
         tensor = tensor[: sum(rows)]
     wire = wire_name("alltoall", name)

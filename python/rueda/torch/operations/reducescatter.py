@@ -81,7 +81,7 @@ def reducescatter(
     """Reduces the tensors of all ranks like allreduce(), and divides the result along the first dimension: every rank
     gets its own rows.
 
-    If the rows cannot be divided evenly, each of the first ranks gets one row more.
+    If the rows cannot be divided evenly, each of the first ranks gets one row more than the other ranks.
 
     Args:
         op: Average (default), Sum, Min, Max or Product.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// These tests take the stack of the main thread while it is in a system call, asleep, or inside malloc.
+// These tests take the stack of the main thread while this thread is in a system call, asleep, or inside malloc.
 #include <unistd.h>
 
 #include <array>

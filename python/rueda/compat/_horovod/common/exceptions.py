@@ -9,6 +9,6 @@ __all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedI
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Horovod raises this error if it was built for another version of a framework. Rueda never raises it, because
+    """Horovod raises this error if Horovod was built for another version of a framework. Rueda never raises it, because
     Rueda is not built for a particular version.
     """
