@@ -13,8 +13,8 @@
 
 namespace rueda::base {
 
-/// A record of the flight recorder describes an operation, a step or a scope. These numbers say which. The numbers
-/// below `kStep` are those of collectives::Operation.
+/// A record of the flight recorder describes an operation of a process set, a send or a receive, a step or a scope.
+/// These numbers say which. The numbers below `kStep` are those of collectives::Operation.
 struct RecordKind {
     static constexpr std::uint8_t kAllreduce = 0;
     static constexpr std::uint8_t kBroadcast = 1;
@@ -29,6 +29,13 @@ struct RecordKind {
     static constexpr std::uint8_t kReduce = 10;
     static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is its number
     static constexpr std::uint8_t kScope = 65;  ///< a scope of the program, from `announced` to `ended`; has a name
+    // The low bits of these two are a place in RankCounters::of_kind that no operation of a process set uses.
+    static constexpr std::uint8_t kSend = 64 + 11;
+    static constexpr std::uint8_t kReceive = 64 + 12;
+
+    /// Whether all ranks of a process set take part in it.
+    [[nodiscard]] static constexpr bool is_collective(std::uint8_t kind) { return kind < kStep; }
+    [[nodiscard]] static constexpr bool is_message(std::uint8_t kind) { return kind == kSend || kind == kReceive; }
 };
 
 /// The last word of a record. It changes as the operation goes on, and says how far the operation is.
@@ -65,18 +72,37 @@ struct RecordState {
 struct alignas(kCacheLine) OperationRecord {
     std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
     std::atomic<std::uint64_t> announced;  ///< ticks
-    std::atomic<std::uint64_t> started;    ///< ticks; all ranks had announced it, as far as this rank knows
-    std::atomic<std::uint64_t> ended;      ///< ticks
+    /// Ticks. All ranks had announced it, as far as this rank knows. Of a send or a receive: the other rank had called
+    /// its side.
+    std::atomic<std::uint64_t> started;
+    std::atomic<std::uint64_t> ended;  ///< ticks
     /// The number, counted from 1, of the operation among those of this rank in its process set. Of a step: its number.
+    /// Of a send or a receive: see MessageEnd.
     std::atomic<std::uint64_t> ordinal;
     /// The number of the name in `RankRecorder::names`, and in the upper half the generation of the name's slot (the
-    /// low bits; 0: the slot was not known yet), or of an operation without a name the number of the call.
+    /// low bits; 0: the slot was not known yet), or of an operation without a name the number of the call. Of a send or
+    /// a receive: the process set.
     std::atomic<std::uint64_t> name;
     std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
     std::atomic<std::uint64_t> state;  ///< RecordState
 };
 static_assert(sizeof(OperationRecord) == kCacheLine && std::is_trivially_destructible_v<OperationRecord>);
 static_assert(offsetof(OperationRecord, state) == 56);
+
+/// The other rank of a send or a receive, and the tag, in one word. The sender of a receive from any rank is written
+/// when it is known.
+struct MessageEnd {
+    std::int32_t peer = -1;  ///< a rank of the job; -1: any rank
+    std::int32_t tag = 0;
+
+    [[nodiscard]] static constexpr MessageEnd of(std::uint64_t word) {
+        return {static_cast<std::int32_t>(static_cast<std::uint32_t>(word)), static_cast<std::int32_t>(word >> 32U)};
+    }
+    [[nodiscard]] constexpr std::uint64_t word() const {
+        return static_cast<std::uint32_t>(peer) | std::uint64_t{static_cast<std::uint32_t>(tag)} << 32U;
+    }
+    [[nodiscard]] bool operator==(const MessageEnd&) const = default;
+};
 
 /// A name of a tensor in a process set. Names are kept in a ring too, so a record may be older than the place of its
 /// name: the numbers then differ.
@@ -111,11 +137,11 @@ struct RankCounters {
     /// A power of two above the RecordKinds of operations, so that no kind leads out of the array.
     static constexpr std::size_t kKinds = 16;
 
-    /// The number of operations and steps that were announced; the number of the next one.
+    /// The number of records that were announced; the number of the next one.
     alignas(kCacheLine) std::atomic<std::uint64_t> announced;
 
     // Written by the thread that drives progress, only.
-    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< by RecordKind
+    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< by the low bits of RecordKind
     alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
     std::atomic<std::uint64_t> batched;                      ///< operations in those batches
 
@@ -127,8 +153,11 @@ struct RankCounters {
     std::atomic<std::uint64_t> stall_reports;               ///< reports about stalls that this rank made
     std::atomic<std::uint64_t> resident_bytes;              ///< resident memory that the program has allocated
     std::atomic<std::uint64_t> scopes;                      ///< scopes that were recorded; see RecordKind::kScope
+    std::atomic<std::uint64_t> messages;                    ///< sends and receives that were announced
 };
 static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
+static_assert((RecordKind::kSend & (RankCounters::kKinds - 1)) > RecordKind::kReduce &&
+              (RecordKind::kReceive & (RankCounters::kKinds - 1)) > RecordKind::kReduce);
 
 /// The flight recorder of one rank, in the arena of the job. It begins as zeros. It stays readable when the rank was
 /// killed. Only pages that are written take memory.

@@ -14,8 +14,8 @@
 
 namespace rueda::base {
 
-/// An operation, or a step or a scope of the program, as the flight recorder has it. Times are nanoseconds of
-/// CLOCK_MONOTONIC.
+/// An operation, a send or a receive, or a step or a scope of the program, as the flight recorder has it. Times are
+/// nanoseconds of CLOCK_MONOTONIC.
 struct RecordedOperation {
     std::uint64_t number = 0;  ///< among all of this rank
     std::uint8_t kind = 0;     ///< RecordKind
@@ -31,6 +31,8 @@ struct RecordedOperation {
     /// The generation of the name's slot, or of an operation without a name the number of the call (the low bits). 0:
     /// the slot was not known yet.
     std::uint32_t generation = 0;
+    /// Of a send or a receive, which has no name, no ordinal and no generation.
+    MessageEnd message = {};
     std::uint64_t bytes = 0;
     std::optional<std::uint32_t> batch;  ///< the position of its batch in the log (the low bits)
     std::int64_t announced_ns = 0;
@@ -47,7 +49,8 @@ struct RecordedSet {
     [[nodiscard]] bool operator==(const RecordedSet&) const = default;
 };
 
-/// The counters of a rank, with times in nanoseconds.
+/// The counters of a rank, with times in nanoseconds. Sends and receives count only in `announced` and
+/// `messages`.
 struct RecordedCounters {
     std::uint64_t announced = 0;
     std::uint64_t ended = 0;
@@ -58,6 +61,7 @@ struct RecordedCounters {
     std::int64_t executed_ns = 0;
     std::uint64_t steps = 0;
     std::uint64_t scopes = 0;
+    std::uint64_t messages = 0;
     std::optional<std::int64_t> step_began_ns;
     std::optional<std::int64_t> step_ns;  ///< how long the step before the last one took
     [[nodiscard]] bool operator==(const RecordedCounters&) const = default;
@@ -79,7 +83,7 @@ struct RecordedExtras {
     std::uint64_t resident_bytes = 0;
 };
 
-/// The operations that the ring has and that have not ended.
+/// The operations of process sets that the ring has and that have not ended.
 struct PendingOperations {
     std::uint64_t count = 0;
     std::optional<std::int64_t> oldest_announced_ns;

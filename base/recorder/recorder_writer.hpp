@@ -12,8 +12,9 @@ namespace rueda::base {
 
 /// Records what a rank does. An object without a recorder records nothing.
 ///
-/// Threads: announce() and note_name(), any. start(), end() and note_batch(): the thread that drives progress, or the
-/// one that ends a failed operation; nobody else knows the operation's number then.
+/// Threads: announce() and note_name(), any; announce_message(), one at a time. start(), end(), end_message() and
+/// note_batch(): the thread that drives progress, or the one that ends a failed operation; nobody else knows the
+/// operation's number then.
 class RecorderWriter {
 public:
     /// The number of an operation that is not recorded.
@@ -54,6 +55,27 @@ public:
     };
     /// Records that an operation was submitted. Returns its number.
     std::uint64_t announce(const Announced& what) const { return announce(what, ticks_now()); }
+    struct AnnouncedMessage {
+        bool sends = false;
+        std::uint8_t dtype = 0;
+        bool is_blocking = false;
+        std::int32_t set_id = 0;
+        MessageEnd end;
+        std::uint64_t bytes = 0;
+    };
+    /// Records that a send or a receive was called. Returns its number.
+    std::uint64_t announce_message(const AnnouncedMessage& what) const {
+        if (recorder_ == nullptr) {
+            return kNone;
+        }
+        add(recorder_->counters.messages, 1);
+        return announce({.kind = what.sends ? RecordKind::kSend : RecordKind::kReceive,
+                         .dtype = what.dtype,
+                         .is_blocking = what.is_blocking,
+                         .ordinal = what.end.word(),
+                         .name = static_cast<std::uint32_t>(what.set_id),
+                         .bytes = what.bytes});
+    }
     /// Records that the log has called a batch of so many operations.
     void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
@@ -73,21 +95,26 @@ public:
         if (record == nullptr) {
             return;
         }
-        const std::uint64_t state = record->state.load(std::memory_order_relaxed);
-        record->ended.store(ticks, std::memory_order_release);
-        record->state.store(
-            state | RecordState::kEnded | (static_cast<std::uint64_t>(code) & 0xffU) << RecordState::kStatusShift,
-            std::memory_order_release);
-        if (code != ErrorCode::ok) [[unlikely]] {
-            recorder_->counters.failed.fetch_add(1, std::memory_order_relaxed);
+        end(*record, record->state.load(std::memory_order_relaxed), ticks, code);
+    }
+    /// Records the end of a send or a receive. `sender` is the rank whose message was received; -1 if this rank sent.
+    /// If the transfer was not started, it took no time.
+    void end_message(std::uint64_t number, std::uint64_t ticks, ErrorCode code, std::int32_t sender) const {
+        OperationRecord* const record = find(number);
+        if (record == nullptr) {
             return;
         }
-        const std::uint64_t started = record->started.load(std::memory_order_relaxed);
-        KindCounters& counters = recorder_->counters.of_kind[state & (RankCounters::kKinds - 1)];
-        add(counters.ended, 1);
-        add(counters.bytes, record->size.load(std::memory_order_relaxed) & kBytesMask);
-        add(counters.waited_ticks, started - record->announced.load(std::memory_order_relaxed));
-        add(counters.executed_ticks, ticks - started);
+        if (sender >= 0) {
+            MessageEnd known = MessageEnd::of(record->ordinal.load(std::memory_order_relaxed));
+            known.peer = sender;
+            record->ordinal.store(known.word(), std::memory_order_release);
+        }
+        std::uint64_t state = record->state.load(std::memory_order_relaxed);
+        if (code == ErrorCode::ok && (state & RecordState::kStarted) == 0) {
+            record->started.store(ticks, std::memory_order_release);
+            state |= RecordState::kStarted;
+        }
+        end(*record, state, ticks, code);
     }
     /// Counts a report about a stall that this rank made. Threads: any.
     void note_stall_report() const {
@@ -124,6 +151,26 @@ private:
             std::memory_order_release);
         record.sequence.store(number + 1, std::memory_order_release);
         return number;
+    }
+
+    /// `state`: what the record's state is without the end.
+    void end(OperationRecord& record, std::uint64_t state, std::uint64_t ticks, ErrorCode code) const {
+        record.ended.store(ticks, std::memory_order_release);
+        record.state.store(
+            state | RecordState::kEnded | (static_cast<std::uint64_t>(code) & 0xffU) << RecordState::kStatusShift,
+            std::memory_order_release);
+        if (code != ErrorCode::ok) [[unlikely]] {
+            if (RecordKind::is_collective(static_cast<std::uint8_t>(state))) {
+                recorder_->counters.failed.fetch_add(1, std::memory_order_relaxed);
+            }
+            return;
+        }
+        const std::uint64_t started = record.started.load(std::memory_order_relaxed);
+        KindCounters& counters = recorder_->counters.of_kind[state & (RankCounters::kKinds - 1)];
+        add(counters.ended, 1);
+        add(counters.bytes, record.size.load(std::memory_order_relaxed) & kBytesMask);
+        add(counters.waited_ticks, started - record.announced.load(std::memory_order_relaxed));
+        add(counters.executed_ticks, ticks - started);
     }
 
     [[nodiscard]] OperationRecord& place_of(std::uint64_t number) const {

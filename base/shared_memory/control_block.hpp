@@ -131,7 +131,7 @@ struct alignas(kCacheLine) StackBlock {
 struct alignas(4096) ControlBlock {
     /// Increases with every change of the arena's layout. Version 11 added the flight recorder, the stacks, how long a
     /// rank has been in its declared scope, and the message that it waits for.
-    static constexpr std::uint32_t kLayoutVersion = 11;
+    static constexpr std::uint32_t kLayoutVersion = 12;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

@@ -12,8 +12,9 @@ namespace rueda::base {
 
 namespace {
 
-/// As many operations without a name are drawn side by side. More share the first row.
+/// As many operations without a name, or messages, are drawn side by side. More share the first row.
 constexpr std::size_t kMostLanes = 8;
+static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kFirstName);
 
 void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name) {
     append_event(text, {.name = R"("thread_name")",
@@ -36,6 +37,18 @@ std::string name_of_row(const RecordedOperation& record) {
     }
     return name;
 }
+
+/// Everything that the record of a message has, so that `rueda timeline` can make it again.
+std::string args_of_message(const RecordedOperation& record) {
+    return fmt::format(
+        R"({{"kind":"{}","set":{},"peer":{},"tag":{},"number":{},"bytes":{},"dtype":{},"blocking":{},"status":{},)"
+        R"("ns":[{},{},{}]}})",
+        name_of_record_kind(record.kind), record.set_id, record.message.peer, record.message.tag, record.number,
+        record.bytes, record.dtype, record.is_blocking, record.status, record.announced_ns,
+        number_or_null(record.started_ns), number_or_null(record.ended_ns));
+}
+
+std::string name_of_rank(std::int32_t rank) { return rank < 0 ? "any rank" : fmt::format("rank {}", rank); }
 
 }  // namespace
 
@@ -89,6 +102,49 @@ std::int32_t RankRows::row_of(const RecordedOperation& record, std::int64_t end_
     }
     lane->end_ns = std::max(lane->end_ns, end_ns);
     return lane->tid;
+}
+
+std::int32_t RankRows::row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text) {
+    auto lane = std::find_if(messages_.begin(), messages_.end(),
+                             [&](const Lane& one) { return one.end_ns <= record.announced_ns; });
+    if (lane == messages_.end() && messages_.size() < kMostLanes) {
+        messages_.push_back({kMessages + static_cast<std::int32_t>(messages_.size()), end_ns});
+        append_row_name(text, rank_, messages_.back().tid, "sends and receives");
+        return messages_.back().tid;
+    }
+    lane = lane == messages_.end() ? messages_.begin() : lane;
+    lane->end_ns = std::max(lane->end_ns, end_ns);
+    return lane->tid;
+}
+
+void RankRows::add_message(const RecordedOperation& record, std::int64_t now_ns, std::string& text) {
+    const std::int64_t end = std::max(record.ended_ns.value_or(now_ns), record.announced_ns);
+    const std::int64_t started = std::clamp(record.started_ns.value_or(end), record.announced_ns, end);
+    const std::int32_t tid = row_of_message(record, end, text);
+    const auto span = [&](std::string_view name, std::string_view category, std::int64_t from, std::int64_t to,
+                          std::string_view args) {
+        append_event(text, {.name = name,
+                            .category = category,
+                            .pid = rank_,
+                            .tid = tid,
+                            .begin_ns = from,
+                            .end_ns = to,
+                            .args = args});
+    };
+    const std::int32_t peer = record.message.peer;
+    const bool sends = record.kind == RecordKind::kSend;
+    span(fmt::format(R"("{} {}")", sends ? "SEND to" : "RECEIVE from", name_of_rank(peer)), "message",
+         record.announced_ns, end, args_of_message(record));
+    if (started > record.announced_ns && peer != rank_) {
+        span(fmt::format(R"("waiting for {}")", name_of_rank(peer)), "wait", record.announced_ns, started,
+             fmt::format(R"({{"rank":{}}})", peer));
+        if (record.is_blocking && peer >= 0) {
+            add_wait(record.announced_ns, started, peer);
+        }
+    }
+    if (record.started_ns) {
+        span(R"("TRANSFER")", "execution", started, end, "");
+    }
 }
 
 void RankRows::append_step(std::int64_t end_ns, std::string& text) const {

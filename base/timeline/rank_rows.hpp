@@ -15,7 +15,8 @@
 
 namespace rueda::base {
 
-/// The rows of one rank in a trace: steps, scopes, waits for other ranks, executed batches, and one row for each name.
+/// The rows of one rank in a trace: steps, scopes, waits for other ranks, executed batches, sends and receives, and one
+/// row for each name.
 class RankRows {
 public:
     // The numbers of the rows ("threads" of the format).
@@ -23,6 +24,7 @@ public:
     static constexpr std::int32_t kScopes = 2;
     static constexpr std::int32_t kWaits = 3;
     static constexpr std::int32_t kBatches = 4;
+    static constexpr std::int32_t kMessages = 5;  ///< and some rows after it, for messages at the same time
     static constexpr std::int32_t kFirstName = 16;
     static constexpr std::int32_t kMostNames = 4096;
 
@@ -41,6 +43,8 @@ public:
     void add_wait(std::int64_t begin_ns, std::int64_t end_ns, std::int32_t last_rank) {
         waits_.push_back({begin_ns, end_ns, last_rank, 1});
     }
+    /// A send or a receive. If it has not ended, its event ends at `now_ns`.
+    void add_message(const RecordedOperation& record, std::int64_t now_ns, std::string& text);
     /// The rank executed an operation, maybe together with others of its batch.
     void add_execution(const RecordedOperation& record);
 
@@ -72,6 +76,7 @@ private:
     };
     using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // set, name, and kind if there is no name
 
+    [[nodiscard]] std::int32_t row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
     void settle_waits(std::string& text);
     void append_wait(const Wait& wait, std::string& text) const;
     void append_batch(const Batch& batch, std::string& text, bool marks_cycles) const;
@@ -86,6 +91,7 @@ private:
     std::vector<Wait> waits_;   // since settle()
     std::optional<Wait> wait_;  // the last span, which may grow
     std::vector<Batch> batches_;
+    std::vector<Lane> messages_;
 };
 
 /// For example "ALLREDUCE".

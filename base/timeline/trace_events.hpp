@@ -20,14 +20,18 @@ namespace rueda::base {
 /// for
 ///   rank 2", is there if another rank announced it later; rank 2 was the last.
 /// - ALLREDUCE: from then to its end. QUEUE and EXECUTE in it are the time before and after its start on this rank.
+///
+/// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. "waiting for rank 2" in
+/// it is the time until this rank knew that the other rank had called its side, and TRANSFER is the rest.
 class TraceEvents {
 public:
     explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}
 
     /// Must come before anything else of this rank.
     void add_rank(std::int32_t rank, std::string_view host, std::string& text);
-    /// A step, a scope, or an operation that has ended. Steps of a rank come in their order.
-    void add_alone(const TimelineOperation& operation, std::string& text);
+    /// A step, a scope, a message, or an operation that has ended. Steps of a rank come in their order. If a message
+    /// has not ended, its event ends at `now_ns`.
+    void add_alone(const TimelineOperation& operation, std::int64_t now_ns, std::string& text);
     /// Makes the events of an operation from the records of all ranks. If a rank has not ended the operation, its event
     /// ends at `now_ns`.
     void add_group(const OperationGroup& group, std::int64_t now_ns, std::string& text);

@@ -24,6 +24,9 @@ struct TraceEvent {
 /// Appends the event as one line, which ends with a comma.
 void append_event(std::string& text, const TraceEvent& event);
 
+/// A time that may be missing, as JSON.
+[[nodiscard]] std::string number_or_null(const std::optional<std::int64_t>& number);
+
 /// The text as JSON, in quotes. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string json_text(std::string_view text);
 

@@ -26,7 +26,9 @@ constexpr std::size_t kLookedAtOperations = 32;
 constexpr int kLookedAtThreads = 64;
 
 bool is_pending(const base::RecordedOperation& operation) {
-    return operation.kind < base::RecordKind::kStep && !operation.ended_ns;
+    const bool occupies_rank = base::RecordKind::is_collective(operation.kind) ||
+                               (base::RecordKind::is_message(operation.kind) && operation.is_blocking);
+    return occupies_rank && !operation.ended_ns;
 }
 
 bool runs(char state) { return state != 'S' && state != 'D'; }
