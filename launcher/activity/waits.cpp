@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
-#include <tuple>
+#include <unordered_map>
 
+#include "base/recorder/operation_key.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -16,24 +16,8 @@ namespace {
 
 using base::RecordedOperation;
 
-/// Identifies the operations of one tensor on all ranks: the set, the hash of the name, and of an operation
-/// without a name the number of the call.
-using NameKey = std::tuple<std::int32_t, std::uint32_t, std::uint32_t>;
-
-NameKey name_key(const RecordedOperation& operation) {
-    return {operation.set_id, operation.name_hash, operation.name.empty() ? operation.generation : 0};
-}
-
-/// One use of a name: whether `number` is that of the batch, and the number. All ranks have the same batch for it.
-/// Small operations belong to no batch. They are blocking, so their ordinal is the same on all ranks, unless the ranks
-/// call them in different orders.
-using UseKey = std::tuple<NameKey, bool, std::uint64_t>;
-
-UseKey by_ordinal(const RecordedOperation& operation) { return {name_key(operation), false, operation.ordinal}; }
-UseKey by_batch(const RecordedOperation& operation) { return {name_key(operation), true, *operation.batch}; }
-
 bool is_operation(const RecordedOperation& operation) {
-    return operation.kind < base::RecordKind::kStep && operation.has_name_record;
+    return base::RecordKind::is_collective(operation.kind) && operation.has_name_record;
 }
 
 /// Whether all ranks have announced the operation, as far as its rank knows.
@@ -42,7 +26,7 @@ bool is_called(const RecordedOperation& operation) {
 }
 
 bool are_same(const RecordedOperation& left, const RecordedOperation& right) {
-    return name_key(left) == name_key(right) &&
+    return base::name_key_of(left) == base::name_key_of(right) &&
            (left.batch && right.batch ? *left.batch == *right.batch : left.ordinal == right.ordinal);
 }
 
@@ -100,16 +84,16 @@ public:
 
 private:
     void note(std::size_t index, const RecordedOperation& operation) {
-        newest_[index][name_key(operation)] = &operation;
+        newest_[index][base::name_key_of(operation)] = &operation;
         if (is_called(operation)) {
-            note_last(by_ordinal(operation), index, operation.announced_ns);
+            note_last(base::key_by_ordinal(operation), index, operation.announced_ns);
             if (operation.batch) {
-                note_last(by_batch(operation), index, operation.announced_ns);
+                note_last(base::key_by_batch(operation), index, operation.announced_ns);
             }
         }
     }
 
-    void note_last(const UseKey& key, std::size_t index, std::int64_t announced_ns) {
+    void note_last(const base::OperationKey& key, std::size_t index, std::int64_t announced_ns) {
         Announcement& last = last_[key];
         if (last.ns <= announced_ns) {
             last = {index, announced_ns};
@@ -142,7 +126,7 @@ private:
     /// Whether the rank has announced the operation that `other` has announced, and that is not called there yet. The
     /// rank's newest operation of that name may be an earlier one, which both have called.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
-        const auto newest = newest_[index].find(name_key(operation));
+        const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
             return false;
         }
@@ -169,8 +153,10 @@ private:
     }
 
     [[nodiscard]] Announcement last_announcement(const RecordedOperation& operation) const {
-        const Announcement last = last_.at(by_ordinal(operation));
-        const Announcement in_batch = operation.batch ? last_.at(by_batch(operation)) : last;
+        // Small operations belong to no batch. They are blocking, so their ordinal is the same on all ranks, unless the
+        // ranks call them in different orders.
+        const Announcement last = last_.at(base::key_by_ordinal(operation));
+        const Announcement in_batch = operation.batch ? last_.at(base::key_by_batch(operation)) : last;
         return in_batch.ns > last.ns ? in_batch : last;
     }
 
@@ -214,8 +200,9 @@ private:
     std::span<const RecordedRank> ranks_;
     std::int64_t from_ns_;
     std::int64_t to_ns_;
-    std::vector<std::map<NameKey, const RecordedOperation*>> newest_;  // by rank
-    std::map<UseKey, Announcement> last_;                              // which rank announced it last
+    using NewestOfNames = std::unordered_map<base::NameKey, const RecordedOperation*, base::NameKeyHash>;
+    std::vector<NewestOfNames> newest_;                                                  // by rank
+    std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
 };
 
 }  // namespace
