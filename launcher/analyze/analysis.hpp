@@ -8,17 +8,10 @@
 #include <vector>
 
 #include "base/recorder/recording_file.hpp"
+#include "launcher/analyze/operation_text.hpp"
+#include "launcher/analyze/pending_messages.hpp"
 
 namespace rueda::launcher {
-
-/// An operation of a process set, as several ranks may have called it.
-struct OperationText {
-    std::string kind;              ///< "allreduce"
-    std::string name;              ///< "" for an operation without a name
-    std::uint32_t generation = 0;  ///< of an operation without a name: the number of the call
-    /// "allreduce 'x'", or "allreduce without a name (call 17)".
-    [[nodiscard]] std::string describe() const;
-};
 
 /// A rank that called an operation that has not ended, or that the end of the job has failed.
 struct PendingCall {
@@ -31,9 +24,10 @@ struct PendingCall {
 struct PendingOperation {
     std::int32_t set_id = 0;
     OperationText what;
-    std::vector<PendingCall> calls;     ///< by rank
+    std::vector<PendingCall> calls;     ///< in the order of the ranks
     std::vector<std::int32_t> missing;  ///< members that have not called it
     std::vector<std::int32_t> unknown;  ///< members without a file, or whose ring does not reach back so far
+    std::uint64_t first_ordinal = 0;    ///< the least ordinal of the calls
 };
 
 /// Ranks of a set that wait for each other in different operations.
@@ -66,8 +60,9 @@ struct LastOfRank {
     std::string state;
     std::int64_t step = -1;
     std::string busy;
-    std::uint64_t operations = 0;       ///< that it has called
-    std::optional<OperationText> last;  ///< the last that ended
+    std::uint64_t operations = 0;       ///< that it has called, without sends and receives
+    std::uint64_t messages = 0;         ///< sends and receives that it has called
+    std::optional<OperationText> last;  ///< the last that ended, of all these
     std::int64_t since_ns = 0;          ///< how long before the file was written
 };
 
@@ -78,9 +73,12 @@ struct Analysis {
     std::vector<LastOfRank> ranks;
     std::vector<Divergence> divergences;
     std::vector<PendingOperation> pending;
+    PendingMessages pending_messages;
     std::vector<Lateness> lateness;
     bool several_hosts = false;  ///< then times of different hosts were compared by their CLOCK_REALTIME
-    [[nodiscard]] bool is_clean() const { return divergences.empty() && pending.empty(); }
+    [[nodiscard]] bool is_clean() const {
+        return divergences.empty() && pending.empty() && pending_messages.messages.empty();
+    }
 };
 
 /// Compares the recordings of one job: at least one, in the order of the ranks.
