@@ -29,6 +29,8 @@ struct RecordKind {
     static constexpr std::uint8_t kReduce = 10;
     static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is its number
     static constexpr std::uint8_t kScope = 65;  ///< a scope of the program, from `announced` to `ended`; has a name
+    /// A part of the execution of a batch, from `announced` to `ended`. It is recorded while a timeline is on.
+    static constexpr std::uint8_t kPart = 66;
     // The low bits of these two are a place in RankCounters::of_kind that no operation of a process set uses.
     static constexpr std::uint8_t kSend = 64 + 11;
     static constexpr std::uint8_t kReceive = 64 + 12;
@@ -104,6 +106,20 @@ struct MessageEnd {
     [[nodiscard]] bool operator==(const MessageEnd&) const = default;
 };
 
+/// What a rank did in a part of the execution of a batch. A record has it in place of the DType. `ordinal` is a
+/// MessageEnd: the rank that was awaited, and in place of the tag the number of steps. `size` is the time in ticks that
+/// was spent waiting, `name` the process set.
+enum class PartKind : std::uint8_t {
+    work,            ///< something that has no name of its own
+    copy_in,         ///< copied its input to where other ranks read it
+    reduce,          ///< combined the inputs of several ranks
+    copy_out,        ///< copied results to its output
+    network,         ///< sent to other hosts, or received
+    wait,            ///< waited for another rank of this host
+    wait_for_hosts,  ///< waited for other hosts
+    rest,            ///< several parts, because there were too many
+};
+
 /// A name of a tensor in a process set. Names are kept in a ring too, so a record may be older than the place of its
 /// name: the numbers then differ.
 struct alignas(kCacheLine) NameRecord {
@@ -144,6 +160,7 @@ struct RankCounters {
     alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< by the low bits of RecordKind
     alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
     std::atomic<std::uint64_t> batched;                      ///< operations in those batches
+    std::atomic<std::uint64_t> parts;                        ///< parts of executions that were recorded
 
     // Written by any thread, rarely.
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< operations that ended with an error
@@ -177,6 +194,7 @@ struct alignas(4096) RankRecorder {
 
     std::atomic<std::uint64_t> names_written;  ///< the number of the last name
     std::atomic<std::uint64_t> sets_written;   ///< how many sets were noted; only the newest are kept
+    std::atomic<std::uint32_t> notes_parts;    ///< 1: a timeline is on, so parts of executions are recorded
     RankCounters counters;
     SetRecord sets[kSets];
 

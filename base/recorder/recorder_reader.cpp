@@ -92,7 +92,11 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
         operation.status = static_cast<std::uint8_t>(state >> RecordState::kStatusShift & 0xffU);
         operation.ended_ns = ns_of(ended);
     }
-    if (RecordKind::is_message(operation.kind)) {
+    const bool is_part = operation.kind == RecordKind::kPart;
+    if (is_part) {
+        operation.bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(span_ns(operation.bytes), 0));
+    }
+    if (is_part || RecordKind::is_message(operation.kind)) {
         operation.message = MessageEnd::of(ordinal);
         operation.set_id = static_cast<std::int32_t>(static_cast<std::uint32_t>(name));
         return operation;
@@ -156,6 +160,7 @@ RecordedCounters RecorderReader::counters() const {
     counters.steps = read(from.steps);
     counters.scopes = read(from.scopes);
     counters.messages = read(from.messages);
+    counters.parts = read(from.parts);
     if (const std::uint64_t began = read(from.step_began_ticks); began != 0) {
         counters.step_began_ns = ns_of(began);
     }
@@ -212,6 +217,9 @@ std::string_view name_of_record_kind(std::uint8_t kind) {
     }
     if (kind == RecordKind::kScope) {
         return "scope";
+    }
+    if (kind == RecordKind::kPart) {
+        return "part";
     }
     if (RecordKind::is_message(kind)) {
         return kind == RecordKind::kSend ? "send" : "receive";

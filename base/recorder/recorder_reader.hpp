@@ -19,7 +19,7 @@ namespace rueda::base {
 struct RecordedOperation {
     std::uint64_t number = 0;  ///< among all of this rank
     std::uint8_t kind = 0;     ///< RecordKind
-    std::uint8_t dtype = 0;
+    std::uint8_t dtype = 0;    ///< of a part of an execution: PartKind
     std::uint8_t reduce_op = 0;
     std::uint8_t status = 0;  ///< an ErrorCode; valid if ended
     bool is_blocking = false;
@@ -31,9 +31,10 @@ struct RecordedOperation {
     /// The generation of the name's slot, or of an operation without a name the number of the call (the low bits). 0:
     /// the slot was not known yet.
     std::uint32_t generation = 0;
-    /// Of a send or a receive, which has no name, no ordinal and no generation.
+    /// Of a send or a receive: the other rank. Of a part of an execution: the rank that was awaited, and the number of
+    /// steps. These records have no name, no ordinal and no generation.
     MessageEnd message = {};
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;             ///< of a part of an execution: the time spent waiting, in nanoseconds
     std::optional<std::uint32_t> batch;  ///< the position of its batch in the log (the low bits)
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
@@ -62,6 +63,7 @@ struct RecordedCounters {
     std::uint64_t steps = 0;
     std::uint64_t scopes = 0;
     std::uint64_t messages = 0;
+    std::uint64_t parts = 0;
     std::optional<std::int64_t> step_began_ns;
     std::optional<std::int64_t> step_ns;  ///< how long the step before the last one took
     [[nodiscard]] bool operator==(const RecordedCounters&) const = default;

@@ -12,9 +12,9 @@ namespace rueda::base {
 
 /// Records what a rank does. An object without a recorder records nothing.
 ///
-/// Threads: announce() and note_name(), any; announce_message(), one at a time. start(), end(), end_message() and
-/// note_batch(): the thread that drives progress, or the one that ends a failed operation; nobody else knows the
-/// operation's number then.
+/// Threads: announce(), note_name() and set_notes_parts(), any; announce_message(), one at a time. start(), end(),
+/// end_message() and note_batch(): the thread that drives progress, or the one that ends a failed operation; nobody
+/// else knows the operation's number then.
 class RecorderWriter {
 public:
     /// The number of an operation that is not recorded.
@@ -34,6 +34,26 @@ public:
     /// Records a scope of the program, which began and ended at these times of CLOCK_MONOTONIC. `name` is from
     /// note_name(). A beginning before begin() counts as that moment. Threads: one at a time.
     void note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const;
+
+    /// Whether note_part() is wanted: while a timeline is on. Relaxed: a batch in progress may miss the change.
+    [[nodiscard]] bool notes_parts() const {
+        return recorder_ != nullptr && recorder_->notes_parts.load(std::memory_order_relaxed) != 0;
+    }
+    void set_notes_parts(bool wanted) const {
+        if (recorder_ != nullptr) {
+            recorder_->notes_parts.store(wanted ? 1 : 0, std::memory_order_relaxed);
+        }
+    }
+    struct Part {
+        PartKind kind = PartKind::work;
+        std::int32_t awaited = -1;  ///< a rank of the job
+        std::uint32_t steps = 0;
+        std::uint64_t begin_ticks = 0;
+        std::uint64_t end_ticks = 0;
+        std::uint64_t waited_ticks = 0;
+    };
+    /// Records a part of the execution of a batch. Threads: the thread that drives progress.
+    void note_part(std::int32_t set_id, const Part& part) const;
 
     /// Whether the name that got this number from note_name() is still there.
     [[nodiscard]] bool knows(std::uint64_t name) const {
@@ -153,6 +173,7 @@ private:
         return number;
     }
 
+    void note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const;
     /// `state`: what the record's state is without the end.
     void end(OperationRecord& record, std::uint64_t state, std::uint64_t ticks, ErrorCode code) const {
         record.ended.store(ticks, std::memory_order_release);

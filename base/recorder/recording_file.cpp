@@ -79,7 +79,8 @@ Json json_of(const RecordedCounters& counters) {
               {"executed_ns", counters.executed_ns},
               {"steps", counters.steps},
               {"scopes", counters.scopes},
-              {"messages", counters.messages}};
+              {"messages", counters.messages},
+              {"parts", counters.parts}};
     if (counters.step_began_ns) {
         json["step_began_ns"] = *counters.step_began_ns;
     }
@@ -94,13 +95,13 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 bool is_message(const RecordedOperation& operation) { return RecordKind::is_message(operation.kind); }
 
-/// A field with a list: of the messages, or of everything else.
+/// A field with a list: of the messages, or of everything else. Parts of executions are only in timelines.
 void append_list(std::string& text, std::string_view key, const std::vector<RecordedOperation>& operations,
                  bool messages) {
     text += fmt::format("\"{}\":[", key);
     const char* separator = "\n";
     for (const RecordedOperation& operation : operations) {
-        if (is_message(operation) == messages) {
+        if (is_message(operation) == messages && operation.kind != RecordKind::kPart) {
             text += separator;
             text += line_of(json_of(operation));
             separator = ",\n";
@@ -187,6 +188,7 @@ RecordedCounters counters_of(const Json& json) {
     };
     read_if_there("scopes", counters.scopes);
     read_if_there("messages", counters.messages);
+    read_if_there("parts", counters.parts);
     json_fields::read_ns(json, "step_began_ns", counters.step_began_ns);
     json_fields::read_ns(json, "step_ns", counters.step_ns);
     return counters;

@@ -48,6 +48,28 @@ std::string args_of_message(const RecordedOperation& record) {
         number_or_null(record.started_ns), number_or_null(record.ended_ns));
 }
 
+std::string name_of_part(PartKind kind, std::int32_t awaited) {
+    switch (kind) {
+        case PartKind::copy_in:
+            return "COPY_IN";
+        case PartKind::reduce:
+            return "REDUCE";
+        case PartKind::copy_out:
+            return "COPY_OUT";
+        case PartKind::network:
+            return "NETWORK";
+        case PartKind::wait:
+            return awaited >= 0 ? fmt::format("waiting for rank {}", awaited) : "waiting for another rank";
+        case PartKind::wait_for_hosts:
+            return "waiting for other hosts";
+        case PartKind::rest:
+            return "FURTHER_CHUNKS";
+        case PartKind::work:
+            break;
+    }
+    return "WORK";
+}
+
 std::string name_of_rank(std::int32_t rank) { return rank < 0 ? "any rank" : fmt::format("rank {}", rank); }
 
 }  // namespace
@@ -172,6 +194,23 @@ void RankRows::add_scope(const RecordedOperation& record, std::string& text) con
                         .tid = kScopes,
                         .begin_ns = record.announced_ns,
                         .end_ns = record.ended_ns.value_or(record.announced_ns)});
+}
+
+void RankRows::add_part(const RecordedOperation& record, std::string& text) const {
+    const auto kind = static_cast<PartKind>(record.dtype);
+    std::string args = fmt::format(R"({{"set":{},"steps":{})", record.set_id, record.message.tag);
+    if (kind == PartKind::wait) {
+        args += fmt::format(R"(,"rank":{})", record.message.peer);
+    } else if (kind == PartKind::rest) {
+        args += fmt::format(R"(,"waited_ns":{})", record.bytes);
+    }
+    append_event(text, {.name = json_text(name_of_part(kind, record.message.peer)),
+                        .category = "part",
+                        .pid = rank_,
+                        .tid = kBatches,
+                        .begin_ns = record.announced_ns,
+                        .end_ns = record.ended_ns.value_or(record.announced_ns),
+                        .args = args + "}"});
 }
 
 void RankRows::add_execution(const RecordedOperation& record) {

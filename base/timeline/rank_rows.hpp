@@ -48,6 +48,9 @@ public:
     /// The rank executed an operation, maybe together with others of its batch.
     void add_execution(const RecordedOperation& record);
 
+    /// A part of the execution of a batch. It lies inside of the batch's span.
+    void add_part(const RecordedOperation& record, std::string& text) const;
+
     /// Appends the spans of waits and batches that are complete.
     void settle(std::string& text, bool marks_cycles);
     /// Appends what is still open. `now_ns` ends the last step.

@@ -158,7 +158,7 @@ private:
             part_.operations.push_back({rank, record_of(json_fields::object_of(event, "args"), name)});
         } else if (*category == "message") {
             part_.operations.push_back({rank, message_record_of(json_fields::object_of(event, "args"))});
-        } else if (*category == "step" || *category == "scope" || *category == "lost") {
+        } else if (*category == "step" || *category == "scope" || *category == "part" || *category == "lost") {
             part_.others.emplace_back(line);
         }
     }

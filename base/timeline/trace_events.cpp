@@ -47,6 +47,9 @@ void TraceEvents::add_alone(const TimelineOperation& operation, std::int64_t now
         case RecordKind::kScope:
             rows.add_scope(operation.record, text);
             break;
+        case RecordKind::kPart:
+            rows.add_part(operation.record, text);
+            break;
         case RecordKind::kSend:
         case RecordKind::kReceive:
             rows.add_message(operation.record, now_ns, text);

@@ -45,6 +45,7 @@ public:
 private:
     void stop(bool for_good) noexcept;
     void stop_recording();
+    void set_on(bool is_on);
 
     std::shared_ptr<collectives::Arena> arena_;
     base::TimelineHeader header_;

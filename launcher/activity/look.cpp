@@ -18,8 +18,9 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The newest operations among which a look searches for one that has not ended.
-constexpr std::size_t kLookedAtOperations = 32;
+/// The newest records among which a look searches for an operation that has not ended. While a timeline is on, an
+/// operation that is executed may have 17 records of its parts.
+constexpr std::size_t kLookedAtOperations = 64;
 
 /// The threads of a process that a look reads. Each costs about 10 us of processor time. /proc has the oldest threads
 /// first, and these are the ones that compute: pools of threads are made when a program begins.

@@ -120,7 +120,7 @@ private:
             .state = recording.state,
             .step = recording.step,
             .busy = recording.busy,
-            .operations = counters.announced - counters.steps - counters.scopes - counters.messages,
+            .operations = counters.announced - counters.steps - counters.scopes - counters.messages - counters.parts,
             .messages = counters.messages,
             .last = std::nullopt,
             .since_ns = 0};

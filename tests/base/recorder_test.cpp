@@ -165,6 +165,35 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
     CHECK(receives.executed_ticks.load() == 50);
 }
 
+TEST_CASE("parts of an execution are recorded when they are over", "[recorder]") {
+    const Recorder recorder;
+    CHECK_FALSE(recorder.writer.notes_parts());
+    recorder.writer.set_notes_parts(true);
+    CHECK(recorder.writer.notes_parts());
+    const std::uint64_t now = ticks_now();
+    recorder.writer.note_part(7, {.kind = PartKind::wait,
+                                  .awaited = 3,
+                                  .steps = 12,
+                                  .begin_ticks = now,
+                                  .end_ticks = now + 1000,
+                                  .waited_ticks = 1000});
+    const auto operations = recorder.read();
+    REQUIRE(operations.size() == 1);
+    const RecordedOperation& part = operations[0];
+    CHECK(part.kind == RecordKind::kPart);
+    CHECK(part.dtype == static_cast<std::uint8_t>(PartKind::wait));
+    CHECK(part.message == MessageEnd{3, 12});
+    CHECK(part.set_id == 7);
+    CHECK(part.bytes > 0);  // two readers convert the processor's counter a little differently
+    CHECK(part.bytes <= static_cast<std::uint64_t>(2 * RecorderReader(*recorder.memory).span_ns(1000)));
+    CHECK(part.announced_ns <= *part.ended_ns);
+    CHECK(RecorderReader(*recorder.memory).counters().parts == 1);
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);
+    recorder.writer.set_notes_parts(false);
+    CHECK_FALSE(recorder.writer.notes_parts());
+    CHECK_FALSE(RecorderWriter().notes_parts());
+}
+
 TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     const Recorder recorder;
     constexpr std::uint64_t kMore = 10;
@@ -452,6 +481,10 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     message.status = static_cast<std::uint8_t>(ErrorCode::aborted);
     recording.operations.push_back(message);
     recording.counters.messages = 2;
+    Recording with_parts = recording;  // these are not in the file
+    with_parts.operations.insert(with_parts.operations.begin(), with_parts.operations.front());
+    with_parts.operations.front().kind = RecordKind::kPart;
+    CHECK(format_recording(with_parts) == format_recording(recording));
 
     const std::string text = format_recording(recording);
     const Result<Recording> read = parse_recording(text);

@@ -241,6 +241,50 @@ TEST_CASE("sends and receives have rows of their own", "[timeline]") {
     CHECK(part.value().operations[3].record == message(RecordKind::kReceive, {-1, 9}, 80, {}, {}).record);
 }
 
+TEST_CASE("parts of an execution lie in the row of executions", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    trace.add_rank(2, "vm", text);
+    std::int64_t at = 0;
+    const auto add = [&](PartKind kind, std::int32_t awaited, std::int32_t steps) {
+        TimelineOperation part = message(RecordKind::kPart, {awaited, steps}, at, {}, at + 10);
+        part.record.dtype = static_cast<std::uint8_t>(kind);
+        trace.add_alone(part, 0, text);
+        at += 10;
+    };
+    add(PartKind::copy_in, -1, 2);
+    add(PartKind::wait, 1, 30);
+    add(PartKind::reduce, -1, 1);
+    add(PartKind::copy_out, -1, 1);
+    add(PartKind::network, -1, 1);
+    add(PartKind::wait_for_hosts, -1, 1);
+    add(PartKind::wait, -1, 1);
+    add(PartKind::rest, -1, 99);
+    add(PartKind::work, -1, 1);
+    add(static_cast<PartKind>(200), -1, 1);  // damaged memory
+    std::vector<std::string> names;
+    for (const Json& event : events_of(text)) {
+        if (event.value("cat", "") == "part") {
+            names.push_back(event["name"]);
+            CHECK(event["tid"] == RankRows::kBatches);
+            CHECK(end_of(event) == begin_of(event) + 10);
+        }
+    }
+    CHECK(names == std::vector<std::string>{"COPY_IN", "waiting for rank 1", "REDUCE", "COPY_OUT", "NETWORK",
+                                            "waiting for other hosts", "waiting for another rank", "FURTHER_CHUNKS",
+                                            "WORK", "WORK"});
+    CHECK(only(events_of(text), 2, "waiting for rank 1")["args"]["rank"] == 1);
+    CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["waited_ns"] == 64);
+    CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["steps"] == 99);
+
+    // They are copied when files are merged.
+    const std::string whole =
+        "[\n" + format_header({.host = "vm", .size = 3}) + text + format_end({.operations = 0, .lost = 0}) + "\n]\n";
+    const Result<TimelinePart> read = parse_timeline(whole);
+    REQUIRE(read.is_ok());
+    CHECK(read.value().others.size() == 10);
+}
+
 TEST_CASE("operations without a name get rows side by side", "[timeline]") {
     TraceEvents trace(false);
     std::string text;

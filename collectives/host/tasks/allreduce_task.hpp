@@ -37,6 +37,7 @@ public:
 
     void begin(const Batch& batch);
     StepResult step() override;
+    [[nodiscard]] StepWork last_work() const override { return last_work_; }
 
 private:
     /// A range of bytes of one segment. If the bytes are staged, they lie at the offset `in_cell` in the cells of chunk
@@ -80,6 +81,7 @@ private:
     std::uint64_t reduced_chunks_ = 0;
     std::uint64_t fetched_chunks_ = 0;
     bool whole_ = false;
+    StepWork last_work_ = StepWork::none;
 };
 
 }  // namespace rueda::collectives

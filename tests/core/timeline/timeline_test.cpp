@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/recorder/recorder_reader.hpp"
 #include "base/timeline/timeline_part.hpp"
 #include "core/pending/completion.hpp"
 #include "core/runtime/runtime.hpp"
@@ -138,6 +139,84 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
     CHECK(part.value().has_end);
     CHECK(part.value().end.operations == 11 * kRanks);
     CHECK(part.value().end.lost == 0);
+}
+
+TEST_CASE("a batch has the parts of its execution, and messages have rows", "[threads]") {
+    const Folder folder;
+    const std::string path = folder.path().string() + "/t.json";
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context);
+        std::vector<float> values(std::size_t{1} << 20U, 1.0F);  // in private memory: many chunks
+        const auto reduce = [&](const std::string& name) {
+            const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(values.size())};
+            const rueda_tensor tensor{values.data(), shape.data(), 1, static_cast<std::int32_t>(DType::float32)};
+            const rueda_options options = RUEDA_OPTIONS_INIT;
+            Completion completion;
+            Runtime& runtime = rank.runtime();
+            runtime.run_allreduce(runtime.world(), nullptr, name, tensor, tensor, options, completion)
+                .throw_if_failed();
+        };
+        const auto parts = [&] {
+            const collectives::Arena& arena = *rank.runtime().arena();
+            return base::RecorderReader(*arena.recorder(arena.rank())).counters().parts;
+        };
+        reduce("before");
+        RUEDA_RANK_CHECK(parts() == 0);
+        rank.meet("before");
+        RUEDA_RANK_CHECK(rank.runtime().start_timeline(path, false).is_ok());
+        rank.meet("on");
+        reduce("large");
+        RUEDA_RANK_CHECK(parts() > 2 && parts() <= 17);
+        core::MessageRequest request;
+        request.sends = context.rank() == 0;
+        request.peer = 1 - context.rank();
+        request.tag = 9;
+        const auto& world = rank.runtime().shared_world();
+        request.set = {world, &world->identity()};
+        request.bytes = 400'000;
+        request.memory = reinterpret_cast<std::byte*>(values.data());
+        Completion completion;
+        RUEDA_RANK_CHECK(rank.runtime().run(request, completion).is_ok());
+        rank.meet("done");
+        rank.runtime().stop_timeline();
+        const std::uint64_t before = parts();
+        reduce("large");
+        RUEDA_RANK_CHECK(parts() == before);
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+    const Json events = Json::parse(text_of(path));
+    for (const int rank : {0, 1}) {
+        INFO("rank " << rank);
+        Json batch;
+        for (const Json& event : find(events, rank, "ALLREDUCE")) {
+            batch = event["cat"] == "batch" ? event : batch;
+        }
+        REQUIRE(batch.is_object());
+        std::map<std::string, int> names;
+        double last_end = batch["ts"];
+        for (const Json& event : events) {
+            if (event["pid"] == rank && event.value("cat", "") == "part") {
+                ++names[event["name"]];
+                CHECK(event["tid"] == batch["tid"]);
+                // One after the other, inside of the batch. Times have three decimals.
+                CHECK(event["ts"].get<double>() >= last_end - 0.002);
+                last_end = end_of(event);
+            }
+        }
+        CHECK(last_end <= end_of(batch) + 0.002);
+        CHECK(names["COPY_IN"] >= 1);
+        CHECK(names["REDUCE"] >= 1);
+        CHECK(names["COPY_OUT"] >= 1);
+        CHECK(names["FURTHER_CHUNKS"] == 1);
+        const auto messages = find(events, rank, rank == 0 ? "SEND to rank 1" : "RECEIVE from rank 0");
+        REQUIRE(messages.size() == 1);
+        CHECK(messages[0]["args"]["tag"] == 9);
+        CHECK(messages[0]["args"]["bytes"] == 400'000);
+        REQUIRE(find(events, rank, "TRANSFER").size() == 1);
+        CHECK(find(events, rank, "TRANSFER")[0]["dur"].get<double>() > 0);
+    }
 }
 
 TEST_CASE("timelines start and stop while the job runs", "[threads]") {
