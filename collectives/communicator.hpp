@@ -89,6 +89,16 @@ struct BatchChunks {
     std::uint64_t count = 0;
 };
 
+/// What a step of a task did. The timeline shows it.
+enum class StepWork : std::uint8_t {
+    none,      ///< nothing: the task waits, or found that it is done
+    other,     ///< something that has no name here
+    copy_in,   ///< copied this rank's input to where other ranks read it
+    reduce,    ///< combined the inputs of several ranks: the reduce-scatter half of an allreduce
+    copy_out,  ///< copied results to this rank's output: the allgather half of an allreduce
+    network,   ///< began or ended messages with other hosts
+};
+
 /// A batch in progress. One thread at a time calls step() until the task is done. After an abort the task is abandoned.
 class Task {
 public:
@@ -97,6 +107,8 @@ public:
     /// For reports about a task that makes no progress: its chunks, if every member stages and combines a part of each.
     /// Threads: as step().
     [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
+    /// What the last step did. If it did several things, what it did last.
+    [[nodiscard]] virtual StepWork last_work() const { return StepWork::other; }
 };
 
 /// Moves bytes between the members of one process set.

@@ -13,9 +13,8 @@
 
 namespace rueda::base {
 
-/// The kind of a record in the flight recorder (the record of what a rank did last). A record describes an operation, a
-/// training step, or a scope (a declared activity of the program). Numbers below `kStep` are those of
-/// collectives::Operation.
+/// A record of the flight recorder describes an operation of a process set, a send or a receive, a step or a scope.
+/// These numbers say which. The numbers below `kStep` are those of collectives::Operation.
 struct RecordKind {
     static constexpr std::uint8_t kAllreduce = 0;
     static constexpr std::uint8_t kBroadcast = 1;
@@ -28,9 +27,17 @@ struct RecordKind {
     static constexpr std::uint8_t kGather = 8;
     static constexpr std::uint8_t kScatter = 9;
     static constexpr std::uint8_t kReduce = 10;
-    static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is the step's number
-    static constexpr std::uint8_t kScope = 65;  ///< an activity that the program declared, from `announced` to `ended`;
-                                                ///< `name` is its name
+    static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is its number
+    static constexpr std::uint8_t kScope = 65;  ///< a scope of the program, from `announced` to `ended`; has a name
+    /// A part of the execution of a batch, from `announced` to `ended`. It is recorded while a timeline is on.
+    static constexpr std::uint8_t kPart = 66;
+    // The low bits of these two are a place in RankCounters::of_kind that no operation of a process set uses.
+    static constexpr std::uint8_t kSend = 64 + 11;
+    static constexpr std::uint8_t kReceive = 64 + 12;
+
+    /// Whether all ranks of a process set take part in it.
+    [[nodiscard]] static constexpr bool is_collective(std::uint8_t kind) { return kind < kStep; }
+    [[nodiscard]] static constexpr bool is_message(std::uint8_t kind) { return kind == kSend || kind == kReceive; }
 };
 
 /// The last word of a record. It says how far the operation has come, and which fields of the record are valid.
@@ -73,18 +80,18 @@ struct RecordState {
 /// also sees that `sequence` has changed. Fences are not used, because ThreadSanitizer does not know them. On x86-64
 /// all these accesses are plain moves.
 struct alignas(kCacheLine) OperationRecord {
-    std::atomic<std::uint64_t> sequence;   ///< the operation's number plus 1; 0: the record is empty or being written
-    std::atomic<std::uint64_t> announced;  ///< when this rank submitted the operation, in ticks
-                                           ///< (base/recorder/ticks.hpp)
-    std::atomic<std::uint64_t> started;    ///< when execution began, in ticks; this rank knew by then that all ranks
-                                           ///< had announced the operation
-    std::atomic<std::uint64_t> ended;      ///< when the operation ended, in ticks
-    /// How many operations this rank has submitted in the process set, including this one. For a step: the step's
-    /// number.
+    std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
+    std::atomic<std::uint64_t> announced;  ///< ticks
+    /// Ticks. All ranks had announced it, as far as this rank knows. Of a send or a receive: the other rank had called
+    /// its side.
+    std::atomic<std::uint64_t> started;
+    std::atomic<std::uint64_t> ended;  ///< ticks
+    /// The number, counted from 1, of the operation among those of this rank in its process set. Of a step: its number.
+    /// Of a send or a receive: see MessageEnd.
     std::atomic<std::uint64_t> ordinal;
-    /// Lower half: the number of the name in `RankRecorder::names`. Upper half: low bits of the generation of the
-    /// name's slot (the number that stands for the name), or 0 if the slot was not known. For an operation without a
-    /// name, the upper half is the number of the call.
+    /// The number of the name in `RankRecorder::names`, and in the upper half the generation of the name's slot (the
+    /// low bits; 0: the slot was not known yet), or of an operation without a name the number of the call. Of a send or
+    /// a receive: the process set.
     std::atomic<std::uint64_t> name;
     std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
     std::atomic<std::uint64_t> state;  ///< see RecordState
@@ -92,8 +99,37 @@ struct alignas(kCacheLine) OperationRecord {
 static_assert(sizeof(OperationRecord) == kCacheLine && std::is_trivially_destructible_v<OperationRecord>);
 static_assert(offsetof(OperationRecord, state) == 56);
 
-/// The name of a tensor in a process set. Names lie in a ring, so a newer name may have replaced the name of an older
-/// record. In this case `number` differs from the number in the record.
+/// The other rank of a send or a receive, and the tag, in one word. The sender of a receive from any rank is written
+/// when it is known.
+struct MessageEnd {
+    std::int32_t peer = -1;  ///< a rank of the job; -1: any rank
+    std::int32_t tag = 0;
+
+    [[nodiscard]] static constexpr MessageEnd of(std::uint64_t word) {
+        return {static_cast<std::int32_t>(static_cast<std::uint32_t>(word)), static_cast<std::int32_t>(word >> 32U)};
+    }
+    [[nodiscard]] constexpr std::uint64_t word() const {
+        return static_cast<std::uint32_t>(peer) | std::uint64_t{static_cast<std::uint32_t>(tag)} << 32U;
+    }
+    [[nodiscard]] bool operator==(const MessageEnd&) const = default;
+};
+
+/// What a rank did in a part of the execution of a batch. A record has it in place of the DType. `ordinal` is a
+/// MessageEnd: the rank that was awaited, and in place of the tag the number of steps. `size` is the time in ticks that
+/// was spent waiting, `name` the process set.
+enum class PartKind : std::uint8_t {
+    work,            ///< something that has no name of its own
+    copy_in,         ///< copied its input to where other ranks read it
+    reduce,          ///< combined the inputs of several ranks
+    copy_out,        ///< copied results to its output
+    network,         ///< sent to other hosts, or received
+    wait,            ///< waited for another rank of this host
+    wait_for_hosts,  ///< waited for other hosts
+    rest,            ///< several parts, because there were too many
+};
+
+/// A name of a tensor in a process set. Names are kept in a ring too, so a record may be older than the place of its
+/// name: the numbers then differ.
 struct alignas(kCacheLine) NameRecord {
     std::atomic<std::uint64_t> number;  ///< the name's number, counted from 1; 0: empty or being written
     std::atomic<std::int32_t> set_id;
@@ -127,28 +163,28 @@ struct RankCounters {
     /// keeps a wrong kind within the array.
     static constexpr std::size_t kKinds = 16;
 
-    /// How many operations, steps and scopes (declared activities) were recorded. This is also the number of the next
-    /// record.
+    /// The number of records that were announced; the number of the next one.
     alignas(kCacheLine) std::atomic<std::uint64_t> announced;
 
-    // Only the thread that drives progress (that steps the rank's tasks) writes the following counters.
-    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by RecordKind
-    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< number of batches in the log
-    std::atomic<std::uint64_t> batched;                      ///< number of operations in these `batches`
+    // Written by the thread that drives progress, only.
+    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< by the low bits of RecordKind
+    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
+    std::atomic<std::uint64_t> batched;                      ///< operations in those batches
+    std::atomic<std::uint64_t> parts;                        ///< parts of executions that were recorded
 
-    // Any thread may write the following counters, but this happens rarely.
-    alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< number of operations that ended with an error
-    std::atomic<std::uint64_t> steps;                       ///< number of steps that the program has begun
-    std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: the program has begun no
-                                                            ///< step
-    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before the last one took; 0: unknown
-    std::atomic<std::uint64_t> stall_reports;               ///< number of stall reports that this rank has made
-    std::atomic<std::uint64_t> resident_bytes;              ///< how many bytes of shared memory for tensors the program
-                                                            ///< has allocated
-    std::atomic<std::uint64_t> scopes;                      ///< number of recorded scopes (activities that the program
-                                                            ///< declared)
+    // Written by any thread, rarely.
+    alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< operations that ended with an error
+    std::atomic<std::uint64_t> steps;                       ///< steps that the program has begun
+    std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
+    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before it took; 0: unknown
+    std::atomic<std::uint64_t> stall_reports;               ///< reports about stalls that this rank made
+    std::atomic<std::uint64_t> resident_bytes;              ///< resident memory that the program has allocated
+    std::atomic<std::uint64_t> scopes;                      ///< scopes that were recorded; see RecordKind::kScope
+    std::atomic<std::uint64_t> messages;                    ///< sends and receives that were announced
 };
 static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
+static_assert((RecordKind::kSend & (RankCounters::kKinds - 1)) > RecordKind::kReduce &&
+              (RecordKind::kReceive & (RankCounters::kKinds - 1)) > RecordKind::kReduce);
 
 /// The flight recorder of one rank: what the rank did last. It lies in the job's shared memory, so it stays readable
 /// after the rank was killed. It begins as zeros, and only pages that are written use memory.
@@ -166,8 +202,9 @@ struct alignas(4096) RankRecorder {
     std::atomic<std::int64_t> begin_ns;      ///< CLOCK_MONOTONIC
     std::atomic<std::int64_t> realtime_ns;   ///< the same moment in CLOCK_REALTIME
 
-    std::atomic<std::uint64_t> names_written;  ///< the number of the newest name
-    std::atomic<std::uint64_t> sets_written;   ///< number of recorded process sets; only the newest are kept
+    std::atomic<std::uint64_t> names_written;  ///< the number of the last name
+    std::atomic<std::uint64_t> sets_written;   ///< how many sets were noted; only the newest are kept
+    std::atomic<std::uint32_t> notes_parts;    ///< 1: a timeline is on, so parts of executions are recorded
     RankCounters counters;
     SetRecord sets[kSets];
 

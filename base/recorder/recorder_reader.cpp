@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace rueda::base {
 
@@ -81,8 +82,6 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
     operation.dtype = static_cast<std::uint8_t>(size >> 48U & 0xffU);
     operation.reduce_op = static_cast<std::uint8_t>(size >> 56U);
     operation.is_blocking = (state & RecordState::kBlocking) != 0;
-    operation.ordinal = ordinal;
-    operation.generation = static_cast<std::uint32_t>(name >> 32U);
     operation.bytes = size & ((std::uint64_t{1} << 48U) - 1);
     operation.announced_ns = ns_of(announced);
     if ((state & RecordState::kInBatch) != 0) {
@@ -95,6 +94,17 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
         operation.status = static_cast<std::uint8_t>(state >> RecordState::kStatusShift & 0xffU);
         operation.ended_ns = ns_of(ended);
     }
+    const bool is_part = operation.kind == RecordKind::kPart;
+    if (is_part) {
+        operation.bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(span_ns(operation.bytes), 0));
+    }
+    if (is_part || RecordKind::is_message(operation.kind)) {
+        operation.message = MessageEnd::of(ordinal);
+        operation.set_id = static_cast<std::int32_t>(static_cast<std::uint32_t>(name));
+        return operation;
+    }
+    operation.ordinal = ordinal;
+    operation.generation = static_cast<std::uint32_t>(name >> 32U);
     if (std::optional<Name> known = read_name(static_cast<std::uint32_t>(name))) {
         operation.has_name_record = true;
         operation.set_id = known->set_id;
@@ -140,7 +150,7 @@ RecordedCounters RecorderReader::counters() const {
     counters.announced = read(from.announced);
     std::uint64_t waited_ticks = 0;
     std::uint64_t executed_ticks = 0;
-    for (const KindCounters& kind : from.of_kind) {
+    for (const KindCounters& kind : std::span(from.of_kind).first(RecordKind::kReduce + 1)) {
         counters.ended += read(kind.ended);
         counters.bytes += read(kind.bytes);
         waited_ticks += read(kind.waited_ticks);
@@ -152,6 +162,8 @@ RecordedCounters RecorderReader::counters() const {
     counters.batches = read(from.batches);
     counters.steps = read(from.steps);
     counters.scopes = read(from.scopes);
+    counters.messages = read(from.messages);
+    counters.parts = read(from.parts);
     if (const std::uint64_t began = read(from.step_began_ticks); began != 0) {
         counters.step_began_ns = ns_of(began);
     }
@@ -189,7 +201,7 @@ PendingOperations RecorderReader::pending() const {
         const std::uint64_t announced = record.announced.load(std::memory_order_acquire);
         const bool is_whole =
             record.sequence.load(std::memory_order_relaxed) == number + 1 && RecordState::belongs(state, number);
-        if (!is_whole || (state & RecordState::kEnded) != 0 || (state & 0xffU) == RecordKind::kStep) {
+        if (!is_whole || (state & RecordState::kEnded) != 0 || !RecordKind::is_collective(state & 0xffU)) {
             continue;
         }
         ++pending.count;
@@ -208,6 +220,12 @@ std::string_view name_of_record_kind(std::uint8_t kind) {
     }
     if (kind == RecordKind::kScope) {
         return "scope";
+    }
+    if (kind == RecordKind::kPart) {
+        return "part";
+    }
+    if (RecordKind::is_message(kind)) {
+        return kind == RecordKind::kSend ? "send" : "receive";
     }
     return kind < kNames.size() ? kNames[kind] : "unknown";
 }

@@ -14,12 +14,12 @@
 
 namespace rueda::base {
 
-/// An operation, step or scope (declared activity) that was read from a flight recorder. Times are nanoseconds of
-/// CLOCK_MONOTONIC.
+/// An operation, a send or a receive, or a step or a scope of the program, as the flight recorder has it. Times are
+/// nanoseconds of CLOCK_MONOTONIC.
 struct RecordedOperation {
-    std::uint64_t number = 0;  ///< number among all records of this rank
-    std::uint8_t kind = 0;     ///< a RecordKind
-    std::uint8_t dtype = 0;
+    std::uint64_t number = 0;  ///< among all of this rank
+    std::uint8_t kind = 0;     ///< RecordKind
+    std::uint8_t dtype = 0;    ///< of a part of an execution: PartKind
     std::uint8_t reduce_op = 0;
     std::uint8_t status = 0;  ///< an ErrorCode; valid if the operation has ended
     bool is_blocking = false;
@@ -32,8 +32,11 @@ struct RecordedOperation {
     /// The low bits of the generation of the name's slot (the number that stands for the name); 0: the slot was not
     /// known. For an operation without a name: the low bits of the number of the call.
     std::uint32_t generation = 0;
-    std::uint64_t bytes = 0;
-    std::optional<std::uint32_t> batch;  ///< the low bits of the batch's position in the log
+    /// Of a send or a receive: the other rank. Of a part of an execution: the rank that was awaited, and the number of
+    /// steps. These records have no name, no ordinal and no generation.
+    MessageEnd message = {};
+    std::uint64_t bytes = 0;             ///< of a part of an execution: the time spent waiting, in nanoseconds
+    std::optional<std::uint32_t> batch;  ///< the position of its batch in the log (the low bits)
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
@@ -48,7 +51,8 @@ struct RecordedSet {
     [[nodiscard]] bool operator==(const RecordedSet&) const = default;
 };
 
-/// The counters of a rank, with times in nanoseconds.
+/// The counters of a rank, with times in nanoseconds. Sends and receives count only in `announced` and
+/// `messages`.
 struct RecordedCounters {
     std::uint64_t announced = 0;
     std::uint64_t ended = 0;
@@ -59,6 +63,8 @@ struct RecordedCounters {
     std::int64_t executed_ns = 0;
     std::uint64_t steps = 0;
     std::uint64_t scopes = 0;
+    std::uint64_t messages = 0;
+    std::uint64_t parts = 0;
     std::optional<std::int64_t> step_began_ns;
     std::optional<std::int64_t> step_ns;  ///< how long the step before the last one took
     [[nodiscard]] bool operator==(const RecordedCounters&) const = default;
@@ -80,7 +86,7 @@ struct RecordedExtras {
     std::uint64_t resident_bytes = 0;
 };
 
-/// The recorded operations that have not ended.
+/// The operations of process sets that the ring has and that have not ended.
 struct PendingOperations {
     std::uint64_t count = 0;
     std::optional<std::int64_t> oldest_announced_ns;

@@ -62,13 +62,31 @@ void RecorderWriter::note_scope(std::uint64_t name, std::int64_t began_ns, std::
         const std::int64_t before = now.ns - std::clamp(ns, begin.ns, std::max(begin.ns, now.ns));
         return now.ticks - static_cast<std::uint64_t>(static_cast<double>(before) * ticks_per_ns);
     };
-    const std::uint64_t number = announce({.kind = RecordKind::kScope, .name = name}, ticks_at(began_ns));
+    note_ended({.kind = RecordKind::kScope, .name = name}, ticks_at(began_ns), ticks_at(ended_ns));
+    add(recorder_->counters.scopes, 1);
+}
+
+void RecorderWriter::note_part(std::int32_t set_id, const Part& part) const {
+    if (recorder_ == nullptr) {
+        return;
+    }
+    note_ended({.kind = RecordKind::kPart,
+                .dtype = static_cast<std::uint8_t>(part.kind),
+                .ordinal = MessageEnd{part.awaited, static_cast<std::int32_t>(part.steps)}.word(),
+                .name = static_cast<std::uint32_t>(set_id),
+                .bytes = part.waited_ticks},
+               part.begin_ticks, part.end_ticks);
+    add(recorder_->counters.parts, 1);
+}
+
+/// Records something that is over already.
+void RecorderWriter::note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const {
+    const std::uint64_t number = announce(what, begin_ticks);
     if (OperationRecord* const record = find(number)) {
-        record->ended.store(ticks_at(ended_ns), std::memory_order_release);
+        record->ended.store(end_ticks, std::memory_order_release);
         record->state.store(record->state.load(std::memory_order_relaxed) | RecordState::kEnded,
                             std::memory_order_release);
     }
-    add(recorder_->counters.scopes, 1);
 }
 
 std::uint64_t RecorderWriter::note_name(std::int32_t set_id, std::string_view name) const {

@@ -13,9 +13,9 @@ namespace rueda::base {
 /// Writes the flight recorder of a rank: the record of what the rank did last. An object without a recorder records
 /// nothing.
 ///
-/// Threads: any thread may call announce() and note_name(). The thread that drives progress (steps the rank's tasks)
-/// calls start(), end() and note_batch(). For a failed operation, the thread that ends it calls end(); no other thread
-/// then knows the operation's number.
+/// Threads: announce(), note_name() and set_notes_parts(), any; announce_message(), one at a time. start(), end(),
+/// end_message() and note_batch(): the thread that drives progress, or the one that ends a failed operation; nobody
+/// else knows the operation's number then.
 class RecorderWriter {
 public:
     /// Stands for the number of an operation that is not recorded.
@@ -37,7 +37,27 @@ public:
     /// but only one at a time.
     void note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const;
 
-    /// Whether the recorder still has the name to which note_name() gave this number.
+    /// Whether note_part() is wanted: while a timeline is on. Relaxed: a batch in progress may miss the change.
+    [[nodiscard]] bool notes_parts() const {
+        return recorder_ != nullptr && recorder_->notes_parts.load(std::memory_order_relaxed) != 0;
+    }
+    void set_notes_parts(bool wanted) const {
+        if (recorder_ != nullptr) {
+            recorder_->notes_parts.store(wanted ? 1 : 0, std::memory_order_relaxed);
+        }
+    }
+    struct Part {
+        PartKind kind = PartKind::work;
+        std::int32_t awaited = -1;  ///< a rank of the job
+        std::uint32_t steps = 0;
+        std::uint64_t begin_ticks = 0;
+        std::uint64_t end_ticks = 0;
+        std::uint64_t waited_ticks = 0;
+    };
+    /// Records a part of the execution of a batch. Threads: the thread that drives progress.
+    void note_part(std::int32_t set_id, const Part& part) const;
+
+    /// Whether the name that got this number from note_name() is still there.
     [[nodiscard]] bool knows(std::uint64_t name) const {
         return recorder_ == nullptr ||
                (name != 0 && name + RankRecorder::kNames > recorder_->names_written.load(std::memory_order_relaxed));
@@ -58,7 +78,28 @@ public:
     };
     /// Records that an operation was submitted. Returns the number of its record.
     std::uint64_t announce(const Announced& what) const { return announce(what, ticks_now()); }
-    /// Records that a batch of `operations` operations was added to the log.
+    struct AnnouncedMessage {
+        bool sends = false;
+        std::uint8_t dtype = 0;
+        bool is_blocking = false;
+        std::int32_t set_id = 0;
+        MessageEnd end;
+        std::uint64_t bytes = 0;
+    };
+    /// Records that a send or a receive was called. Returns its number.
+    std::uint64_t announce_message(const AnnouncedMessage& what) const {
+        if (recorder_ == nullptr) {
+            return kNone;
+        }
+        add(recorder_->counters.messages, 1);
+        return announce({.kind = what.sends ? RecordKind::kSend : RecordKind::kReceive,
+                         .dtype = what.dtype,
+                         .is_blocking = what.is_blocking,
+                         .ordinal = what.end.word(),
+                         .name = static_cast<std::uint32_t>(what.set_id),
+                         .bytes = what.bytes});
+    }
+    /// Records that the log has called a batch of so many operations.
     void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
             add(recorder_->counters.batches, 1);
@@ -77,16 +118,26 @@ public:
         if (record == nullptr) {
             return;
         }
-        const std::uint64_t state = record->state.load(std::memory_order_relaxed);
-        record->ended.store(ticks, std::memory_order_release);
-        record->state.store(
-            state | RecordState::kEnded | (static_cast<std::uint64_t>(code) & 0xffU) << RecordState::kStatusShift,
-            std::memory_order_release);
-        if (code != ErrorCode::ok) [[unlikely]] {
-            recorder_->counters.failed.fetch_add(1, std::memory_order_relaxed);
+        end(*record, record->state.load(std::memory_order_relaxed), ticks, code);
+    }
+    /// Records the end of a send or a receive. `sender` is the rank whose message was received; -1 if this rank sent.
+    /// If the transfer was not started, it took no time.
+    void end_message(std::uint64_t number, std::uint64_t ticks, ErrorCode code, std::int32_t sender) const {
+        OperationRecord* const record = find(number);
+        if (record == nullptr) {
             return;
         }
-        count_ended(*record, state, record->started.load(std::memory_order_relaxed), ticks);
+        if (sender >= 0) {
+            MessageEnd known = MessageEnd::of(record->ordinal.load(std::memory_order_relaxed));
+            known.peer = sender;
+            record->ordinal.store(known.word(), std::memory_order_release);
+        }
+        std::uint64_t state = record->state.load(std::memory_order_relaxed);
+        if (code == ErrorCode::ok && (state & RecordState::kStarted) == 0) {
+            record->started.store(ticks, std::memory_order_release);
+            state |= RecordState::kStarted;
+        }
+        end(*record, state, ticks, code);
     }
     /// Records the start and the successful end of an operation whose execution took almost no time.
     void start_and_end(std::uint64_t number, std::uint64_t started, std::uint64_t ended) const {
@@ -138,6 +189,22 @@ private:
         // The next record was last used 4096 operations ago, so it is in no near cache.
         __builtin_prefetch(&place_of(number + 1), 1);
         return number;
+    }
+
+    void note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const;
+    /// `state`: what the record's state is without the end.
+    void end(OperationRecord& record, std::uint64_t state, std::uint64_t ticks, ErrorCode code) const {
+        record.ended.store(ticks, std::memory_order_release);
+        record.state.store(
+            state | RecordState::kEnded | (static_cast<std::uint64_t>(code) & 0xffU) << RecordState::kStatusShift,
+            std::memory_order_release);
+        if (code != ErrorCode::ok) [[unlikely]] {
+            if (RecordKind::is_collective(static_cast<std::uint8_t>(state))) {
+                recorder_->counters.failed.fetch_add(1, std::memory_order_relaxed);
+            }
+            return;
+        }
+        count_ended(record, state, record.started.load(std::memory_order_relaxed), ticks);
     }
 
     [[nodiscard]] OperationRecord& place_of(std::uint64_t number) const {

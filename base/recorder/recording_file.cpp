@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/json_fields.hpp"
@@ -36,16 +39,23 @@ Json json_of(const RecordedOperation& operation) {
         json["ended_ns"] = operation.ended_ns.value_or(operation.announced_ns);
         return json;
     }
+    json["bytes"] = operation.bytes;
+    json["dtype"] = operation.dtype;
+    json["blocking"] = operation.is_blocking;
+    if (RecordKind::is_message(operation.kind)) {
+        json["set"] = operation.set_id;
+        json["peer"] = operation.message.peer;
+        json["tag"] = operation.message.tag;
+        json.erase("ordinal");
+    } else {
+        json["generation"] = operation.generation;
+        json["reduce_op"] = operation.reduce_op;
+    }
     if (operation.has_name_record) {
         json["set"] = operation.set_id;
         json["name"] = operation.name;
         json["name_hash"] = operation.name_hash;
     }
-    json["generation"] = operation.generation;
-    json["bytes"] = operation.bytes;
-    json["dtype"] = operation.dtype;
-    json["reduce_op"] = operation.reduce_op;
-    json["blocking"] = operation.is_blocking;
     if (operation.batch) {
         json["batch"] = *operation.batch;
     }
@@ -68,7 +78,9 @@ Json json_of(const RecordedCounters& counters) {
               {"waited_ns", counters.waited_ns},
               {"executed_ns", counters.executed_ns},
               {"steps", counters.steps},
-              {"scopes", counters.scopes}};
+              {"scopes", counters.scopes},
+              {"messages", counters.messages},
+              {"parts", counters.parts}};
     if (counters.step_began_ns) {
         json["step_began_ns"] = *counters.step_began_ns;
     }
@@ -81,10 +93,27 @@ Json json_of(const RecordedCounters& counters) {
 /// Formats JSON as one line. Bytes that are not UTF-8 (names may contain them) are replaced.
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+bool is_message(const RecordedOperation& operation) { return RecordKind::is_message(operation.kind); }
+
+/// A field with a list: of the messages, or of everything else. Parts of executions are only in timelines.
+void append_list(std::string& text, std::string_view key, const std::vector<RecordedOperation>& operations,
+                 bool messages) {
+    text += fmt::format("\"{}\":[", key);
+    const char* separator = "\n";
+    for (const RecordedOperation& operation : operations) {
+        if (is_message(operation) == messages && operation.kind != RecordKind::kPart) {
+            text += separator;
+            text += line_of(json_of(operation));
+            separator = ",\n";
+        }
+    }
+    text += "\n]";
+}
+
 // ---- reading --------------------------------------------------------------------------------------------------------
 
 std::uint8_t kind_of(const std::string& name) {
-    for (unsigned kind = 0; kind <= RecordKind::kScope; ++kind) {
+    for (unsigned kind = 0; kind <= RecordKind::kReceive; ++kind) {
         if (name_of_record_kind(static_cast<std::uint8_t>(kind)) == name) {
             return static_cast<std::uint8_t>(kind);
         }
@@ -92,17 +121,33 @@ std::uint8_t kind_of(const std::string& name) {
     throw json_fields::Damage{"the kind of an operation is not known"};
 }
 
-RecordedOperation operation_of(const Json& json) {
-    if (!json.is_object()) {
-        throw json_fields::Damage{"an operation is not an object"};
+/// The fields that an operation has if it is neither a step nor a scope.
+void read_transfer(const Json& json, RecordedOperation& operation) {
+    json_fields::read(json, "bytes", operation.bytes);
+    json_fields::read(json, "dtype", operation.dtype);
+    json_fields::read(json, "blocking", operation.is_blocking);
+    json_fields::read_ns(json, "started_ns", operation.started_ns);
+    json_fields::read_ns(json, "ended_ns", operation.ended_ns);
+    if (operation.ended_ns) {
+        json_fields::read(json, "status", operation.status);
     }
+}
+
+RecordedOperation operation_of(const Json& json) {
     RecordedOperation operation;
     std::string kind;
     json_fields::read(json, "kind", kind);
     operation.kind = kind_of(kind);
     json_fields::read(json, "number", operation.number);
-    json_fields::read(json, "ordinal", operation.ordinal);
     json_fields::read_ns(json, "announced_ns", operation.announced_ns);
+    if (RecordKind::is_message(operation.kind)) {
+        json_fields::read(json, "set", operation.set_id);
+        json_fields::read(json, "peer", operation.message.peer);
+        json_fields::read(json, "tag", operation.message.tag);
+        read_transfer(json, operation);
+        return operation;
+    }
+    json_fields::read(json, "ordinal", operation.ordinal);
     if (operation.kind == RecordKind::kStep) {
         return operation;
     }
@@ -119,16 +164,9 @@ RecordedOperation operation_of(const Json& json) {
         json_fields::read(json, "name_hash", operation.name_hash);
     }
     json_fields::read(json, "generation", operation.generation);
-    json_fields::read(json, "bytes", operation.bytes);
-    json_fields::read(json, "dtype", operation.dtype);
     json_fields::read(json, "reduce_op", operation.reduce_op);
-    json_fields::read(json, "blocking", operation.is_blocking);
     json_fields::read(json, "batch", operation.batch);
-    json_fields::read_ns(json, "started_ns", operation.started_ns);
-    json_fields::read_ns(json, "ended_ns", operation.ended_ns);
-    if (operation.ended_ns) {
-        json_fields::read(json, "status", operation.status);
-    }
+    read_transfer(json, operation);
     return operation;
 }
 
@@ -142,9 +180,15 @@ RecordedCounters counters_of(const Json& json) {
     json_fields::read_ns(json, "waited_ns", counters.waited_ns);
     json_fields::read_ns(json, "executed_ns", counters.executed_ns);
     json_fields::read(json, "steps", counters.steps);
-    if (json_fields::find(json, "scopes") != nullptr) {  // files of older versions do not have this field
-        json_fields::read(json, "scopes", counters.scopes);
-    }
+    // An older file does not have all of these.
+    const auto read_if_there = [&json](const char* key, std::uint64_t& into) {
+        if (json_fields::find(json, key) != nullptr) {
+            json_fields::read(json, key, into);
+        }
+    };
+    read_if_there("scopes", counters.scopes);
+    read_if_there("messages", counters.messages);
+    read_if_there("parts", counters.parts);
     json_fields::read_ns(json, "step_began_ns", counters.step_began_ns);
     json_fields::read_ns(json, "step_ns", counters.step_ns);
     return counters;
@@ -163,7 +207,57 @@ void check_format(const Json& json) {
     }
 }
 
-Recording recording_of(const Json& json) {
+/// Takes the operations out of the JSON while it is parsed. They are most of a file, and a tree of thousands of objects
+/// would take more time than everything else.
+class OperationLists {
+public:
+    /// For Json::parse(). Returns false for what the tree shall not contain.
+    bool see(int depth, Json::parse_event_t event, const Json& parsed) {
+        if (event == Json::parse_event_t::key && depth == 1) {
+            list_ = parsed == "operations" ? &operations_ : parsed == "messages" ? &messages_ : nullptr;
+        }
+        const bool is_element = event == Json::parse_event_t::object_end && depth == 2 && list_ != nullptr;
+        if (is_element && !damage_) {
+            try {
+                list_->push_back(operation_of(parsed));
+            } catch (const json_fields::Damage& damage) {
+                damage_ = damage;  // the head of the file may tell the reason: it may be another kind of file
+            }
+        }
+        return !is_element;
+    }
+
+    /// All operations, in the order of their numbers. `json` is the tree without them.
+    [[nodiscard]] std::vector<RecordedOperation> take(const Json& json) {
+        if (damage_) {
+            throw json_fields::Damage(*damage_);
+        }
+        // An older file has no list of messages.
+        if (!json_fields::array_of(json, "operations").empty() ||
+            (json_fields::find(json, "messages") != nullptr && !json_fields::array_of(json, "messages").empty())) {
+            throw json_fields::Damage{"an operation is not an object"};
+        }
+        const auto middle = static_cast<std::ptrdiff_t>(operations_.size());
+        const auto is_before = [](const RecordedOperation& a, const RecordedOperation& b) {
+            return a.number < b.number;
+        };
+        std::move(messages_.begin(), messages_.end(), std::back_inserter(operations_));
+        std::inplace_merge(operations_.begin(), operations_.begin() + middle, operations_.end(), is_before);
+        const auto is_wrong = [&](const RecordedOperation& a, const RecordedOperation& b) { return !is_before(a, b); };
+        if (std::adjacent_find(operations_.begin(), operations_.end(), is_wrong) != operations_.end()) {
+            throw json_fields::Damage{"the operations are not in order"};
+        }
+        return std::move(operations_);
+    }
+
+private:
+    std::vector<RecordedOperation> operations_;
+    std::vector<RecordedOperation> messages_;
+    std::vector<RecordedOperation>* list_ = nullptr;  // the list whose elements are parsed now
+    std::optional<json_fields::Damage> damage_;       // the first
+};
+
+Recording recording_of(const Json& json, OperationLists& lists) {
     check_format(json);
     Recording recording;
     json_fields::read(json, "rank", recording.rank);
@@ -196,13 +290,7 @@ Recording recording_of(const Json& json) {
         json_fields::read(set, "id", recording.sets.emplace_back().id);
         json_fields::read(set, "ranks", recording.sets.back().ranks);
     }
-    for (const Json& operation : json_fields::array_of(json, "operations")) {
-        recording.operations.push_back(operation_of(operation));
-        if (const std::size_t count = recording.operations.size();
-            count > 1 && recording.operations[count - 2].number >= recording.operations[count - 1].number) {
-            throw json_fields::Damage{"the operations are not in order"};
-        }
-    }
+    recording.operations = lists.take(json);
     return recording;
 }
 
@@ -240,27 +328,31 @@ std::string format_recording(const Recording& recording) {
     for (const RecordedSet& set : recording.sets) {
         head["sets"].push_back({{"id", set.id}, {"ranks", set.ranks}});
     }
-    // The operations come last in the file, one on each line. `tail` therefore shows the newest operations.
+    // The operations come last, one on each line, so that the file can also be read with `tail`. Sends and receives
+    // have a list of their own, which an older reader does not know and leaves out.
     std::string text = line_of(head);
     text.back() = ',';
-    text += "\n\"operations\":[";
-    const char* separator = "\n";
-    for (const RecordedOperation& operation : recording.operations) {
-        text += separator;
-        text += line_of(json_of(operation));
-        separator = ",\n";
+    text += '\n';
+    append_list(text, "operations", recording.operations, /*messages=*/false);
+    if (std::any_of(recording.operations.begin(), recording.operations.end(), is_message)) {
+        text += ",\n";
+        append_list(text, "messages", recording.operations, /*messages=*/true);
     }
-    text += "\n]}\n";
+    text += "}\n";
     return text;
 }
 
 Result<Recording> parse_recording(std::string_view text) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) {
-        return failure(ErrorCode::invalid_argument, "it is not whole JSON");
-    }
+    OperationLists lists;
     try {
-        return recording_of(json);
+        const Json json = Json::parse(
+            text,
+            [&lists](int depth, Json::parse_event_t event, Json& parsed) { return lists.see(depth, event, parsed); },
+            /*allow_exceptions=*/false);
+        if (json.is_discarded()) {
+            return failure(ErrorCode::invalid_argument, "it is not whole JSON");
+        }
+        return recording_of(json, lists);
     } catch (const json_fields::Damage& damage) {
         return Status(ErrorCode::invalid_argument, damage.text);
     } catch (const Json::exception& error) {

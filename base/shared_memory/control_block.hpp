@@ -131,8 +131,9 @@ struct alignas(kCacheLine) StackBlock {
 
 /// The data at the beginning of the arena, the memory that all ranks of a host share.
 struct alignas(4096) ControlBlock {
-    /// The version of the shared memory's layout. It increases with every change of the layout.
-    static constexpr std::uint32_t kLayoutVersion = 11;
+    /// Increases with every change of the arena's layout. Version 11 added the flight recorder, the stacks, how long a
+    /// rank has been in its declared scope, and the message that it waits for.
+    static constexpr std::uint32_t kLayoutVersion = 12;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

@@ -147,8 +147,8 @@ private:
     void take(TimelineOperation operation) {
         const RecordedOperation& record = operation.record;
         last_ns_ = std::max(last_ns_, record.ended_ns.value_or(record.announced_ns));
-        events_.add_alone(operation, text_);
-        if (record.kind >= RecordKind::kStep) {
+        events_.add_alone(operation, last_ns_, text_);
+        if (!RecordKind::is_collective(record.kind)) {
             return;
         }
         ++totals_.end.operations;

@@ -47,11 +47,8 @@ void OperationGroups::release_all(std::vector<OperationGroup>& ready) {
 }
 
 bool OperationGroups::may_await(const RecordedOperation& record) const {
-    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-        const RecordedOperation& held = entry.group.front().record;
-        return held.set_id == record.set_id && held.kind == record.kind && held.name_hash == record.name_hash &&
-               (!record.name.empty() || held.generation == record.generation);
-    });
+    return std::any_of(entries_.begin(), entries_.end(),
+                       [name = name_key_of(record)](const Entry& entry) { return entry.key.name == name; });
 }
 
 void OperationGroups::release(Entries::iterator entry, std::vector<OperationGroup>& ready) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/recorder/operation_key.hpp"
 #include "base/timeline/timeline_operation.hpp"
 
 namespace rueda::base {

@@ -12,8 +12,9 @@ namespace rueda::base {
 
 namespace {
 
-/// How many pending operations without a name get their own row. Further ones share the first of these rows.
+/// As many operations without a name, or messages, are drawn side by side. More share the first row.
 constexpr std::size_t kMostLanes = 8;
+static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kFirstName);
 
 void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name) {
     append_event(text, {.name = R"("thread_name")",
@@ -36,6 +37,40 @@ std::string name_of_row(const RecordedOperation& record) {
     }
     return name;
 }
+
+/// Everything that the record of a message has, so that `rueda timeline` can make it again.
+std::string args_of_message(const RecordedOperation& record) {
+    return fmt::format(
+        R"({{"kind":"{}","set":{},"peer":{},"tag":{},"number":{},"bytes":{},"dtype":{},"blocking":{},"status":{},)"
+        R"("ns":[{},{},{}]}})",
+        name_of_record_kind(record.kind), record.set_id, record.message.peer, record.message.tag, record.number,
+        record.bytes, record.dtype, record.is_blocking, record.status, record.announced_ns,
+        number_or_null(record.started_ns), number_or_null(record.ended_ns));
+}
+
+std::string name_of_part(PartKind kind, std::int32_t awaited) {
+    switch (kind) {
+        case PartKind::copy_in:
+            return "COPY_IN";
+        case PartKind::reduce:
+            return "REDUCE";
+        case PartKind::copy_out:
+            return "COPY_OUT";
+        case PartKind::network:
+            return "NETWORK";
+        case PartKind::wait:
+            return awaited >= 0 ? fmt::format("waiting for rank {}", awaited) : "waiting for another rank";
+        case PartKind::wait_for_hosts:
+            return "waiting for other hosts";
+        case PartKind::rest:
+            return "FURTHER_CHUNKS";
+        case PartKind::work:
+            break;
+    }
+    return "WORK";
+}
+
+std::string name_of_rank(std::int32_t rank) { return rank < 0 ? "any rank" : fmt::format("rank {}", rank); }
 
 }  // namespace
 
@@ -91,6 +126,49 @@ std::int32_t RankRows::row_of(const RecordedOperation& record, std::int64_t end_
     return lane->tid;
 }
 
+std::int32_t RankRows::row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text) {
+    auto lane = std::find_if(messages_.begin(), messages_.end(),
+                             [&](const Lane& one) { return one.end_ns <= record.announced_ns; });
+    if (lane == messages_.end() && messages_.size() < kMostLanes) {
+        messages_.push_back({kMessages + static_cast<std::int32_t>(messages_.size()), end_ns});
+        append_row_name(text, rank_, messages_.back().tid, "sends and receives");
+        return messages_.back().tid;
+    }
+    lane = lane == messages_.end() ? messages_.begin() : lane;
+    lane->end_ns = std::max(lane->end_ns, end_ns);
+    return lane->tid;
+}
+
+void RankRows::add_message(const RecordedOperation& record, std::int64_t now_ns, std::string& text) {
+    const std::int64_t end = std::max(record.ended_ns.value_or(now_ns), record.announced_ns);
+    const std::int64_t started = std::clamp(record.started_ns.value_or(end), record.announced_ns, end);
+    const std::int32_t tid = row_of_message(record, end, text);
+    const auto span = [&](std::string_view name, std::string_view category, std::int64_t from, std::int64_t to,
+                          std::string_view args) {
+        append_event(text, {.name = name,
+                            .category = category,
+                            .pid = rank_,
+                            .tid = tid,
+                            .begin_ns = from,
+                            .end_ns = to,
+                            .args = args});
+    };
+    const std::int32_t peer = record.message.peer;
+    const bool sends = record.kind == RecordKind::kSend;
+    span(fmt::format(R"("{} {}")", sends ? "SEND to" : "RECEIVE from", name_of_rank(peer)), "message",
+         record.announced_ns, end, args_of_message(record));
+    if (started > record.announced_ns && peer != rank_) {
+        span(fmt::format(R"("waiting for {}")", name_of_rank(peer)), "wait", record.announced_ns, started,
+             fmt::format(R"({{"rank":{}}})", peer));
+        if (record.is_blocking && peer >= 0) {
+            add_wait(record.announced_ns, started, peer);
+        }
+    }
+    if (record.started_ns) {
+        span(R"("TRANSFER")", "execution", started, end, "");
+    }
+}
+
 void RankRows::append_step(std::int64_t end_ns, std::string& text) const {
     append_event(text, {.name = fmt::format(R"("step {}")", *step_),
                         .category = "step",
@@ -116,6 +194,23 @@ void RankRows::add_scope(const RecordedOperation& record, std::string& text) con
                         .tid = kScopes,
                         .begin_ns = record.announced_ns,
                         .end_ns = record.ended_ns.value_or(record.announced_ns)});
+}
+
+void RankRows::add_part(const RecordedOperation& record, std::string& text) const {
+    const auto kind = static_cast<PartKind>(record.dtype);
+    std::string args = fmt::format(R"({{"set":{},"steps":{})", record.set_id, record.message.tag);
+    if (kind == PartKind::wait) {
+        args += fmt::format(R"(,"rank":{})", record.message.peer);
+    } else if (kind == PartKind::rest) {
+        args += fmt::format(R"(,"waited_ns":{})", record.bytes);
+    }
+    append_event(text, {.name = json_text(name_of_part(kind, record.message.peer)),
+                        .category = "part",
+                        .pid = rank_,
+                        .tid = kBatches,
+                        .begin_ns = record.announced_ns,
+                        .end_ns = record.ended_ns.value_or(record.announced_ns),
+                        .args = args + "}"});
 }
 
 void RankRows::add_execution(const RecordedOperation& record) {

@@ -15,8 +15,8 @@
 
 namespace rueda::base {
 
-/// The rows of one rank in a trace (a timeline file). There are rows for steps, scopes (declared activities), waits for
-/// other ranks, and executed batches, and one row for each operation name.
+/// The rows of one rank in a trace: steps, scopes, waits for other ranks, executed batches, sends and receives, and one
+/// row for each name.
 class RankRows {
 public:
     // The numbers of the first rows. The trace format calls a row "thread".
@@ -24,6 +24,7 @@ public:
     static constexpr std::int32_t kScopes = 2;
     static constexpr std::int32_t kWaits = 3;
     static constexpr std::int32_t kBatches = 4;
+    static constexpr std::int32_t kMessages = 5;  ///< and some rows after it, for messages at the same time
     static constexpr std::int32_t kFirstName = 16;
     static constexpr std::int32_t kMostNames = 4096;
 
@@ -42,8 +43,13 @@ public:
     void add_wait(std::int64_t begin_ns, std::int64_t end_ns, std::int32_t last_rank) {
         waits_.push_back({begin_ns, end_ns, last_rank, 1});
     }
-    /// Adds an operation that the rank executed, possibly together with others of the same batch.
+    /// A send or a receive. If it has not ended, its event ends at `now_ns`.
+    void add_message(const RecordedOperation& record, std::int64_t now_ns, std::string& text);
+    /// The rank executed an operation, maybe together with others of its batch.
     void add_execution(const RecordedOperation& record);
+
+    /// A part of the execution of a batch. It lies inside of the batch's span.
+    void add_part(const RecordedOperation& record, std::string& text) const;
 
     /// Appends the spans of waits and batches that are complete.
     void settle(std::string& text, bool marks_cycles);
@@ -74,6 +80,7 @@ private:
     using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // process set, name, and the kind for an
                                                                          // operation without a name
 
+    [[nodiscard]] std::int32_t row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
     void settle_waits(std::string& text);
     void append_wait(const Wait& wait, std::string& text) const;
     void append_batch(const Batch& batch, std::string& text, bool marks_cycles) const;
@@ -88,6 +95,7 @@ private:
     std::vector<Wait> waits_;   // waits that were added after the last settle()
     std::optional<Wait> wait_;  // the last span of waits, which may still grow
     std::vector<Batch> batches_;
+    std::vector<Lane> messages_;
 };
 
 /// Returns the kind's name in capitals, for example "ALLREDUCE".

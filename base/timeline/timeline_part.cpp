@@ -65,22 +65,12 @@ std::uint8_t kind_of_event(std::string_view upper_name) {
     throw json_fields::Damage{"the kind of an operation is not known"};
 }
 
-RecordedOperation record_of(const Json& args, std::string_view event_name) {
-    RecordedOperation record;
-    record.kind = kind_of_event(event_name.substr(std::min(kNegotiate.size(), event_name.size())));
-    record.has_name_record = true;
+/// The fields that operations and messages have.
+void read_common(const Json& args, RecordedOperation& record) {
     json_fields::read(args, "set", record.set_id);
-    json_fields::read(args, "name", record.name);
-    json_fields::read(args, "hash", record.name_hash);
-    json_fields::read(args, "generation", record.generation);
-    if (!json_fields::member_of(args, "batch").is_null()) {
-        json_fields::read(args, "batch", record.batch.emplace());
-    }
     json_fields::read(args, "number", record.number);
-    json_fields::read(args, "ordinal", record.ordinal);
     json_fields::read(args, "bytes", record.bytes);
     json_fields::read(args, "dtype", record.dtype);
-    json_fields::read(args, "reduce_op", record.reduce_op);
     json_fields::read(args, "blocking", record.is_blocking);
     json_fields::read(args, "status", record.status);
     const Json& ns = json_fields::member_of(args, "ns");
@@ -90,6 +80,33 @@ RecordedOperation record_of(const Json& args, std::string_view event_name) {
     record.announced_ns = json_fields::time_of(ns[0], "ns");
     record.started_ns = optional_time_of(ns[1]);
     record.ended_ns = optional_time_of(ns[2]);
+}
+
+RecordedOperation record_of(const Json& args, std::string_view event_name) {
+    RecordedOperation record;
+    record.kind = kind_of_event(event_name.substr(std::min(kNegotiate.size(), event_name.size())));
+    record.has_name_record = true;
+    read_common(args, record);
+    json_fields::read(args, "name", record.name);
+    json_fields::read(args, "hash", record.name_hash);
+    json_fields::read(args, "generation", record.generation);
+    if (!json_fields::member_of(args, "batch").is_null()) {
+        json_fields::read(args, "batch", record.batch.emplace());
+    }
+    json_fields::read(args, "ordinal", record.ordinal);
+    json_fields::read(args, "reduce_op", record.reduce_op);
+    return record;
+}
+
+/// The record of an event "message".
+RecordedOperation message_record_of(const Json& args) {
+    RecordedOperation record;
+    std::string kind;
+    json_fields::read(args, "kind", kind);
+    record.kind = kind == name_of_record_kind(RecordKind::kSend) ? RecordKind::kSend : RecordKind::kReceive;
+    json_fields::read(args, "peer", record.message.peer);
+    json_fields::read(args, "tag", record.message.tag);
+    read_common(args, record);
     return record;
 }
 
@@ -139,7 +156,9 @@ private:
         }
         if (*category == "negotiation") {
             part_.operations.push_back({rank, record_of(json_fields::object_of(event, "args"), name)});
-        } else if (*category == "step" || *category == "scope" || *category == "lost") {
+        } else if (*category == "message") {
+            part_.operations.push_back({rank, message_record_of(json_fields::object_of(event, "args"))});
+        } else if (*category == "step" || *category == "scope" || *category == "part" || *category == "lost") {
             part_.others.emplace_back(line);
         }
     }

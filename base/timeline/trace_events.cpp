@@ -14,11 +14,7 @@ namespace rueda::base {
 
 namespace {
 
-std::string number_or_null(const std::optional<std::int64_t>& number) {
-    return number ? std::to_string(*number) : "null";
-}
-
-/// Returns all fields of the record, so that `rueda timeline` can restore the operation from the file.
+/// Everything that the record has, so that `rueda timeline` can make the operation again.
 std::string args_of_record(const RecordedOperation& record, std::int32_t last_rank) {
     return fmt::format(
         R"({{"set":{},"name":{},"hash":{},"generation":{},"batch":{},"number":{},"ordinal":{},"bytes":{},"dtype":{},)"
@@ -42,7 +38,7 @@ void TraceEvents::add_rank(std::int32_t rank, std::string_view host, std::string
     rows_of(rank).append_names(text, host);
 }
 
-void TraceEvents::add_alone(const TimelineOperation& operation, std::string& text) {
+void TraceEvents::add_alone(const TimelineOperation& operation, std::int64_t now_ns, std::string& text) {
     RankRows& rows = rows_of(operation.rank);
     switch (operation.record.kind) {
         case RecordKind::kStep:
@@ -50,6 +46,13 @@ void TraceEvents::add_alone(const TimelineOperation& operation, std::string& tex
             break;
         case RecordKind::kScope:
             rows.add_scope(operation.record, text);
+            break;
+        case RecordKind::kPart:
+            rows.add_part(operation.record, text);
+            break;
+        case RecordKind::kSend:
+        case RecordKind::kReceive:
+            rows.add_message(operation.record, now_ns, text);
             break;
         default:
             rows.add_execution(operation.record);

@@ -16,21 +16,24 @@ namespace rueda::base {
 /// Makes the events of a trace (a timeline file). Each function appends lines to `text`; every line ends with a comma.
 ///
 /// An operation has these events, in the row of its name:
-/// - NEGOTIATE_ALLREDUCE: from the announcement by this rank until all ranks have announced the operation. If another
-///   rank announced it later, this event contains the span "waiting for rank 2", where rank 2 was the last.
-/// - ALLREDUCE: from the end of NEGOTIATE_ALLREDUCE to the end of the operation. This event contains QUEUE, the time
-///   before the operation started on this rank, and EXECUTE, the time after its start.
+/// - NEGOTIATE_ALLREDUCE: from its announcement by this rank until all ranks had announced it. A span in it, "waiting
+/// for
+///   rank 2", is there if another rank announced it later; rank 2 was the last.
+/// - ALLREDUCE: from then to its end. QUEUE and EXECUTE in it are the time before and after its start on this rank.
+///
+/// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. "waiting for rank 2" in
+/// it is the time until this rank knew that the other rank had called its side, and TRANSFER is the rest.
 class TraceEvents {
 public:
     explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}
 
     /// Adds a rank's name. Call this before all other functions for this rank.
     void add_rank(std::int32_t rank, std::string_view host, std::string& text);
-    /// Adds a step, a scope (declared activity), or an operation that has ended. The steps of a rank must come in their
-    /// order.
-    void add_alone(const TimelineOperation& operation, std::string& text);
-    /// Makes the events of an operation from the records of all its ranks. If a rank has not ended the operation, its
-    /// event ends at `now_ns`.
+    /// A step, a scope, a message, or an operation that has ended. Steps of a rank come in their order. If a message
+    /// has not ended, its event ends at `now_ns`.
+    void add_alone(const TimelineOperation& operation, std::int64_t now_ns, std::string& text);
+    /// Makes the events of an operation from the records of all ranks. If a rank has not ended the operation, its event
+    /// ends at `now_ns`.
     void add_group(const OperationGroup& group, std::int64_t now_ns, std::string& text);
     /// Adds an event which says that `count` records of this rank were overwritten before they were read.
     void add_lost(std::int32_t rank, std::uint64_t count, std::int64_t now_ns, std::string& text) const;

@@ -48,6 +48,10 @@ void append_event(std::string& text, const TraceEvent& event) {
     text += "},\n";
 }
 
+std::string number_or_null(const std::optional<std::int64_t>& number) {
+    return number ? std::to_string(*number) : "null";
+}
+
 std::string json_text(std::string_view text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

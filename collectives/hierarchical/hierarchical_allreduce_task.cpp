@@ -161,6 +161,7 @@ void HierarchicalAllreduceTask::load_input(std::uint32_t segment, std::uint64_t 
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
 StepResult HierarchicalAllreduceTask::step() {
+    last_work_ = StepWork::none;
     return set_.step(
         work_, [this] { return act(); }, [this] { return end(); });
 }
@@ -176,21 +177,26 @@ bool HierarchicalAllreduceTask::end() {
 /// Does one action. Actions that delay other ranks most are tried first. Returns false if there was nothing to do.
 bool HierarchicalAllreduceTask::act() {
     if (is_lane() && pipeline_.step()) {
+        last_work_ = StepWork::network;
         return true;
     }
     if (may_stage()) {
+        last_work_ = StepWork::copy_in;
         stage();
         return true;
     }
     if (may_combine()) {
+        last_work_ = StepWork::reduce;
         combine();
         return true;
     }
     if (may_deliver()) {
+        last_work_ = StepWork::copy_out;
         deliver();
         return true;
     }
     if (may_fetch()) {
+        last_work_ = StepWork::copy_out;
         fetch();
         return true;
     }

@@ -92,6 +92,7 @@ void StreamTask::go_to_crossing(Cursor& cursor) const {
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
 StepResult StreamTask::step() {
+    last_work_ = StepWork::none;
     return set_.step(
         work_, [this] { return act(); }, [this] { return end(); });
 }
@@ -105,7 +106,21 @@ bool StreamTask::end() {
     return true;
 }
 
-bool StreamTask::act() { return open() || arrive() || publish() || take(); }
+bool StreamTask::act() {
+    if (open() || arrive()) {
+        last_work_ = StepWork::network;
+        return true;
+    }
+    if (publish()) {
+        last_work_ = StepWork::copy_in;
+        return true;
+    }
+    if (take()) {
+        last_work_ = StepWork::copy_out;
+        return true;
+    }
+    return false;
+}
 
 bool StreamTask::open() {
     if (is_at_end(opening_) || opened_ == published_ + kBuffers || !has_sent(buffer(opened_))) {

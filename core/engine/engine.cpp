@@ -479,6 +479,7 @@ Status Engine::start(MessageRequest request, Completion& completion) {
 }
 
 Status Engine::run(MessageRequest request, Completion& completion) {
+    request.is_blocking = true;
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
     lock_.ring_holder();
     return wait(completion, -1);

@@ -20,7 +20,8 @@ Messenger::Messenger(const collectives::LocalGroup& group, std::shared_ptr<colle
       door_(region_.door(arena_->rank())),
       transport_(transport),
       pending_(pending),
-      logger_(std::move(logger)) {}
+      logger_(std::move(logger)),
+      recorder_(arena_->recorder(arena_->rank())) {}
 
 Messenger::~Messenger() = default;
 
@@ -38,7 +39,9 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     {
         const std::lock_guard listing(operations_mutex_);
-        operations_.push_back({std::move(request), &completion, base::monotonic_ns(), ++calls_, false, {}, {}});
+        const std::uint64_t recorded = record(request);
+        operations_.push_back(
+            {std::move(request), &completion, base::monotonic_ns(), ++calls_, recorded, false, {}, {}});
         operations_.back().place = std::prev(operations_.end());
         operation = &operations_.back();
     }
@@ -47,6 +50,16 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     // pairs with begin_submitted(), and with the check before a sleep
     has_submitted_.store(true, std::memory_order_seq_cst);
     return {};
+}
+
+/// The caller holds a mutex, so messages are recorded one at a time.
+std::uint64_t Messenger::record(const MessageRequest& request) const {
+    return recorder_.announce_message({.sends = request.sends,
+                                       .dtype = static_cast<std::uint8_t>(request.dtype),
+                                       .is_blocking = request.is_blocking,
+                                       .set_id = request.set->id,
+                                       .end = {request.peer, request.tag},
+                                       .bytes = request.bytes});
 }
 
 bool Messenger::probe_is_due() const {
@@ -258,6 +271,7 @@ void Messenger::ask_for(MessageOperation& receive, MessagePeer& sender, const Me
     message.operation = &receive;
     message.bytes = arrival.bytes;
     message.is_lent = arrival.is_resident;
+    recorder_.start(receive.recorded, base::ticks_now());
     message.source = arrival.is_resident ? sender.link->resident(arrival.place, arrival.bytes) : nullptr;
     if (message.source != nullptr) {
         sender.readings.push_back(arrival.id);
@@ -272,6 +286,7 @@ void Messenger::ask_for(MessageOperation& receive, MessagePeer& sender, const Me
 void Messenger::complete(MessageOperation& operation, const Status& status, int sender) {
     remote_waits_ -= operation.is_remote ? 1 : 0;
     Completion& completion = *operation.completion;
+    recorder_.end_message(operation.recorded, base::ticks_now(), status.code(), sender);
     {
         const std::lock_guard lock(operations_mutex_);
         operations_.erase(operation.place);

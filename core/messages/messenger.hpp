@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/recorder/recorder_writer.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "collectives/local_group.hpp"
@@ -97,6 +98,7 @@ private:
     void make_busy(MessagePeer& peer);
     void reply(MessagePeer& peer, FrameKind kind, std::uint64_t id);
 
+    [[nodiscard]] std::uint64_t record(const MessageRequest& request) const;
     bool begin_submitted();
     void begin(MessageOperation& operation);
     [[nodiscard]] bool has_part_elsewhere(const MessageRequest& request) const;
@@ -150,6 +152,7 @@ private:
     collectives::Transport* transport_;
     std::atomic<std::uint32_t>& pending_;
     base::Logger logger_;
+    base::RecorderWriter recorder_;  // of this rank
 
     // Only the thread that drives progress uses these members.
     std::unordered_map<int, std::unique_ptr<MessagePeer>> peers_;  // by rank

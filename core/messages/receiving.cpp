@@ -318,6 +318,7 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;
+            recorder_.start(message.operation->recorded, base::ticks_now());
             peer.streams.push_back(frame.id);
             make_busy(peer);
             return {};

@@ -16,6 +16,7 @@
 #include "core/process_set/batches/called_batch.hpp"
 #include "core/process_set/batches/payload_reduction.hpp"
 #include "core/process_set/batches/row_outputs.hpp"
+#include "core/process_set/common/execution_parts.hpp"
 #include "core/process_set/common/log_cursor.hpp"
 #include "core/process_set/common/operation_ends.hpp"
 #include "core/process_set/common/recording.hpp"
@@ -125,6 +126,7 @@ private:
     std::int64_t hold_ns_;
     bool checks_;  // inputs or results are checked (InputInspection::is_on())
 
+    ExecutionParts parts_;
     CalledBatch batch_;
     collectives::Task* task_ = nullptr;
     bool task_is_splits_ = false;  // the current task exchanges only splits; a task for the data follows

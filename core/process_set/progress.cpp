@@ -33,6 +33,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       checks_(parts.inspection.is_on()),
+      parts_(view),
       batch_(view, parts.announced, parts.outputs) {}
 
 /// Any failure ends the job, because the other ranks depend on this rank's part in the called operations.
@@ -61,7 +62,7 @@ Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
 }
 
 Turn BatchRunner::turn_task() {
-    const StepResult result = task_->step();
+    const StepResult result = parts_.is_on() ? parts_.step(*task_, task_end_) : task_->step();
     switch (result) {
         case StepResult::advanced:
             return Turn::advanced;

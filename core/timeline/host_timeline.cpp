@@ -9,6 +9,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/recorder/recorder_writer.hpp"
 #include "base/system/thread_signals.hpp"
 #include "base/text.hpp"
 #include "core/timeline/whole_timeline.hpp"
@@ -61,7 +62,7 @@ Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineR
         recording_ = std::move(recording);
     }
     path_ = path;
-    is_on_.store(true, std::memory_order_relaxed);
+    set_on(true);
     return {};
 }
 
@@ -84,8 +85,16 @@ void HostTimeline::stop(bool for_good) noexcept {
     }
 }
 
+/// The parts of executions are recorded by the thread that drives progress, which looks in the recorder. If no timeline
+/// is on, the recorder may be gone.
+void HostTimeline::set_on(bool is_on) {
+    if (is_on_.exchange(is_on, std::memory_order_relaxed) != is_on) {
+        base::RecorderWriter(arena_->recorder(arena_->rank())).set_notes_parts(is_on);
+    }
+}
+
 void HostTimeline::stop_recording() {
-    is_on_.store(false, std::memory_order_relaxed);
+    set_on(false);
     const std::shared_ptr<TimelineRecording> recording = std::exchange(recording_, nullptr);
     if (recording == nullptr) {
         return;

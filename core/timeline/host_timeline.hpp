@@ -52,6 +52,7 @@ private:
     void note_written();
     void merge_written();
     void say_unmerged(const std::vector<std::string>& paths, const std::string& reason);
+    void set_on(bool is_on);
 
     std::shared_ptr<collectives::Arena> arena_;
     base::TimelineHeader header_;

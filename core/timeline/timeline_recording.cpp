@@ -130,8 +130,8 @@ Status TimelineRecording::take(std::vector<base::TimelineOperation>& ended) {
     std::vector<base::OperationGroup> ready;
     const std::int64_t now = now_ns();
     for (base::TimelineOperation& operation : ended) {
-        events_.add_alone(operation, text_);
-        if (operation.record.kind < base::RecordKind::kStep) {
+        events_.add_alone(operation, now, text_);
+        if (base::RecordKind::is_collective(operation.record.kind)) {
             ++end_.operations;
             const std::size_t members = members_of(operation.record.set_id);
             groups_.add(std::move(operation), members, now, ready);

@@ -18,15 +18,18 @@ namespace rueda::launcher {
 
 namespace {
 
-/// How many of a rank's newest operations a look checks, to find one that has not ended.
-constexpr std::size_t kLookedAtOperations = 32;
+/// The newest records among which a look searches for an operation that has not ended. While a timeline is on, an
+/// operation that is executed may have 17 records of its parts.
+constexpr std::size_t kLookedAtOperations = 64;
 
 /// How many threads of a process a look reads at most. Each costs about 10 us of processor time. /proc lists the oldest
 /// threads first. These are the ones that compute, because programs create their thread pools at the beginning.
 constexpr int kLookedAtThreads = 64;
 
 bool is_pending(const base::RecordedOperation& operation) {
-    return operation.kind < base::RecordKind::kStep && !operation.ended_ns;
+    const bool occupies_rank = base::RecordKind::is_collective(operation.kind) ||
+                               (base::RecordKind::is_message(operation.kind) && operation.is_blocking);
+    return occupies_rank && !operation.ended_ns;
 }
 
 bool runs(char state) { return state != 'S' && state != 'D'; }

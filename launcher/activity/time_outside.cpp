@@ -56,7 +56,9 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     }
     std::vector<Span> spans;
     for (const RecordedOperation& operation : operations) {
-        if (operation.kind < base::RecordKind::kStep || is_scope(operation)) {
+        // A receive that the program has only posted does not occupy it.
+        const bool is_waited_for = base::RecordKind::is_message(operation.kind) && operation.is_blocking;
+        if (base::RecordKind::is_collective(operation.kind) || is_waited_for || is_scope(operation)) {
             spans.push_back({operation.announced_ns, operation.ended_ns.value_or(to_ns)});
         }
     }

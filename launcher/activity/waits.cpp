@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
-#include <tuple>
+#include <unordered_map>
 
+#include "base/recorder/operation_key.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -16,25 +16,8 @@ namespace {
 
 using base::RecordedOperation;
 
-/// Identifies a tensor on all ranks: the process set and the hash of the name. For an operation without a name, the
-/// number of the call is added.
-using NameKey = std::tuple<std::int32_t, std::uint32_t, std::uint32_t>;
-
-NameKey name_key(const RecordedOperation& operation) {
-    return {operation.set_id, operation.name_hash, operation.name.empty() ? operation.generation : 0};
-}
-
-/// Identifies one operation on all ranks: the tensor, whether the number is a batch's position, and the number.
-/// Operations in a batch use the batch's position, which is the same on all ranks. Small operations are in no batch and
-/// use their ordinal. It is the same on all ranks if they call their operations in the same order, because small
-/// operations are blocking.
-using UseKey = std::tuple<NameKey, bool, std::uint64_t>;
-
-UseKey by_ordinal(const RecordedOperation& operation) { return {name_key(operation), false, operation.ordinal}; }
-UseKey by_batch(const RecordedOperation& operation) { return {name_key(operation), true, *operation.batch}; }
-
 bool is_operation(const RecordedOperation& operation) {
-    return operation.kind < base::RecordKind::kStep && operation.has_name_record;
+    return base::RecordKind::is_collective(operation.kind) && operation.has_name_record;
 }
 
 /// Whether all ranks have announced the operation, as far as the operation's own rank knows.
@@ -43,7 +26,7 @@ bool is_called(const RecordedOperation& operation) {
 }
 
 bool are_same(const RecordedOperation& left, const RecordedOperation& right) {
-    return name_key(left) == name_key(right) &&
+    return base::name_key_of(left) == base::name_key_of(right) &&
            (left.batch && right.batch ? *left.batch == *right.batch : left.ordinal == right.ordinal);
 }
 
@@ -101,16 +84,16 @@ public:
 
 private:
     void note(std::size_t index, const RecordedOperation& operation) {
-        newest_[index][name_key(operation)] = &operation;
+        newest_[index][base::name_key_of(operation)] = &operation;
         if (is_called(operation)) {
-            note_last(by_ordinal(operation), index, operation.announced_ns);
+            note_last(base::key_by_ordinal(operation), index, operation.announced_ns);
             if (operation.batch) {
-                note_last(by_batch(operation), index, operation.announced_ns);
+                note_last(base::key_by_batch(operation), index, operation.announced_ns);
             }
         }
     }
 
-    void note_last(const UseKey& key, std::size_t index, std::int64_t announced_ns) {
+    void note_last(const base::OperationKey& key, std::size_t index, std::int64_t announced_ns) {
         Announcement& last = last_[key];
         if (last.ns <= announced_ns) {
             last = {index, announced_ns};
@@ -144,7 +127,7 @@ private:
     /// started there. The newest operation with this name on rank `index` may be an earlier one, which both ranks have
     /// completed.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
-        const auto newest = newest_[index].find(name_key(operation));
+        const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
             return false;
         }
@@ -171,8 +154,10 @@ private:
     }
 
     [[nodiscard]] Announcement last_announcement(const RecordedOperation& operation) const {
-        const Announcement last = last_.at(by_ordinal(operation));
-        const Announcement in_batch = operation.batch ? last_.at(by_batch(operation)) : last;
+        // Small operations belong to no batch. They are blocking, so their ordinal is the same on all ranks, unless the
+        // ranks call them in different orders.
+        const Announcement last = last_.at(base::key_by_ordinal(operation));
+        const Announcement in_batch = operation.batch ? last_.at(base::key_by_batch(operation)) : last;
         return in_batch.ns > last.ns ? in_batch : last;
     }
 
@@ -217,8 +202,9 @@ private:
     std::span<const RecordedRank> ranks_;
     std::int64_t from_ns_;
     std::int64_t to_ns_;
-    std::vector<std::map<NameKey, const RecordedOperation*>> newest_;  // indexed by rank
-    std::map<UseKey, Announcement> last_;                              // the rank that announced the operation last
+    using NewestOfNames = std::unordered_map<base::NameKey, const RecordedOperation*, base::NameKeyHash>;
+    std::vector<NewestOfNames> newest_;                                                  // by rank
+    std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
 };
 
 }  // namespace

@@ -2,57 +2,48 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/analyze/analysis.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
+#include "base/recorder/operation_key.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
+using base::OperationKey;
+using base::OperationKeyHash;
 using base::RecordedOperation;
 using base::Recording;
 
-/// Identifies an operation of a process set on all its ranks: set, name, and a number. For an operation in a batch, the
-/// number is the batch's position, which no other operation with this name has. Otherwise it is the generation of the
-/// name's slot, or the number of the call for an operation without a name.
-using Key = std::tuple<std::int32_t, std::string, std::uint32_t, std::uint64_t>;
-
-constexpr std::uint64_t kOfBatch = std::uint64_t{1} << 32U;
-
-Key key_of(const RecordedOperation& operation) {
-    const std::uint64_t number = operation.batch ? kOfBatch | *operation.batch : operation.generation;
-    return {operation.set_id, operation.name, operation.name_hash, number};
-}
-
-OperationText text_of_operation(const RecordedOperation& operation) {
-    return {std::string(base::name_of_record_kind(operation.kind)), operation.name, operation.generation};
-}
-
+/// Sends and receives are not compared: only two ranks take part in them.
 bool counts_as_operation(const RecordedOperation& operation) {
-    return operation.kind < base::RecordKind::kStep && operation.has_name_record;
+    return base::RecordKind::is_collective(operation.kind) && operation.has_name_record;
 }
 
-/// Whether the operation was pending when its rank ended, or when the file was written.
-bool was_pending(const RecordedOperation& operation) {
-    return counts_as_operation(operation) &&
-           (!operation.ended_ns || operation.status == static_cast<std::uint8_t>(ErrorCode::aborted));
-}
-
+/// Files of hundreds of ranks have millions of operations, so every function looks at each of them once, and compares
+/// keys without texts.
 class Analyzer {
 public:
-    explicit Analyzer(const std::vector<Recording>& recordings) : recordings_(recordings) { find_members(); }
+    explicit Analyzer(const std::vector<Recording>& recordings)
+        : recordings_(recordings), by_rank_(static_cast<std::size_t>(recordings.front().size)) {
+        for (const Recording& recording : recordings_) {
+            by_rank_[static_cast<std::size_t>(recording.rank)] = &recording;
+            several_hosts_ = several_hosts_ || recording.host != recordings_.front().host;
+        }
+        find_members();
+    }
 
     Analysis run() {
         Analysis analysis;
         analysis.size = recordings_.front().size;
         analysis.reason = recordings_.front().reason;
+        analysis.several_hosts = several_hosts_;
         for (std::int32_t rank = 0; rank < analysis.size; ++rank) {
             if (of_rank(rank) == nullptr) {
                 analysis.without_file.push_back(rank);
@@ -60,174 +51,234 @@ public:
         }
         for (const Recording& recording : recordings_) {
             analysis.ranks.push_back(last_of(recording));
-            analysis.several_hosts = analysis.several_hosts || recording.host != recordings_.front().host;
         }
         analysis.pending = find_pending();
+        analysis.pending_messages = find_pending_messages(recordings_);
         analysis.divergences = find_divergences(analysis.pending);
         analysis.lateness = find_lateness();
         return analysis;
     }
 
 private:
-    [[nodiscard]] const Recording* of_rank(std::int32_t rank) const {
-        const auto found = std::find_if(recordings_.begin(), recordings_.end(),
-                                        [&](const Recording& recording) { return recording.rank == rank; });
-        return found != recordings_.end() ? &*found : nullptr;
-    }
+    [[nodiscard]] const Recording* of_rank(std::int32_t rank) const { return by_rank_[static_cast<std::size_t>(rank)]; }
+
+    /// What a ring has of a process set.
+    struct OldestOfSet {
+        std::int32_t set_id = 0;
+        std::uint64_t ordinal = 0;
+    };
 
     /// Finds the members of each process set: ranks that recorded the set's list of members, and ranks that used the
     /// set.
     void find_members() {
+        std::set<std::pair<std::int32_t, std::string_view>> read;  // members of a set usually note the same text
         for (const Recording& recording : recordings_) {
             for (const base::RecordedSet& set : recording.sets) {
-                const std::vector<std::int32_t> members = parse_members(set.ranks, recording.size);
-                members_[set.id].insert(members.begin(), members.end());
-            }
-            for (const RecordedOperation& operation : recording.operations) {
-                if (counts_as_operation(operation)) {
-                    members_[operation.set_id].insert(recording.rank);
+                if (read.emplace(set.id, set.ranks).second) {
+                    const std::vector<std::int32_t> members = parse_members(set.ranks, recording.size);
+                    members_[set.id].insert(members.begin(), members.end());
                 }
+            }
+            for (const OldestOfSet& set : oldest_.emplace_back(oldest_of_sets(recording))) {
+                members_[set.set_id].insert(recording.rank);
             }
         }
     }
 
-    static LastOfRank last_of(const Recording& recording) {
-        LastOfRank last{.rank = recording.rank,
-                        .host = recording.host,
-                        .state = recording.state,
-                        .step = recording.step,
-                        .busy = recording.busy,
-                        .operations = 0,
-                        .last = std::nullopt,
-                        .since_ns = 0};
-        std::int64_t latest = 0;
+    static std::vector<OldestOfSet> oldest_of_sets(const Recording& recording) {
+        std::vector<OldestOfSet> sets;
+        std::size_t current = 0;  // operations of one set usually follow each other
         for (const RecordedOperation& operation : recording.operations) {
-            if (counts_as_operation(operation) && operation.ended_ns && !was_pending(operation) &&
-                (!last.last || *operation.ended_ns >= latest)) {
-                latest = *operation.ended_ns;
-                last.last = text_of_operation(operation);
-                last.since_ns = recording.written_ns - latest;
+            if (!counts_as_operation(operation)) {
+                continue;
+            }
+            if (current == sets.size() || sets[current].set_id != operation.set_id) {
+                const auto found = std::find_if(sets.begin(), sets.end(),
+                                                [&](const OldestOfSet& set) { return set.set_id == operation.set_id; });
+                current = static_cast<std::size_t>(found - sets.begin());
+                if (found == sets.end()) {
+                    sets.push_back({operation.set_id, operation.ordinal});
+                }
+            }
+            sets[current].ordinal = std::min(sets[current].ordinal, operation.ordinal);
+        }
+        return sets;
+    }
+
+    static LastOfRank last_of(const Recording& recording) {
+        const RecordedOperation* latest = nullptr;
+        for (const RecordedOperation& operation : recording.operations) {
+            const bool is_listed = counts_as_operation(operation) || base::RecordKind::is_message(operation.kind);
+            if (is_listed && !was_pending(operation) &&
+                (latest == nullptr || *operation.ended_ns >= *latest->ended_ns)) {
+                latest = &operation;
             }
         }
-        last.operations = recording.counters.announced - recording.counters.steps - recording.counters.scopes;
+        const base::RecordedCounters& counters = recording.counters;
+        LastOfRank last{
+            .rank = recording.rank,
+            .host = recording.host,
+            .state = recording.state,
+            .step = recording.step,
+            .busy = recording.busy,
+            .operations = counters.announced - counters.steps - counters.scopes - counters.messages - counters.parts,
+            .messages = counters.messages,
+            .last = std::nullopt,
+            .since_ns = 0};
+        if (latest != nullptr) {
+            last.last = text_of_operation(*latest);
+            last.since_ns = recording.written_ns - *latest->ended_ns;
+        }
         return last;
     }
 
     // ---- what is pending --------------------------------------------------------------------------------------------
 
-    std::vector<PendingOperation> find_pending() const {
-        std::map<Key, PendingOperation> found;
-        for (const Recording& recording : recordings_) {
-            for (const RecordedOperation& operation : recording.operations) {
-                if (!was_pending(operation)) {
-                    continue;
-                }
-                // The batch's position is left out of the key. A rank that has not seen the batch does not know it.
-                Key key = key_of(operation);
-                std::get<3>(key) = operation.generation;
-                PendingOperation& pending = found[key];
-                pending.set_id = operation.set_id;
-                pending.what = text_of_operation(operation);
-                pending.calls.push_back(
-                    {recording.rank, operation.ordinal,
-                     (operation.ended_ns ? *operation.ended_ns : recording.written_ns) - operation.announced_ns,
-                     operation.started_ns.has_value()});
-            }
-        }
+    /// How many operations with a key a rank has called. A key may stand for several operations: every use of a name
+    /// before it has a slot has generation 0.
+    struct Count {
+        const Recording* recording = nullptr;
+        std::uint32_t operations = 0;
+    };
+    struct Found {
+        PendingOperation pending;
+        std::vector<Count> counts;  // in the order of the ranks; those that have called it
+    };
+
+    /// A batch that one rank has begun and another has not seen has no position there, so the keys are those by
+    /// generation. The order is that of the first calls.
+    [[nodiscard]] std::vector<PendingOperation> find_pending() const {
+        std::vector<Found> found = collect_pending();
         std::vector<PendingOperation> all;
-        for (auto& [key, pending] : found) {
-            find_missing(key, pending);
-            // If nobody is missing and another rank has ended the operation, the job ended just before this rank would
-            // have ended it. This is not a problem to report.
-            if (!pending.missing.empty() || !pending.unknown.empty() || !has_ended_elsewhere(key, pending)) {
-                all.push_back(std::move(pending));
+        for (Found& one : found) {
+            find_missing(one);
+            // The rest had it, and this rank was about to: an end of the job that came between is no finding.
+            if (!one.pending.missing.empty() || !one.pending.unknown.empty() || !has_ended_elsewhere(one)) {
+                all.push_back(std::move(one.pending));
             }
         }
         std::stable_sort(all.begin(), all.end(), [](const PendingOperation& a, const PendingOperation& b) {
-            return first_ordinal(a) < first_ordinal(b);
+            return a.first_ordinal < b.first_ordinal;
         });
         return all;
     }
 
-    static std::uint64_t first_ordinal(const PendingOperation& pending) {
-        return std::min_element(pending.calls.begin(), pending.calls.end(),
-                                [](const PendingCall& a, const PendingCall& b) { return a.ordinal < b.ordinal; })
-            ->ordinal;
+    [[nodiscard]] std::vector<Found> collect_pending() const {
+        std::vector<Found> found;
+        std::unordered_map<OperationKey, std::size_t, OperationKeyHash> index;
+        for (const Recording& recording : recordings_) {
+            for (const RecordedOperation& operation : recording.operations) {
+                if (counts_as_operation(operation) && was_pending(operation)) {
+                    const auto [place, is_new] = index.emplace(base::key_by_generation(operation), found.size());
+                    add_call(is_new ? found.emplace_back() : found[place->second], recording, operation);
+                }
+            }
+        }
+        if (found.empty()) {
+            return found;
+        }
+        for (const Recording& recording : recordings_) {
+            for (const RecordedOperation& operation : recording.operations) {
+                const auto place =
+                    counts_as_operation(operation) ? index.find(base::key_by_generation(operation)) : index.end();
+                if (place != index.end()) {
+                    count(found[place->second].counts, recording);
+                }
+            }
+        }
+        return found;
     }
 
-    void find_missing(const Key& key, PendingOperation& pending) const {
+    static void add_call(Found& found, const Recording& recording, const RecordedOperation& operation) {
+        PendingOperation& pending = found.pending;
+        if (pending.calls.empty()) {
+            pending.set_id = operation.set_id;
+            pending.what = text_of_operation(operation);
+            pending.first_ordinal = operation.ordinal;
+        }
+        pending.first_ordinal = std::min(pending.first_ordinal, operation.ordinal);
+        pending.calls.push_back({recording.rank, operation.ordinal,
+                                 operation.ended_ns.value_or(recording.written_ns) - operation.announced_ns,
+                                 operation.started_ns.has_value()});
+    }
+
+    static void count(std::vector<Count>& counts, const Recording& recording) {
+        if (counts.empty() || counts.back().recording != &recording) {
+            counts.push_back({&recording, 0});
+        }
+        ++counts.back().operations;
+    }
+
+    void find_missing(Found& found) const {
+        PendingOperation& pending = found.pending;
         for (const std::int32_t member : members_.at(pending.set_id)) {
-            const bool calls = std::any_of(pending.calls.begin(), pending.calls.end(),
-                                           [&](const PendingCall& call) { return call.rank == member; });
-            if (calls) {
+            if (calls(pending, member)) {
                 continue;
             }
             const Recording* const recording = of_rank(member);
             if (recording == nullptr) {
                 pending.unknown.push_back(member);
-            } else if (!has_called(*recording, key, pending)) {
+            } else if (!has_called(*recording, found)) {
                 (reaches_back(*recording, pending) ? pending.missing : pending.unknown).push_back(member);
             }
         }
     }
 
-    static std::ptrdiff_t count_of(const Recording& recording, const Key& key) {
-        return std::count_if(recording.operations.begin(), recording.operations.end(),
-                             [&](const RecordedOperation& operation) {
-                                 Key other = key_of(operation);
-                                 std::get<3>(other) = operation.generation;
-                                 return counts_as_operation(operation) && other == key;
-                             });
+    /// The calls are in the order of the ranks.
+    static bool calls(const PendingOperation& pending, std::int32_t rank) {
+        const auto call =
+            std::lower_bound(pending.calls.begin(), pending.calls.end(), rank,
+                             [](const PendingCall& one, std::int32_t wanted) { return one.rank < wanted; });
+        return call != pending.calls.end() && call->rank == rank;
     }
 
-    /// Whether a rank that is not waiting for the operation has called it nevertheless. Before a name has a slot, all
-    /// its uses have generation 0 and thus the same key, so the calls are counted.
-    bool has_called(const Recording& recording, const Key& key, const PendingOperation& pending) const {
-        return count_of(recording, key) >= count_of(*of_rank(pending.calls.front().rank), key);
+    static std::uint32_t count_of(const Found& found, std::int32_t rank) {
+        const auto count =
+            std::lower_bound(found.counts.begin(), found.counts.end(), rank,
+                             [](const Count& one, std::int32_t wanted) { return one.recording->rank < wanted; });
+        return count != found.counts.end() && count->recording->rank == rank ? count->operations : 0;
     }
 
-    bool has_ended_elsewhere(const Key& key, const PendingOperation& pending) const {
-        return std::any_of(recordings_.begin(), recordings_.end(), [&](const Recording& recording) {
-            const bool waits = std::any_of(pending.calls.begin(), pending.calls.end(),
-                                           [&](const PendingCall& call) { return call.rank == recording.rank; });
-            return !waits && has_called(recording, key, pending);
+    /// Whether a rank that does not wait for the operation has called it nevertheless.
+    static bool has_called(const Recording& recording, const Found& found) {
+        return count_of(found, recording.rank) >= count_of(found, found.pending.calls.front().rank);
+    }
+
+    static bool has_ended_elsewhere(const Found& found) {
+        return std::any_of(found.counts.begin(), found.counts.end(), [&](const Count& count) {
+            return !calls(found.pending, count.recording->rank) && has_called(*count.recording, found);
         });
     }
 
-    /// Whether the recording still has all operations that the rank has called since the other ranks began to wait.
-    bool reaches_back(const Recording& recording, const PendingOperation& pending) const {
+    /// Whether the ring of the rank still has everything that it has called since the others began to wait.
+    [[nodiscard]] bool reaches_back(const Recording& recording, const PendingOperation& pending) const {
         if (recording.counters.announced <= recording.operations.size() || recording.operations.empty()) {
             return true;
         }
-        const std::uint64_t oldest =
-            std::min_element(recording.operations.begin(), recording.operations.end(),
-                             [&](const RecordedOperation& a, const RecordedOperation& b) {
-                                 return order_in(a, pending.set_id) < order_in(b, pending.set_id);
-                             })
-                ->ordinal;
-        return oldest <= first_ordinal(pending);
-    }
-    /// Returns the position of the operation in the set's order. Operations of other sets come last.
-    static std::uint64_t order_in(const RecordedOperation& operation, std::int32_t set_id) {
-        return counts_as_operation(operation) && operation.set_id == set_id ? operation.ordinal : ~std::uint64_t{0};
+        const std::vector<OldestOfSet>& sets = oldest_[static_cast<std::size_t>(&recording - recordings_.data())];
+        return std::any_of(sets.begin(), sets.end(), [&](const OldestOfSet& set) {
+            return set.set_id == pending.set_id && set.ordinal <= pending.first_ordinal;
+        });
     }
 
     // ---- where ranks diverge ----------------------------------------------------------------------------------------
 
-    static bool is_missing(const PendingOperation& pending, const PendingOperation& of_rank) {
-        return std::any_of(of_rank.calls.begin(), of_rank.calls.end(), [&](const PendingCall& call) {
-            return std::find(pending.missing.begin(), pending.missing.end(), call.rank) != pending.missing.end();
-        });
-    }
-
-    static Divergence::Side side_of(const PendingOperation& pending, const PendingOperation& other) {
-        Divergence::Side side{pending.what, first_ordinal(pending), {}};
+    /// The calls of `pending` by ranks that are missing in `other`. Both lists are in the order of the ranks.
+    static std::vector<std::int32_t> ranks_missing_in(const PendingOperation& pending, const PendingOperation& other) {
+        std::vector<std::int32_t> ranks;
+        auto missing = other.missing.begin();
         for (const PendingCall& call : pending.calls) {
-            if (std::find(other.missing.begin(), other.missing.end(), call.rank) != other.missing.end()) {
-                side.ranks.push_back(call.rank);
+            while (missing != other.missing.end() && *missing < call.rank) {
+                ++missing;
+            }
+            if (missing == other.missing.end()) {
+                break;
+            }
+            if (*missing == call.rank) {
+                ranks.push_back(call.rank);
             }
         }
-        return side;
+        return ranks;
     }
 
     /// Finds pairs of operations of a set in which ranks wait for each other. Each rank appears once for each set, with
@@ -236,14 +287,17 @@ private:
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;
         for (std::size_t i = 0; i < pending.size(); ++i) {
-            for (std::size_t j = i + 1; j < pending.size(); ++j) {
-                const PendingOperation& a = pending[i];
+            const PendingOperation& a = pending[i];
+            for (std::size_t j = a.missing.empty() ? pending.size() : i + 1; j < pending.size(); ++j) {
                 const PendingOperation& b = pending[j];
-                if (a.set_id != b.set_id || !is_missing(a, b) || !is_missing(b, a)) {
+                if (a.set_id != b.set_id || b.missing.empty()) {
                     continue;
                 }
-                Divergence::Side most = side_of(a, b);
-                Divergence::Side other = side_of(b, a);
+                Divergence::Side most{a.what, a.first_ordinal, ranks_missing_in(a, b)};
+                Divergence::Side other{b.what, b.first_ordinal, ranks_missing_in(b, a)};
+                if (most.ranks.empty() || other.ranks.empty()) {
+                    continue;
+                }
                 if (most.ranks.size() < other.ranks.size()) {
                     std::swap(most, other);
                 }
@@ -261,72 +315,87 @@ private:
 
     // ---- who is late ------------------------------------------------------------------------------------------------
 
-    /// Returns when a rank called an operation, in a clock that all ranks share: CLOCK_MONOTONIC for a job on one host,
-    /// CLOCK_REALTIME for several hosts.
-    [[nodiscard]] std::int64_t time_of(const Recording& recording, std::int64_t ns, bool several_hosts) const {
-        return several_hosts ? ns + recording.realtime_offset_ns : ns;
+    /// The calls of one operation that has ended.
+    struct Calls {
+        const RecordedOperation* first = nullptr;
+        std::size_t count = 0;
+        std::int32_t last_rank = 0;
+        std::int64_t last_ns = 0;
+        std::int64_t before_last_ns = 0;
+    };
+
+    /// When a rank called an operation, in the clock that all ranks of the job share: that of the host if there is one,
+    /// else CLOCK_REALTIME.
+    [[nodiscard]] std::int64_t time_of(const Recording& recording, std::int64_t ns) const {
+        return several_hosts_ ? ns + recording.realtime_offset_ns : ns;
     }
 
-    std::vector<Lateness> find_lateness() const {
-        struct Called {
-            std::int32_t rank;
-            std::int64_t at_ns;
-        };
-        bool several_hosts = false;
-        for (const Recording& recording : recordings_) {
-            several_hosts = several_hosts || recording.host != recordings_.front().host;
-        }
-        std::map<Key, std::pair<OperationText, std::vector<Called>>> operations;
+    /// In the order of the first calls.
+    [[nodiscard]] std::vector<Calls> collect_calls() const {
+        std::vector<Calls> all;
+        std::unordered_map<OperationKey, std::size_t, OperationKeyHash> index;
         for (const Recording& recording : recordings_) {
             for (const RecordedOperation& operation : recording.operations) {
-                if (counts_as_operation(operation) && operation.ended_ns && !was_pending(operation)) {
-                    auto& [text, calls] = operations[key_of(operation)];
-                    text = text_of_operation(operation);
-                    calls.push_back({recording.rank, time_of(recording, operation.announced_ns, several_hosts)});
+                if (!counts_as_operation(operation) || was_pending(operation)) {
+                    continue;
+                }
+                const auto [place, is_new] = index.emplace(base::key_of(operation), all.size());
+                Calls& calls = is_new ? all.emplace_back() : all[place->second];
+                const std::int64_t at_ns = time_of(recording, operation.announced_ns);
+                calls.first = is_new ? &operation : calls.first;
+                if (++calls.count == 1 || at_ns > calls.last_ns) {
+                    calls.before_last_ns = calls.last_ns;
+                    calls.last_ns = at_ns;
+                    calls.last_rank = recording.rank;
+                } else if (calls.count == 2 || at_ns > calls.before_last_ns) {
+                    calls.before_last_ns = at_ns;
                 }
             }
         }
+        return all;
+    }
+
+    [[nodiscard]] std::vector<Lateness> find_lateness() const {
+        std::map<std::int32_t, std::uint64_t> compared;  // by set
         std::map<std::int32_t, Lateness> found;
-        for (auto& [key, operation] : operations) {
-            auto& [text, calls] = operation;
-            const std::set<std::int32_t>& members = members_.at(std::get<0>(key));
-            if (calls.size() < 2 || calls.size() != members.size()) {
+        for (const Calls& calls : collect_calls()) {
+            const std::int32_t set_id = calls.first->set_id;
+            if (calls.count < 2 || calls.count != members_.at(set_id).size()) {
                 continue;
             }
-            std::sort(calls.begin(), calls.end(), [](const Called& a, const Called& b) { return a.at_ns < b.at_ns; });
-            for (const Called& called : calls) {
-                Lateness& lateness = found[called.rank];
-                lateness.rank = called.rank;
-                ++lateness.compared;
-            }
-            const std::int64_t late = calls.back().at_ns - calls[calls.size() - 2].at_ns;
+            ++compared[set_id];
+            const std::int64_t late = calls.last_ns - calls.before_last_ns;
             if (late > Lateness::kLateNs) {
-                Lateness& lateness = found[calls.back().rank];
+                Lateness& lateness = found[calls.last_rank];
                 ++lateness.last;
                 lateness.awaited_ns += late;
                 if (late > lateness.longest_ns) {
                     lateness.longest_ns = late;
-                    lateness.longest_in = text.describe();
+                    lateness.longest_in = text_of_operation(*calls.first).describe();
                 }
+            }
+        }
+        for (const auto& [set_id, operations] : compared) {
+            for (const std::int32_t rank : members_.at(set_id)) {
+                found[rank].compared += operations;
             }
         }
         std::vector<Lateness> all;
         for (auto& [rank, lateness] : found) {
+            lateness.rank = rank;
             all.push_back(std::move(lateness));
         }
         return all;
     }
 
     const std::vector<Recording>& recordings_;
-    std::map<std::int32_t, std::set<std::int32_t>> members_;
+    std::vector<const Recording*> by_rank_;
+    bool several_hosts_ = false;
+    std::map<std::int32_t, std::set<std::int32_t>> members_;  // by set
+    std::vector<std::vector<OldestOfSet>> oldest_;            // by recording
 };
 
 }  // namespace
-
-std::string OperationText::describe() const {
-    return name.empty() ? fmt::format("{} without a name (call {})", kind, generation)
-                        : fmt::format("{} {}", kind, base::quote(name, 200));
-}
 
 Analysis analyze(const std::vector<Recording>& recordings) { return Analyzer(recordings).run(); }
 

@@ -8,20 +8,12 @@
 #include <vector>
 
 #include "base/recorder/recording_file.hpp"
+#include "launcher/analyze/operation_text.hpp"
+#include "launcher/analyze/pending_messages.hpp"
 
 namespace rueda::launcher {
 
-/// An operation of a process set, as messages describe it.
-struct OperationText {
-    std::string kind;              ///< for example "allreduce"
-    std::string name;              ///< empty for an operation without a name
-    std::uint32_t generation = 0;  ///< generation of the name's slot; for an operation without a name, the number of
-                                   ///< the call
-    /// Returns "allreduce 'x'", or "allreduce without a name (call 17)".
-    [[nodiscard]] std::string describe() const;
-};
-
-/// A rank's call of an operation that had not ended, or that failed because the job ended.
+/// A rank that called an operation that has not ended, or that the end of the job has failed.
 struct PendingCall {
     std::int32_t rank = 0;
     std::uint64_t ordinal = 0;   ///< the number of the operation among all that the rank called in this set
@@ -32,10 +24,10 @@ struct PendingCall {
 struct PendingOperation {
     std::int32_t set_id = 0;
     OperationText what;
-    std::vector<PendingCall> calls;     ///< ordered by rank
-    std::vector<std::int32_t> missing;  ///< members that have not called the operation
-    std::vector<std::int32_t> unknown;  ///< members without a file, or whose recording does not reach back to this
-                                        ///< operation
+    std::vector<PendingCall> calls;     ///< in the order of the ranks
+    std::vector<std::int32_t> missing;  ///< members that have not called it
+    std::vector<std::int32_t> unknown;  ///< members without a file, or whose ring does not reach back so far
+    std::uint64_t first_ordinal = 0;    ///< the least ordinal of the calls
 };
 
 /// Two operations of a process set in which ranks wait for each other.
@@ -68,9 +60,10 @@ struct LastOfRank {
     std::string state;
     std::int64_t step = -1;
     std::string busy;
-    std::uint64_t operations = 0;       ///< number of operations that the rank has called
-    std::optional<OperationText> last;  ///< the last operation that ended
-    std::int64_t since_ns = 0;          ///< how long before the file was written this operation ended
+    std::uint64_t operations = 0;       ///< that it has called, without sends and receives
+    std::uint64_t messages = 0;         ///< sends and receives that it has called
+    std::optional<OperationText> last;  ///< the last that ended, of all these
+    std::int64_t since_ns = 0;          ///< how long before the file was written
 };
 
 struct Analysis {
@@ -80,9 +73,12 @@ struct Analysis {
     std::vector<LastOfRank> ranks;
     std::vector<Divergence> divergences;
     std::vector<PendingOperation> pending;
+    PendingMessages pending_messages;
     std::vector<Lateness> lateness;
-    bool several_hosts = false;  ///< if true, times of different hosts were compared by CLOCK_REALTIME
-    [[nodiscard]] bool is_clean() const { return divergences.empty() && pending.empty(); }
+    bool several_hosts = false;  ///< then times of different hosts were compared by their CLOCK_REALTIME
+    [[nodiscard]] bool is_clean() const {
+        return divergences.empty() && pending.empty() && pending_messages.messages.empty();
+    }
 };
 
 /// Compares the recordings of one job. There must be at least one, and they must be ordered by rank.

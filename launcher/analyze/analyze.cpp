@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// How many pending operations are printed; further ones are only counted. A program with one thread has one.
+/// More pending operations, or sends and receives, than this are counted only. A program of one thread has one.
 constexpr std::size_t kMostPending = 20;
 
 std::string seconds(std::int64_t ns) {
@@ -61,12 +62,56 @@ void add_pending(std::string& text, const PendingOperation& pending) {
     text += '\n';
 }
 
+void add_message(std::string& text, const PendingMessage& message) {
+    const std::int32_t peer = message.what.message->peer;
+    text += fmt::format("  rank {} waited {} in a {} ({} bytes)", message.rank, seconds(message.waited_ns),
+                        message.what.describe(), message.bytes);
+    text += message.is_blocking ? "" : ", in the background";
+    text += message.set_id == 0  ? ""
+            : message.set_id > 0 ? fmt::format(" ({})", name_of_set(message.set_id))
+                                 : " (setting up a process set)";
+    const std::string whom = peer < 0 ? "a rank" : fmt::format("rank {}", peer);
+    const char* const side = message.what.kind == "send" ? "receive" : "send";
+    switch (message.other_side) {
+        case PendingMessage::OtherSide::called:
+            text += fmt::format("; {} waited in the {}", whom, side);
+            break;
+        case PendingMessage::OtherSide::not_called:
+            text += fmt::format("; {} did not wait in {} {}", peer < 0 ? "no rank" : whom, peer < 0 ? "such a" : "its",
+                                side);
+            break;
+        case PendingMessage::OtherSide::unknown:
+            text += fmt::format("; it is not known whether {} called the {}", whom, side);
+            break;
+    }
+    text += '\n';
+}
+
+void add_messages(std::string& text, const PendingMessages& pending) {
+    if (pending.messages.empty()) {
+        return;
+    }
+    text += "\nPending sends and receives:\n";
+    for (const CrossedSends& crossed : pending.crossed) {
+        text += fmt::format("  ranks {} and {} each waited in a blocking send to the other; neither received\n",
+                            crossed.rank, crossed.other);
+    }
+    const std::size_t shown = std::min(pending.messages.size(), kMostPending);
+    for (const PendingMessage& message : std::span(pending.messages).first(shown)) {
+        add_message(text, message);
+    }
+    if (pending.messages.size() > shown) {
+        text += fmt::format("  and {} more\n", pending.messages.size() - shown);
+    }
+}
+
 void add_rank(std::string& text, const LastOfRank& rank) {
     text += fmt::format("  rank {}{}: {}", rank.rank, rank.host.empty() ? "" : " on " + base::printable(rank.host),
                         base::printable(rank.state));
     text += rank.step >= 0 ? fmt::format(", step {}", rank.step) : "";
     text += rank.busy.empty() ? "" : ", in " + base::quote(rank.busy);
     text += fmt::format("; {} operations", rank.operations);
+    text += rank.messages > 0 ? fmt::format(", {} sends and receives", rank.messages) : "";
     text += rank.last ? fmt::format("; the last that ended was {}, {} before this was written", rank.last->describe(),
                                     seconds(rank.since_ns))
                       : std::string();
@@ -82,7 +127,21 @@ void add_lateness(std::string& text, const Lateness& late) {
 }
 
 Json json_of(const OperationText& what) {
+    if (what.message) {
+        return {{"kind", what.kind}, {"peer", what.message->peer}, {"tag", what.message->tag}};
+    }
     return {{"kind", what.kind}, {"name", what.name}, {"call", what.name.empty() ? what.generation : 0}};
+}
+
+Json json_of(const PendingMessage& message) {
+    constexpr std::array kOtherSides{"called", "not called", "unknown"};
+    return {{"rank", message.rank},
+            {"set", message.set_id},
+            {"operation", json_of(message.what)},
+            {"bytes", message.bytes},
+            {"waited_seconds", static_cast<double>(message.waited_ns) / 1e9},
+            {"blocking", message.is_blocking},
+            {"other_side", kOtherSides[static_cast<std::size_t>(message.other_side)]}};
 }
 
 Json json_of(const Divergence::Side& side) {
@@ -105,8 +164,9 @@ Json json_of(const PendingOperation& pending) {
 }
 
 Json json_of(const LastOfRank& rank) {
-    Json json{{"rank", rank.rank}, {"host", rank.host}, {"state", rank.state},
-              {"step", rank.step}, {"busy", rank.busy}, {"operations", rank.operations}};
+    Json json{{"rank", rank.rank},        {"host", rank.host}, {"state", rank.state},
+              {"step", rank.step},        {"busy", rank.busy}, {"operations", rank.operations},
+              {"messages", rank.messages}};
     if (rank.last) {
         json["last"] = json_of(*rank.last);
         json["last_ended_seconds_before"] = static_cast<double>(rank.since_ns) / 1e9;
@@ -142,6 +202,7 @@ std::string format_analysis(const Analysis& analysis) {
     if (analysis.pending.size() > kMostPending) {
         text += fmt::format("  and {} more\n", analysis.pending.size() - kMostPending);
     }
+    add_messages(text, analysis.pending_messages);
     text += "\nRanks:\n";
     for (const LastOfRank& rank : analysis.ranks) {
         add_rank(text, rank);
@@ -164,6 +225,7 @@ std::string format_analysis_json(const Analysis& analysis) {
               {"several_hosts", analysis.several_hosts},
               {"divergences", Json::array()},
               {"pending", Json::array()},
+              {"pending_messages", Json::array()},
               {"ranks", Json::array()},
               {"lateness", Json::array()}};
     for (const Divergence& divergence : analysis.divergences) {
@@ -172,6 +234,9 @@ std::string format_analysis_json(const Analysis& analysis) {
     }
     for (const PendingOperation& pending : analysis.pending) {
         json["pending"].push_back(json_of(pending));
+    }
+    for (const PendingMessage& message : analysis.pending_messages.messages) {
+        json["pending_messages"].push_back(json_of(message));
     }
     for (const LastOfRank& rank : analysis.ranks) {
         json["ranks"].push_back(json_of(rank));

@@ -29,8 +29,8 @@ std::uint64_t append_operations(std::vector<TimelineOperation> operations, base:
     std::vector<base::OperationGroup> ready;
     std::uint64_t count = 0;
     for (TimelineOperation& operation : operations) {
-        events.add_alone(operation, text);
-        if (operation.record.kind < base::RecordKind::kStep) {
+        events.add_alone(operation, last_ns, text);
+        if (base::RecordKind::is_collective(operation.record.kind)) {
             ++count;
             groups.add(std::move(operation), kAll, 0, ready);
         }

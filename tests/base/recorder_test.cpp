@@ -112,6 +112,89 @@ TEST_CASE("counters add up what has ended", "[recorder]") {
     CHECK(operations[5].ordinal == 11);
 }
 
+TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
+    const Recorder recorder;
+    const std::uint64_t received = recorder.writer.announce_message({.sends = false,
+                                                                     .dtype = 9,
+                                                                     .is_blocking = true,
+                                                                     .set_id = -7,
+                                                                     .end = {.peer = -1, .tag = -2'000'000'000},
+                                                                     .bytes = 64});
+    const std::uint64_t sent = recorder.writer.announce_message({.sends = true, .end = {3, 5}, .bytes = 8});
+    {
+        const auto pending = recorder.read();
+        REQUIRE(pending.size() == 2);
+        CHECK(pending[0].kind == RecordKind::kReceive);
+        CHECK(pending[0].message == MessageEnd{-1, -2'000'000'000});
+        CHECK(pending[0].set_id == -7);
+        CHECK(pending[0].dtype == 9);
+        CHECK(pending[0].is_blocking);
+        CHECK(pending[0].bytes == 64);
+        CHECK_FALSE(pending[0].has_name_record);
+        CHECK_FALSE(pending[0].started_ns);
+        CHECK(pending[1].kind == RecordKind::kSend);
+        CHECK(pending[1].message == MessageEnd{3, 5});
+        CHECK_FALSE(pending[1].is_blocking);
+    }
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);  // these are operations of process sets
+    const std::uint64_t announced = recorder.memory->operations[received].announced.load();
+    recorder.writer.start(received, announced + 100);
+    recorder.writer.end_message(received, announced + 150, ErrorCode::ok, 2);
+    recorder.writer.end_message(sent, ticks_now(), ErrorCode::ok, -1);
+    const std::uint64_t failed = recorder.writer.announce_message({.sends = true, .end = {1, 1}, .bytes = 8});
+    recorder.writer.end_message(failed, ticks_now(), ErrorCode::aborted, -1);
+
+    const auto ended = recorder.read();
+    REQUIRE(ended.size() == 3);
+    CHECK(ended[0].message == MessageEnd{2, -2'000'000'000});
+    CHECK(*ended[0].started_ns <= *ended[0].ended_ns);
+    CHECK(ended[1].message == MessageEnd{3, 5});
+    CHECK(ended[1].started_ns == ended[1].ended_ns);  // the transfer was not seen to start
+    CHECK(ended[2].status == static_cast<std::uint8_t>(ErrorCode::aborted));
+    CHECK_FALSE(ended[2].started_ns);
+    const RecordedCounters counters = RecorderReader(*recorder.memory).counters();
+    CHECK(counters.announced == 3);
+    CHECK(counters.messages == 3);
+    // These are sums over operations of process sets.
+    CHECK(counters.failed == 0);
+    CHECK(counters.ended == 0);
+    CHECK(counters.bytes == 0);
+    const KindCounters& receives = recorder.memory->counters.of_kind[RecordKind::kReceive & (RankCounters::kKinds - 1)];
+    CHECK(receives.ended.load() == 1);
+    CHECK(receives.bytes.load() == 64);
+    CHECK(receives.waited_ticks.load() == 100);
+    CHECK(receives.executed_ticks.load() == 50);
+}
+
+TEST_CASE("parts of an execution are recorded when they are over", "[recorder]") {
+    const Recorder recorder;
+    CHECK_FALSE(recorder.writer.notes_parts());
+    recorder.writer.set_notes_parts(true);
+    CHECK(recorder.writer.notes_parts());
+    const std::uint64_t now = ticks_now();
+    recorder.writer.note_part(7, {.kind = PartKind::wait,
+                                  .awaited = 3,
+                                  .steps = 12,
+                                  .begin_ticks = now,
+                                  .end_ticks = now + 1000,
+                                  .waited_ticks = 1000});
+    const auto operations = recorder.read();
+    REQUIRE(operations.size() == 1);
+    const RecordedOperation& part = operations[0];
+    CHECK(part.kind == RecordKind::kPart);
+    CHECK(part.dtype == static_cast<std::uint8_t>(PartKind::wait));
+    CHECK(part.message == MessageEnd{3, 12});
+    CHECK(part.set_id == 7);
+    CHECK(part.bytes > 0);  // two readers convert the processor's counter a little differently
+    CHECK(part.bytes <= static_cast<std::uint64_t>(2 * RecorderReader(*recorder.memory).span_ns(1000)));
+    CHECK(part.announced_ns <= *part.ended_ns);
+    CHECK(RecorderReader(*recorder.memory).counters().parts == 1);
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);
+    recorder.writer.set_notes_parts(false);
+    CHECK_FALSE(recorder.writer.notes_parts());
+    CHECK_FALSE(RecorderWriter().notes_parts());
+}
+
 TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     const Recorder recorder;
     constexpr std::uint64_t kMore = 10;
@@ -375,6 +458,47 @@ TEST_CASE("a file has all of a recording", "[recorder]") {
     CHECK(read.value() == recording);
     // The file has one line for each of the five operations and three other lines.
     CHECK(std::count(text.begin(), text.end(), '\n') == 5 + 3);
+}
+
+TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") {
+    Recording recording = some_recording();
+    const std::string without = format_recording(recording);
+    CHECK(without.find("\"messages\":[") == std::string::npos);
+    RecordedOperation message;
+    message.kind = RecordKind::kReceive;
+    message.number = recording.operations[1].number;
+    message.message = {-1, -17};
+    message.set_id = 3;
+    message.bytes = 64;
+    message.announced_ns = 5;
+    message.is_blocking = true;
+    for (std::size_t i = 1; i < recording.operations.size(); ++i) {
+        ++recording.operations[i].number;
+    }
+    recording.operations.insert(recording.operations.begin() + 1, message);
+    message.kind = RecordKind::kSend;
+    message.number = 100;
+    message.message = {2, 0};
+    message.started_ns = 7;
+    message.ended_ns = 9;
+    message.status = static_cast<std::uint8_t>(ErrorCode::aborted);
+    recording.operations.push_back(message);
+    recording.counters.messages = 2;
+    Recording with_parts = recording;  // these are not in the file
+    with_parts.operations.insert(with_parts.operations.begin(), with_parts.operations.front());
+    with_parts.operations.front().kind = RecordKind::kPart;
+    CHECK(format_recording(with_parts) == format_recording(recording));
+
+    const std::string text = format_recording(recording);
+    const Result<Recording> read = parse_recording(text);
+    INFO(read.status().message());
+    REQUIRE(read.is_ok());
+    CHECK(read.value() == recording);
+    CHECK(text.find("\"version\":1") != std::string::npos);  // an older reader leaves the messages out
+
+    std::string twice = text;
+    twice.replace(twice.find("\"number\":100"), 12, "\"number\":0  ");
+    CHECK(parse_recording(twice).status().message() == "the operations are not in order");
 }
 
 TEST_CASE("a damaged file is refused", "[recorder]") {

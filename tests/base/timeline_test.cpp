@@ -126,12 +126,12 @@ TEST_CASE("the operations of a batch are one span of the row of executions", "[t
     TraceEvents trace(true);
     std::string text;
     trace.add_rank(0, "vm", text);
-    trace.add_alone(operation(0, "a", 1, 10, 40, 7), text);
-    trace.add_alone(operation(0, "b", 2, 10, 50, 7), text);
+    trace.add_alone(operation(0, "a", 1, 10, 40, 7), 0, text);
+    trace.add_alone(operation(0, "b", 2, 10, 50, 7), 0, text);
     trace.settle(text);
-    CHECK(find(events_of(text), 0, "CYCLE_START").empty());  // the batch may contain more operations
-    trace.add_alone(operation(0, "c", 3, 10, 45, 7), text);
-    trace.add_alone(operation(0, "d", 4, 60, 70, 8), text);
+    CHECK(find(events_of(text), 0, "CYCLE_START").empty());  // more of the batch may come
+    trace.add_alone(operation(0, "c", 3, 10, 45, 7), 0, text);
+    trace.add_alone(operation(0, "d", 4, 60, 70, 8), 0, text);
     trace.finish(100, text);
     const std::vector<Json> events = events_of(text);
     const Json batch = only(events, 0, "ALLREDUCE of 3 tensors");
@@ -152,11 +152,11 @@ TEST_CASE("steps, scopes, failures and operations without an end", "[timeline]")
     for (const std::uint64_t number : {41U, 42U}) {
         step.record.ordinal = number;
         step.record.announced_ns = static_cast<std::int64_t>(number) * 100;
-        trace.add_alone(step, text);
+        trace.add_alone(step, 0, text);
     }
     TimelineOperation scope = operation(0, "saving \"a\"\n\xff", 5, 5, 9);
     scope.record.kind = RecordKind::kScope;
-    trace.add_alone(scope, text);
+    trace.add_alone(scope, 0, text);
     TimelineOperation failed = operation(0, "f", 10, 0, 30);
     failed.record.started_ns.reset();
     failed.record.status = 4;
@@ -175,6 +175,114 @@ TEST_CASE("steps, scopes, failures and operations without an end", "[timeline]")
     CHECK(negotiations[0]["args"]["status"] == 4);
     CHECK(end_of(only(events, 0, "ALLREDUCE")) == 5'000);
     CHECK(only(events, 0, "ALLREDUCE")["args"]["unfinished"] == true);
+}
+
+namespace {
+
+TimelineOperation message(std::uint8_t kind, MessageEnd end, std::int64_t announced_ns,
+                          std::optional<std::int64_t> started_ns, std::optional<std::int64_t> ended_ns) {
+    TimelineOperation made;
+    made.rank = 2;
+    made.record.kind = kind;
+    made.record.message = end;
+    made.record.announced_ns = announced_ns;
+    made.record.started_ns = started_ns;
+    made.record.ended_ns = ended_ns;
+    made.record.bytes = 64;
+    made.record.is_blocking = true;
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE("sends and receives have rows of their own", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    trace.add_rank(2, "vm", text);
+    trace.add_alone(message(RecordKind::kReceive, {0, 7}, 10, 40, 50), 1'000, text);
+    trace.add_alone(message(RecordKind::kSend, {1, 8}, 20, 60, 60), 1'000, text);      // at the same time
+    trace.add_alone(message(RecordKind::kSend, {2, 8}, 70, 70, 90), 1'000, text);      // to itself
+    trace.add_alone(message(RecordKind::kReceive, {-1, 9}, 80, {}, {}), 1'000, text);  // is pending
+    trace.finish(1'000, text);
+    const std::vector<Json> events = events_of(text);
+    const Json received = only(events, 2, "RECEIVE from rank 0");
+    CHECK(begin_of(received) == 10);
+    CHECK(end_of(received) == 50);
+    CHECK(received["tid"] == RankRows::kMessages);
+    CHECK(received["args"]["tag"] == 7);
+    CHECK(received["args"]["bytes"] == 64);
+    CHECK(only(events, 2, "SEND to rank 1")["tid"] == RankRows::kMessages + 1);
+    CHECK(only(events, 2, "SEND to rank 2")["tid"] == RankRows::kMessages);
+    CHECK(end_of(only(events, 2, "RECEIVE from any rank")) == 1'000);
+    CHECK(end_of(only(events, 2, "waiting for any rank")) == 1'000);
+    const std::vector<Json> transfers = find(events, 2, "TRANSFER");
+    REQUIRE(transfers.size() == 3);
+    CHECK(begin_of(transfers[0]) == 40);
+    CHECK(end_of(transfers[0]) == 50);
+    // In the row of the message, and in the row of all waits.
+    std::vector<std::int32_t> rows;
+    for (const Json& wait : find(events, 2, "waiting for rank 0")) {
+        rows.push_back(wait["tid"]);
+        CHECK(begin_of(wait) == 10);
+        CHECK(end_of(wait) == 40);
+    }
+    CHECK(rows == std::vector<std::int32_t>{RankRows::kMessages, RankRows::kWaits});
+    CHECK(find(events, 2, "waiting for rank 2").empty());
+    CHECK(find(events, 2, "NEGOTIATE_SEND").empty());
+
+    // The file gives the messages back.
+    const std::string whole =
+        "[\n" + format_header({.host = "vm", .size = 3}) + text + format_end({.operations = 0, .lost = 0}) + "\n]\n";
+    const Result<TimelinePart> part = parse_timeline(whole);
+    INFO(part.status().message());
+    REQUIRE(part.is_ok());
+    REQUIRE(part.value().operations.size() == 4);
+    CHECK(part.value().operations[0].record == message(RecordKind::kReceive, {0, 7}, 10, 40, 50).record);
+    CHECK(part.value().operations[3].record == message(RecordKind::kReceive, {-1, 9}, 80, {}, {}).record);
+}
+
+TEST_CASE("parts of an execution lie in the row of executions", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    trace.add_rank(2, "vm", text);
+    std::int64_t at = 0;
+    const auto add = [&](PartKind kind, std::int32_t awaited, std::int32_t steps) {
+        TimelineOperation part = message(RecordKind::kPart, {awaited, steps}, at, {}, at + 10);
+        part.record.dtype = static_cast<std::uint8_t>(kind);
+        trace.add_alone(part, 0, text);
+        at += 10;
+    };
+    add(PartKind::copy_in, -1, 2);
+    add(PartKind::wait, 1, 30);
+    add(PartKind::reduce, -1, 1);
+    add(PartKind::copy_out, -1, 1);
+    add(PartKind::network, -1, 1);
+    add(PartKind::wait_for_hosts, -1, 1);
+    add(PartKind::wait, -1, 1);
+    add(PartKind::rest, -1, 99);
+    add(PartKind::work, -1, 1);
+    add(static_cast<PartKind>(200), -1, 1);  // damaged memory
+    std::vector<std::string> names;
+    for (const Json& event : events_of(text)) {
+        if (event.value("cat", "") == "part") {
+            names.push_back(event["name"]);
+            CHECK(event["tid"] == RankRows::kBatches);
+            CHECK(end_of(event) == begin_of(event) + 10);
+        }
+    }
+    CHECK(names == std::vector<std::string>{"COPY_IN", "waiting for rank 1", "REDUCE", "COPY_OUT", "NETWORK",
+                                            "waiting for other hosts", "waiting for another rank", "FURTHER_CHUNKS",
+                                            "WORK", "WORK"});
+    CHECK(only(events_of(text), 2, "waiting for rank 1")["args"]["rank"] == 1);
+    CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["waited_ns"] == 64);
+    CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["steps"] == 99);
+
+    // They are copied when files are merged.
+    const std::string whole =
+        "[\n" + format_header({.host = "vm", .size = 3}) + text + format_end({.operations = 0, .lost = 0}) + "\n]\n";
+    const Result<TimelinePart> read = parse_timeline(whole);
+    REQUIRE(read.is_ok());
+    CHECK(read.value().others.size() == 10);
 }
 
 TEST_CASE("operations without a name get rows side by side", "[timeline]") {

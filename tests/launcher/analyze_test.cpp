@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ public:
         operation.number = recording.operations.size();
         operation.has_name_record = true;
         operation.name = name;
+        operation.name_hash = static_cast<std::uint32_t>(std::hash<std::string>{}(name));
         operation.set_id = set_id;
         operation.announced_ns = at_ms * 1'000'000;
         operation.ordinal = 1;
@@ -62,6 +64,24 @@ public:
         recording.counters.announced = recording.operations.size() + 1;
         recording.operations.push_back(operation);
         return recording.operations.back();
+    }
+    /// The rank calls a blocking send or receive; in milliseconds. Without an end it is pending.
+    RecordedOperation& message(std::int32_t rank, std::uint8_t kind, base::MessageEnd end, std::int64_t at_ms,
+                               std::int64_t end_ms = -1) {
+        Recording& recording = ranks[static_cast<std::size_t>(rank)];
+        RecordedOperation& message = recording.operations.emplace_back();
+        message.number = recording.operations.size() - 1;
+        message.kind = kind;
+        message.message = end;
+        message.bytes = 64;
+        message.is_blocking = true;
+        message.announced_ns = at_ms * 1'000'000;
+        if (end_ms >= 0) {
+            message.started_ns = message.ended_ns = end_ms * 1'000'000;
+        }
+        recording.counters.announced = recording.operations.size();
+        ++recording.counters.messages;
+        return message;
     }
     static constexpr std::int64_t kWritten = 10'000'000'000;
     std::vector<Recording> ranks;
@@ -128,6 +148,34 @@ TEST_CASE("a rank that calls nothing is missing, and does not diverge", "[analyz
     CHECK(analysis.pending[0].unknown.empty());
 }
 
+TEST_CASE("two ranks of hundreds wait in many operations", "[analyze]") {
+    constexpr std::int32_t kRanks = 300;
+    Job job(kRanks);
+    for (std::int32_t rank = 0; rank < kRanks; ++rank) {
+        for (int i = 0; i < 20; ++i) {
+            job.call(rank, "layer" + std::to_string(i), i, i + 1);
+        }
+    }
+    for (int i = 0; i < 50; ++i) {
+        job.call(7, "layer" + std::to_string(i), 100 + i);
+        job.call(8, "layer" + std::to_string(i), 100 + i);
+    }
+    job.call(250, "other", 200);
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending.size() == 51);
+    for (const PendingOperation& pending : analysis.pending) {
+        CHECK(pending.missing.size() == kRanks - pending.calls.size());
+        CHECK(pending.unknown.empty());
+    }
+    CHECK(analysis.pending[0].first_ordinal == 21);
+    REQUIRE(analysis.divergences.size() == 1);  // the first operation in which the two left each other
+    CHECK(analysis.divergences[0].most.what.name == "layer0");
+    CHECK(analysis.divergences[0].most.ranks == Ranks{7, 8});
+    CHECK(analysis.divergences[0].other.what.name == "other");
+    REQUIRE(analysis.lateness.size() == kRanks);
+    CHECK(analysis.lateness[123].compared == 20);
+}
+
 TEST_CASE("a rank without a file is not called missing", "[analyze]") {
     Job job(3);
     job.call(0, "a", 7);
@@ -187,6 +235,95 @@ TEST_CASE("only members of a process set are missing", "[analyze]") {
     REQUIRE(analysis.pending.size() == 1);
     CHECK(analysis.pending[0].missing == Ranks{3});
     CHECK(contains(format_analysis(analysis), "(process set 5)"));
+}
+
+TEST_CASE("a rank that waits in a receive is named, and does not diverge", "[analyze]") {
+    Job job(3);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+        job.call(rank, "x", 5, 6);
+    }
+    job.message(0, base::RecordKind::kSend, {1, 4}, 7, 8);
+    job.message(1, base::RecordKind::kReceive, {0, 4}, 7, 9);
+    job.message(2, base::RecordKind::kReceive, {0, 7}, 4000);
+    job.call(0, "loss", 5000);
+    job.call(1, "loss", 5000);
+    const Analysis analysis = analyze(job.ranks);
+    CHECK(analysis.divergences.empty());
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing == Ranks{2});
+    CHECK(analysis.lateness[0].compared == 1);
+    CHECK(analysis.ranks[1].last->describe() == "receive from rank 0, tag 4");
+    CHECK(analysis.ranks[1].operations == 2);
+    CHECK(analysis.ranks[1].messages == 1);
+    CHECK_FALSE(analysis.is_clean());
+    const std::string text = format_analysis(analysis);
+    INFO(text);
+    CHECK(contains(
+        text,
+        "Pending sends and receives:\n"
+        "  rank 2 waited 6.0 s in a receive from rank 0, tag 7 (64 bytes); rank 0 did not wait in its send\n"));
+    CHECK(
+        contains(text,
+                 "rank 1 on vm: running; 2 operations, 1 sends and receives; the last that ended was receive from rank "
+                 "0, tag 4, 10.0 s before"));
+    const auto json = nlohmann::json::parse(format_analysis_json(analysis));
+    REQUIRE(json["pending_messages"].size() == 1);
+    CHECK(json["pending_messages"][0]["rank"] == 2);
+    CHECK(json["pending_messages"][0]["operation"] == nlohmann::json{{"kind", "receive"}, {"peer", 0}, {"tag", 7}});
+    CHECK(json["pending_messages"][0]["other_side"] == "not called");
+    CHECK(json["ranks"][0]["messages"] == 1);
+}
+
+TEST_CASE("messages whose other side waits, or is not known", "[analyze]") {
+    Job job(4);
+    job.message(0, base::RecordKind::kSend, {1, 4}, 7);
+    job.message(1, base::RecordKind::kReceive, {-1, 4}, 7).is_blocking = false;
+    job.message(1, base::RecordKind::kReceive, {-1, 5}, 7).set_id = 3;
+    job.message(2, base::RecordKind::kSend, {3, 4}, 7);
+    job.ranks.pop_back();  // rank 3 has no file
+    job.message(0, base::RecordKind::kReceive, {2, 1}, 9000, 9500).status =
+        static_cast<std::uint8_t>(ErrorCode::aborted);
+    const Analysis analysis = analyze(job.ranks);
+    using Side = PendingMessage::OtherSide;
+    std::vector<Side> sides;
+    for (const PendingMessage& message : analysis.pending_messages.messages) {
+        sides.push_back(message.other_side);
+    }
+    CHECK(sides == std::vector{Side::called, Side::not_called, Side::called, Side::unknown, Side::unknown});
+    const std::string text = format_analysis(analysis);
+    INFO(text);
+    CHECK(contains(text, "rank 0 waited 10.0 s in a send to rank 1, tag 4 (64 bytes); rank 1 waited in the receive\n"));
+    CHECK(contains(text,
+                   "rank 0 waited 500.0 ms in a receive from rank 2, tag 1 (64 bytes); rank 2 did not wait in its "));
+    CHECK(
+        contains(text, "in a receive from any rank, tag 4 (64 bytes), in the background; a rank waited in the send\n"));
+    CHECK(contains(text, "(64 bytes) (process set 3); it is not known whether a rank called the send\n"));
+    CHECK(contains(text, "; it is not known whether rank 3 called the receive\n"));
+    CHECK(analysis.pending_messages.crossed.empty());
+}
+
+TEST_CASE("two ranks that send to each other", "[analyze]") {
+    Job job(3);
+    job.message(0, base::RecordKind::kSend, {2, 4}, 7);
+    job.message(1, base::RecordKind::kSend, {2, 4}, 7);
+    job.message(2, base::RecordKind::kSend, {0, 9}, 7);
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending_messages.crossed.size() == 1);
+    CHECK(contains(format_analysis(analysis),
+                   "  ranks 0 and 2 each waited in a blocking send to the other; neither received\n"));
+}
+
+TEST_CASE("a ring full of messages does not reach back", "[analyze]") {
+    Job job(2);
+    job.call(0, "a", 7);
+    for (int i = 0; i < 5; ++i) {
+        job.message(1, base::RecordKind::kSend, {0, 1}, 8, 9);
+    }
+    job.ranks[1].counters.announced += 1000;  // were overwritten
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing.empty());
+    CHECK(analysis.pending[0].unknown == Ranks{1});
 }
 
 TEST_CASE("the rank that is last is late", "[analyze]") {

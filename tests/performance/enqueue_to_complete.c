@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /* A job of one rank that runs an operation several times, inside the function measured(), and checks the results.
- * Usage: enqueue_to_complete slot|name|asynchronous ROUNDS */
+ * Usage: enqueue_to_complete slot|name|asynchronous|message ROUNDS */
 #include <rueda/rueda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +42,17 @@ __attribute__((noinline)) void measured(const char* how, rueda_options* options,
         return;
     }
     const rueda_tensor tensor = view(&values[0]);
+    if (strcmp(how, "message") == 0) {
+        /* The rank sends to itself. */
+        const rueda_tensor received = view(&values[1]);
+        for (int i = 0; i < rounds; ++i) {
+            require(rueda_receive_async(&received, 0, 7, options, &handles[0]));
+            require(rueda_send(&tensor, 0, 7, options));
+            require(rueda_wait(handles[0], -1));
+            rueda_handle_release(handles[0]);
+        }
+        return;
+    }
     for (int i = 0; i < rounds; ++i) {
         require(rueda_allreduce(names[0], &tensor, &tensor, options));
     }
@@ -72,7 +83,7 @@ int main(int argc, char** argv) {
         measured(argv[1], &options, rounds);
     }
     float expected = 1024.0F;
-    for (int i = 0; i < rounds; ++i) {
+    for (int i = 0; i < rounds && strcmp(argv[1], "message") != 0; ++i) {
         expected *= 0.5F;
     }
     const int reduced = strcmp(argv[1], "asynchronous") == 0 ? kTensors : 1;

@@ -74,6 +74,7 @@ void AllreduceTask::begin(const Batch& batch) {
 }
 
 StepResult AllreduceTask::step() {
+    last_work_ = StepWork::none;
     if (inline_done_ < inline_.size()) {
         step_inline();
         if (inline_done_ < inline_.size() || resident_.bytes() > 0 || chunk_count_ > 0) {
@@ -145,6 +146,7 @@ void AllreduceTask::combine(const Piece& piece, bool for_all) const {
 // ---- inline ---------------------------------------------------------------------------------------------------------
 
 void AllreduceTask::step_inline() {
+    last_work_ = StepWork::reduce;
     for (std::uint64_t work = 0; inline_done_ < inline_.size() && work < kStepBytes; ++inline_done_) {
         const std::uint32_t segment = inline_[inline_done_];
         const std::uint64_t bytes = batch_.segments[segment].bytes();
@@ -158,6 +160,7 @@ void AllreduceTask::step_inline() {
 StepResult AllreduceTask::step_resident() {
     if (resident_done_ < my_resident_share_.end) {
         const Range piece{resident_done_, std::min(resident_done_ + kStepBytes, my_resident_share_.end)};
+        last_work_ = StepWork::reduce;
         reduce_resident(piece);
         resident_done_ = piece.end;
     }
@@ -190,11 +193,13 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
+        last_work_ = StepWork::copy_in;
         stage(staged_chunks_++);
         set_.publish(set_.mine().staged, before + staged_chunks_);
         return StepResult::advanced;
     }
     if (reduced_chunks_ < staged_chunks_ && set_.all_reached(&Progress::staged, before + reduced_chunks_ + 1)) {
+        last_work_ = StepWork::reduce;
         reduce_chunk(reduced_chunks_++);
         fetched_chunks_ = whole_ ? reduced_chunks_ : fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
@@ -206,6 +211,7 @@ StepResult AllreduceTask::step_staged() {
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
     }
     if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
+        last_work_ = StepWork::copy_out;
         fetch(fetched_chunks_++);
         // All ranks have combined this chunk, so they no longer read or write this rank's cell (its buffer in shared
         // memory). A rank gets to this chunk only after it has ended the previous batches.

@@ -143,8 +143,10 @@ void ExchangeTask::push(Range part) {
 }
 
 StepResult ExchangeTask::step() {
+    last_work_ = StepWork::none;
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
+        last_work_ = StepWork::copy_in;
         stage(staged_chunks_++);
         if (needs_cells(set_.rank) || i_push_) {
             set_.publish(set_.mine().staged, before + staged_chunks_);
@@ -155,6 +157,7 @@ StepResult ExchangeTask::step() {
         return StepResult::advanced;
     }
     if (may_fetch()) {
+        last_work_ = StepWork::copy_out;
         fetch(fetched_chunks_++);
         set_.publish(set_.mine().fetched, before + fetched_chunks_);
         return StepResult::advanced;

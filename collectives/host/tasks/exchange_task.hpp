@@ -30,6 +30,7 @@ public:
 
     void begin(const Batch& batch);
     StepResult step() override;
+    [[nodiscard]] StepWork last_work() const override { return last_work_; }
 
 private:
     struct Contribution {
@@ -68,6 +69,7 @@ private:
     bool i_push_ = false;
     bool root_pushes_to_me_ = false;
     ops::Store store_ = ops::Store::cached;
+    StepWork last_work_ = StepWork::none;
 };
 
 }  // namespace rueda::collectives

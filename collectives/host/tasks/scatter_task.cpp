@@ -123,12 +123,15 @@ std::byte* ScatterTask::in_cell(std::uint32_t from, std::uint32_t to, std::uint6
 }
 
 StepResult ScatterTask::step() {
+    last_work_ = StepWork::none;
     if (may_stage()) {
+        last_work_ = StepWork::copy_in;
         stage(staged_chunks_++);
         set_.publish(set_.mine().staged, set_.chunks + staged_chunks_);
         return StepResult::advanced;
     }
     if (may_take()) {
+        last_work_ = is_reduction(batch_.operation) ? StepWork::reduce : StepWork::copy_out;
         take(taken_chunks_++);
         publish_taken();
         return StepResult::advanced;

@@ -38,9 +38,29 @@ class Rank : public RuntimeRank {
 public:
     using RuntimeRank::RuntimeRank;
 
+    /// A send of 64 bytes to another rank, or a receive from it.
+    [[nodiscard]] core::MessageRequest message(bool sends, int peer, std::int32_t tag) {
+        const auto& world = runtime().shared_world();
+        core::MessageRequest request;
+        request.sends = sends;
+        request.peer = peer;
+        request.tag = tag;
+        request.set = {world, &world->identity()};
+        request.bytes = bytes_.size();
+        request.memory = bytes_.data();
+        return request;
+    }
+    Status run(const core::MessageRequest& request) {
+        Completion completion;
+        return runtime().run(request, completion);
+    }
+
     [[nodiscard]] std::vector<RecordedOperation> recorded() {
         return base::RecorderReader(*runtime().arena()->recorder(runtime().arena()->rank())).operations();
     }
+
+private:
+    std::array<std::byte, 64> bytes_{};
 };
 
 std::vector<const RecordedOperation*> named(const std::vector<RecordedOperation>& operations, const std::string& name) {
@@ -102,6 +122,69 @@ TEST_CASE("a rank records its operations from begin to end", "[threads]") {
     });
     INFO(result.text());
     CHECK(result.passed());
+}
+
+TEST_CASE("a rank records its sends and receives", "[threads]") {
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context, settings());
+        const bool sends = context.rank() == 0;
+        const int peer = 1 - context.rank();
+        RUEDA_RANK_CHECK(rank.run(rank.message(sends, peer, 5)).is_ok());
+        Completion completion;
+        rank.runtime().start(rank.message(sends, sends ? peer : RUEDA_ANY_PEER, 6), completion).throw_if_failed();
+        RUEDA_RANK_CHECK(rank.runtime().wait(completion, -1).is_ok());
+        RUEDA_RANK_CHECK(rank.allreduce("loss").is_ok());
+
+        const auto operations = rank.recorded();
+        RUEDA_RANK_CHECK(operations.size() == 3);
+        for (std::size_t i = 0; i < 2; ++i) {
+            const RecordedOperation& message = operations[i];
+            RUEDA_RANK_CHECK(message.kind == (sends ? base::RecordKind::kSend : base::RecordKind::kReceive));
+            RUEDA_RANK_CHECK((message.message == base::MessageEnd{peer, 5 + static_cast<std::int32_t>(i)}));
+            RUEDA_RANK_CHECK(message.bytes == 64 && message.set_id == 0 && message.status == 0);
+            RUEDA_RANK_CHECK(message.is_blocking == (i == 0));
+            RUEDA_RANK_CHECK(message.announced_ns <= *message.started_ns && *message.started_ns <= *message.ended_ns);
+        }
+        RUEDA_RANK_CHECK(operations[2].ordinal == 1);  // messages do not count among the operations of the set
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("after a hang in a receive the files name it", "[threads]") {
+    const Folder folder;
+    const RanksResult result = run_ranks(3, [&](RankContext& context) {
+        Rank rank(context, settings(folder.path().string()));
+        RUEDA_RANK_CHECK(rank.allreduce("gradient").is_ok());
+        Completion completion;
+        if (context.rank() == 2) {
+            rank.runtime().start(rank.message(/*sends=*/false, 0, 7), completion).throw_if_failed();
+        } else {
+            rank.start("loss", completion);
+        }
+        rank.meet("submitted");
+        if (context.rank() == 1) {
+            rank.runtime().abort("the test ends the job");
+        }
+        RUEDA_RANK_CHECK(rank.runtime().wait(completion, -1).code() == ErrorCode::aborted);
+        static_cast<void>(rank.runtime().shutdown());
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+    const auto recordings = launcher::read_recordings(folder.path().string());
+    INFO(recordings.status().message());
+    REQUIRE(recordings.is_ok());
+    const launcher::Analysis analysis = launcher::analyze(recordings.value());
+    const std::string text = launcher::format_analysis(analysis);
+    INFO(text);
+    CHECK(analysis.divergences.empty());
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].missing == std::vector<std::int32_t>{2});
+    REQUIRE(analysis.pending_messages.messages.size() == 1);
+    CHECK(analysis.pending_messages.messages[0].rank == 2);
+    CHECK(contains(text,
+                   "in a receive from rank 0, tag 7 (64 bytes), in the background; rank 0 did not wait in its send"));
 }
 
 TEST_CASE("steps that begin after the end of the job are not recorded, and do no harm", "[threads]") {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/recorder/recorder_reader.hpp"
 #include "base/timeline/timeline_part.hpp"
 #include "core/pending/completion.hpp"
 #include "core/runtime/runtime.hpp"
@@ -29,8 +30,9 @@ using core::Runtime;
 using training::test::Folder;
 using Json = nlohmann::json;
 
-base::Config settings(const std::string& timeline = {}) {
+base::Config settings(const std::string& timeline = {}, const std::string& host = {}) {
     base::Config config = runtime_rank_settings();
+    config.hostname = host;
     config.timeline = timeline;
     config.timeline_mark_cycles = true;
     return config;
@@ -38,9 +40,36 @@ base::Config settings(const std::string& timeline = {}) {
 
 class Rank : public RuntimeRank {
 public:
-    explicit Rank(RankContext& context, const std::string& timeline = {}) : RuntimeRank(context, settings(timeline)) {}
+    explicit Rank(RankContext& context, const std::string& timeline = {}, const std::string& host = {})
+        : RuntimeRank(context, settings(timeline, host)) {}
 
     void allreduce(const std::string& name) { RuntimeRank::allreduce(name).throw_if_failed(); }
+    /// An allreduce of 4 MiB in private memory, which passes through the arena in many chunks.
+    void reduce_large() {
+        const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(values_.size())};
+        const rueda_tensor tensor{values_.data(), shape.data(), 1, static_cast<std::int32_t>(DType::float32)};
+        const rueda_options options = RUEDA_OPTIONS_INIT;
+        Completion completion;
+        runtime()
+            .run_allreduce(runtime().world(), nullptr, "large", tensor, tensor, options, completion)
+            .throw_if_failed();
+    }
+    /// A send of 400 kB to another rank, or a receive from it.
+    void message(bool sends, int peer) {
+        const auto& world = runtime().shared_world();
+        core::MessageRequest request;
+        request.sends = sends;
+        request.peer = peer;
+        request.tag = 9;
+        request.set = {world, &world->identity()};
+        request.bytes = 400'000;
+        request.memory = reinterpret_cast<std::byte*>(values_.data());
+        Completion completion;
+        runtime().run(request, completion).throw_if_failed();
+    }
+
+private:
+    std::vector<float> values_ = std::vector<float>(std::size_t{1} << 20U, 1.0F);
 };
 
 std::string text_of(const std::string& path) {
@@ -138,6 +167,109 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
     CHECK(part.value().has_end);
     CHECK(part.value().end.operations == 11 * kRanks);
     CHECK(part.value().end.lost == 0);
+}
+
+TEST_CASE("a batch has the parts of its execution, and messages have rows", "[threads]") {
+    const Folder folder;
+    const std::string path = folder.path().string() + "/t.json";
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context);
+        const auto parts = [&] {
+            const collectives::Arena& arena = *rank.runtime().arena();
+            return base::RecorderReader(*arena.recorder(arena.rank())).counters().parts;
+        };
+        rank.reduce_large();
+        RUEDA_RANK_CHECK(parts() == 0);
+        rank.meet("before");
+        RUEDA_RANK_CHECK(rank.runtime().start_timeline(path, false).is_ok());
+        rank.meet("on");
+        rank.reduce_large();
+        RUEDA_RANK_CHECK(parts() > 2 && parts() <= 17);
+        rank.message(/*sends=*/context.rank() == 0, 1 - context.rank());
+        rank.meet("done");
+        rank.runtime().stop_timeline();
+        const std::uint64_t before = parts();
+        rank.reduce_large();
+        RUEDA_RANK_CHECK(parts() == before);
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+    const Json events = Json::parse(text_of(path));
+    for (const int rank : {0, 1}) {
+        INFO("rank " << rank);
+        Json batch;
+        for (const Json& event : find(events, rank, "ALLREDUCE")) {
+            batch = event["cat"] == "batch" ? event : batch;
+        }
+        REQUIRE(batch.is_object());
+        std::map<std::string, int> names;
+        double last_end = batch["ts"];
+        for (const Json& event : events) {
+            if (event["pid"] == rank && event.value("cat", "") == "part") {
+                ++names[event["name"]];
+                CHECK(event["tid"] == batch["tid"]);
+                // One after the other, inside of the batch. Times have three decimals.
+                CHECK(event["ts"].get<double>() >= last_end - 0.002);
+                last_end = end_of(event);
+            }
+        }
+        CHECK(last_end <= end_of(batch) + 0.002);
+        CHECK(names["COPY_IN"] >= 1);
+        CHECK(names["REDUCE"] >= 1);
+        CHECK(names["COPY_OUT"] >= 1);
+        CHECK(names["FURTHER_CHUNKS"] == 1);
+        const auto messages = find(events, rank, rank == 0 ? "SEND to rank 1" : "RECEIVE from rank 0");
+        REQUIRE(messages.size() == 1);
+        CHECK(messages[0]["args"]["tag"] == 9);
+        CHECK(messages[0]["args"]["bytes"] == 400'000);
+        REQUIRE(find(events, rank, "TRANSFER").size() == 1);
+        CHECK(find(events, rank, "TRANSFER")[0]["dur"].get<double>() > 0);
+    }
+}
+
+TEST_CASE("a batch of several hosts has parts, which merged files keep", "[threads]") {
+    constexpr int kRanks = 4;
+    const Folder folder;
+    const std::string path = folder.path().string() + "/t.json";
+    const RanksResult result = run_ranks(kRanks, [&](RankContext& context) {
+        Rank rank(context, path, context.rank() < 2 ? "host-a" : "host-b");
+        rank.reduce_large();
+        rank.message(/*sends=*/context.rank() < 2, (context.rank() + 2) % kRanks);
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    REQUIRE(result.passed());
+    std::vector<base::TimelinePart> files;
+    for (const char* suffix : {"", ".host1"}) {
+        Result<base::TimelinePart> file = base::parse_timeline(text_of(path + suffix));
+        INFO(file.status().message());
+        REQUIRE(file.is_ok());
+        files.push_back(std::move(file).value());
+    }
+    const Result<launcher::MergedTimeline> merged = launcher::merge_parts(std::move(files));
+    REQUIRE(merged.is_ok());
+    const Json events = Json::parse(merged.value().text);
+    std::map<std::string, int> names;
+    for (int rank = 0; rank < kRanks; ++rank) {
+        INFO("rank " << rank);
+        int parts = 0;
+        for (const Json& event : events) {
+            if (event["pid"] == rank && event.value("cat", "") == "part") {
+                ++names[event["name"]];
+                ++parts;
+            }
+        }
+        CHECK(parts > 2);
+        CHECK(parts <= 17);
+        CHECK(find(events, rank,
+                   rank < 2 ? "SEND to rank " + std::to_string(rank + 2)
+                            : "RECEIVE from rank " + std::to_string(rank - 2))
+                  .size() == 1);
+        CHECK(find(events, rank, "TRANSFER").size() == 1);
+    }
+    CHECK(names["REDUCE"] + names["COPY_IN"] + names["COPY_OUT"] + names["NETWORK"] > 0);
+    CHECK(names["waiting for other hosts"] > 0);
 }
 
 TEST_CASE("timelines start and stop while the job runs", "[threads]") {

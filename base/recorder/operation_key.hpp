@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "base/recorder/recorder_reader.hpp"
+
+namespace rueda::base {
+
+/// Identifies the operations with one name on all ranks of a process set; of the operations without a name, one call.
+/// The hash stands for the name: operations of two names with the same hash may be matched wrongly.
+struct NameKey {
+    std::int32_t set_id = 0;
+    std::uint8_t kind = 0;
+    std::uint32_t name_hash = 0;
+    std::uint32_t call = 0;  ///< of an operation without a name: the number of the call
+    [[nodiscard]] bool operator==(const NameKey&) const = default;
+};
+
+[[nodiscard]] inline NameKey name_key_of(const RecordedOperation& record) {
+    return {.set_id = record.set_id,
+            .kind = record.kind,
+            .name_hash = record.name_hash,
+            .call = record.name.empty() ? record.generation : 0};
+}
+
+/// Identifies one operation on all its ranks: the uses of a name are told apart by a number. There are three such
+/// numbers, and none of them is always known and always the same on all ranks.
+struct OperationKey {
+    enum class By : std::uint8_t {
+        batch,       ///< the position of its batch in the log: the same on all ranks,
+                     ///< once the log has called it
+        generation,  ///< of the slot of its name: a rank that uses a name for the
+                     ///< first time does not know it yet
+        ordinal,     ///< among the operations of the rank: ranks may start operations
+                     ///< in different orders
+    };
+
+    NameKey name;
+    By by = By::batch;
+    std::uint64_t number = 0;
+    [[nodiscard]] bool operator==(const OperationKey&) const = default;
+};
+
+/// The record must have a batch.
+[[nodiscard]] inline OperationKey key_by_batch(const RecordedOperation& record) {
+    return {name_key_of(record), OperationKey::By::batch, *record.batch};
+}
+[[nodiscard]] inline OperationKey key_by_generation(const RecordedOperation& record) {
+    return {name_key_of(record), OperationKey::By::generation, record.generation};
+}
+[[nodiscard]] inline OperationKey key_by_ordinal(const RecordedOperation& record) {
+    return {name_key_of(record), OperationKey::By::ordinal, record.ordinal};
+}
+/// The best key of an operation that has ended: no other operation with its name has the batch. An operation that
+/// belongs to no batch has the generation, or the number of the call.
+[[nodiscard]] inline OperationKey key_of(const RecordedOperation& record) {
+    return record.batch ? key_by_batch(record) : key_by_generation(record);
+}
+
+namespace key_hash {
+
+[[nodiscard]] inline std::size_t mixed(std::initializer_list<std::uint64_t> parts) {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t part : parts) {
+        sum = (sum ^ part) * 0x9e3779b97f4a7c15U;  // 2^64 divided by the golden
+                                                   // ratio spreads the bits
+        sum ^= sum >> 32U;
+    }
+    return static_cast<std::size_t>(sum);
+}
+
+}  // namespace key_hash
+
+struct NameKeyHash {
+    [[nodiscard]] std::size_t operator()(const NameKey& key) const {
+        return key_hash::mixed({key.name_hash | std::uint64_t{key.call} << 32U,
+                                static_cast<std::uint32_t>(key.set_id) | std::uint64_t{key.kind} << 32U});
+    }
+};
+
+struct OperationKeyHash {
+    [[nodiscard]] std::size_t operator()(const OperationKey& key) const {
+        return key_hash::mixed(
+            {NameKeyHash()(key.name), key.number ^ std::uint64_t{static_cast<std::uint8_t>(key.by)} << 60U});
+    }
+};
+
+}  // namespace rueda::base

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/recorder/recording_file.hpp"
+#include "launcher/analyze/operation_text.hpp"
+
+namespace rueda::launcher {
+
+/// A send or a receive that had not ended, or that the end of the job has failed.
+struct PendingMessage {
+    enum class OtherSide : std::uint8_t {
+        called,      ///< the other rank waits for the same message
+        not_called,  ///< the other rank does not wait for it
+        unknown,     ///< the other rank has no file
+    };
+
+    std::int32_t rank = 0;
+    std::int32_t set_id = 0;
+    OperationText what;
+    std::uint64_t bytes = 0;
+    std::int64_t waited_ns = 0;  ///< until the file was written
+    bool is_blocking = false;    ///< a thread of the program waited for it
+    OtherSide other_side = OtherSide::unknown;
+};
+
+/// Two ranks that wait in a blocking send to each other. Neither of them receives.
+struct CrossedSends {
+    std::int32_t rank = 0;
+    std::int32_t other = 0;
+};
+
+struct PendingMessages {
+    std::vector<PendingMessage> messages;  ///< by rank, and in the order of the calls
+    std::vector<CrossedSends> crossed;
+};
+
+[[nodiscard]] PendingMessages find_pending_messages(const std::vector<base::Recording>& recordings);
+
+}  // namespace rueda::launcher
