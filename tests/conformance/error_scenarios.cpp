@@ -116,6 +116,13 @@ std::vector<Disagreement> disagreements() {
         {"the shape", "[any, 3]", "[any, 2]", gathers_to(0, {4, 3}), gathers_to(0, {4, 2})},
         {"the shape", "[4]", "[5]", reduces_to(0), reduces_to(0, {5})},
         {"the reduce operation", "sum", "min", reduces_to(0), reduces_to(0, {4}, {ReduceOp::min})},
+        {"the shape", "[0]", "[3]", reduces(DType::float32, {0}), reduces(DType::float32, {3})},
+        {"the shape", "[3, 4]", "[12]", reduces(DType::float32, {3, 4}, {ReduceOp::adasum}),
+         reduces(DType::float32, {12}, {ReduceOp::adasum})},
+        {"the compression", "none", "bf16", usual,
+         reduces(DType::float32, {4}, {ReduceOp::sum, 1, 1, Compression::bf16})},
+        {"the compression", "bf16", "fp16", reduces(DType::float32, {4}, {ReduceOp::sum, 1, 1, Compression::bf16}),
+         reduces(DType::float32, {4}, {ReduceOp::sum, 1, 1, Compression::fp16})},
         {"the prescale factor", "1", "0.5", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 0.5})},
         {"the postscale factor", "1", "0.25", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 1, 0.25})},
     };
@@ -138,8 +145,9 @@ void expect_unnamed(const std::string& text, const Disagreement& about, int size
     RUEDA_RANK_CHECK(usual_at != std::string::npos && odd_at != std::string::npos);
     const std::string usual_text = text.substr(usual_at + head.size(), odd_at - usual_at - head.size());
     const std::string odd_text = text.substr(odd_at + odd.size());
-    // A message mentions a factor only if the factor is not 1.
-    RUEDA_RANK_CHECK(about.usual_text == "1" || usual_text.find(about.usual_text) != std::string::npos);
+    // The message does not mention a factor of 1 or the compression none.
+    RUEDA_RANK_CHECK(about.usual_text == "1" || about.usual_text == "none" ||
+                     usual_text.find(about.usual_text) != std::string::npos);
     RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
     RUEDA_RANK_CHECK(text.ends_with("than the others before, names or RUEDA_CALL_SITES=1 show which"));
 }
@@ -178,7 +186,31 @@ void mismatches(Client& client) {
     }
 }
 
-/// A mismatch must not affect other operations in progress.
+/// If all ranks make such a call, all of them get its refusal. If only the last rank makes it, the ranks disagree.
+void calls_that_no_rank_can_do(Client& client) {
+    std::array<std::byte, 2048> memory{};
+    const Start usual = reduces(DType::float32, {4});
+    int salt = 0;
+    for (const Disagreement& about : {Disagreement{"the dtype", "float32", "bool", usual, reduces(DType::boolean, {4})},
+                                      {"the shape", "[any]", "[]", gathers({4}), gathers({})},
+                                      {"the root rank", "0", "-1", broadcasts_from(0), broadcasts_from(-1)},
+                                      {"the compression", "none", "bf16", reduces(DType::float16, {4}),
+                                       reduces(DType::float16, {4}, {ReduceOp::sum, 1, 1, Compression::bf16})}}) {
+        const std::string name = fmt::format("impossible.{}", ++salt);
+        const ErrorCode code = about.field == "the dtype" || about.field == "the compression"
+                                   ? ErrorCode::unsupported
+                                   : ErrorCode::invalid_argument;
+        for (int round = 0; round < 2; ++round) {  // first with a new name, then with a name that has a slot
+            for (const std::string& called : {name, std::string()}) {
+                expect_failure(end_of(about.odd(client, called, memory.data())), code, name);
+            }
+            disagree_once(client, name, about);
+            agree_once(client, name, salt);
+        }
+    }
+}
+
+/// Other operations that are in progress at the same time are not affected.
 void mismatch_among_others(Client& client) {
     for (int round = 0; round < 3; ++round) {
         std::vector<Buffer> buffers;
@@ -286,6 +318,24 @@ void group_with_a_mismatch(Client& client) {
                                      others_text(client.size()), client.size() - 1));
         check_allreduce(one.tensor(), {ReduceOp::sum}, client.size(), round, "the group's first");
         check_allreduce(three.tensor(), {ReduceOp::sum}, client.size(), round, "the group's third");
+    }
+}
+
+/// No rank waits for members that the last rank does not have.
+void group_and_single_operation(Client& client) {
+    const Buffer one(client, DType::float32, {3}, false);
+    const Buffer two(client, DType::float32, {4}, false);
+    const auto start_group = [&] { return client.start_group("both", {one.tensor(), two.tensor()}, {}); };
+    for (int round = 0; round < 2; ++round) {
+        const bool odd = client.rank() == client.size() - 1;
+        const auto pending = expect_value(
+            odd ? client.start_allreduce("both", one.tensor(), one.tensor(), {}) : start_group(), "one of them");
+        RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::mismatch, "both"),
+                         fmt::format("tensor 'both': the ranks disagree about the operation: {}: group; rank {}: "
+                                     "allreduce",
+                                     others_text(client.size()), client.size() - 1));
+        agree_once(client, "both", round);
+        expect_ok(expect_value(start_group(), "the group")->wait(), "the group");
     }
 }
 
@@ -435,10 +485,12 @@ void refused_arguments(Client& client) {
 constexpr std::array kScenarios = {
     Scenario{"errors: refused arguments", refused_arguments},
     Scenario{"errors: mismatches", mismatches, 2},
+    Scenario{"errors: calls that no rank can do", calls_that_no_rank_can_do, 2},
     Scenario{"errors: a mismatch among others", mismatch_among_others, 2},
     Scenario{"errors: duplicate names", duplicates, 2},
     Scenario{"errors: a group with a duplicate name", group_with_a_duplicate, 2},
     Scenario{"errors: a group with a mismatch", group_with_a_mismatch, 2},
+    Scenario{"errors: a group and a single operation", group_and_single_operation, 2},
     Scenario{"errors: timeouts", timeouts, 2},
 };
 

@@ -7,7 +7,6 @@
 # - process sets that only their members create
 # - jobs of some of the ranks, with four ranks on two hosts, if mpi4py is installed
 # - Adasum
-# - errors
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -63,12 +62,4 @@ for layout in "1 1" "2 2" "2 1"; do
     read -r first second <<<"$layout"
     run -np "$first" -x RUEDA_HOSTNAME=a "$python" -B "$adasum" : -np "$second" -x RUEDA_HOSTNAME=b "$python" -B "$adasum" \
         || { echo "adasum with $first and $second ranks on two hosts"; exit 1; }
-done
-
-# Tests errors: ranks disagree, some ranks do not see the disagreement, ranks have left.
-errors="$(dirname "$0")/test_error_table.py"
-for layout in "1 1" "2 2"; do
-    read -r first second <<<"$layout"
-    run -np "$first" -x RUEDA_HOSTNAME=a "$python" -B "$errors" : -np "$second" -x RUEDA_HOSTNAME=b "$python" -B "$errors" \
-        || { echo "errors with $first and $second ranks on two hosts"; exit 1; }
 done

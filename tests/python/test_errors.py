@@ -273,19 +273,6 @@ class OnOneRank(unittest.TestCase):
                 call()
         rueda.barrier()
 
-    def test_a_name_that_is_pending(self):
-        tensor = np.ones(1)
-        if rueda.rank() == 0:
-            handle = rueda.allreduce_async_(tensor, "twice", rueda.Sum)
-            with self.assertRaisesRegex(rueda.DuplicateName, "twice"):
-                rueda.allreduce_async_(np.ones(1), "twice", rueda.Sum)
-            rueda.barrier("then")
-            handle.wait()
-        else:
-            rueda.barrier("then")
-            rueda.allreduce_(tensor, "twice", rueda.Sum)
-        self.assertEqual(tensor[0], rueda.size())
-
     def test_parameters_that_one_rank_cannot_take(self):
         """All ranks must get the error. No tensor may be written, neither before the error nor later."""
 
