@@ -6,7 +6,6 @@
 # - compressed tensors between three hosts, one of which has two ranks
 # - process sets that only their members create
 # - jobs of some of the ranks, with four ranks on two hosts, if mpi4py is installed
-# - Adasum
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -54,12 +53,3 @@ if "$python" -c "import mpi4py" 2> /dev/null; then
     parts=("$python" -B "$(dirname "$0")/test_mpi4py.py" mpi4py)
     mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAME=a "${parts[@]}" : -np 2 -x RUEDA_HOSTNAME=b "${parts[@]}"
 fi
-
-# The result of Adasum depends on the hosts. The layouts are: one rank on each host, two ranks on each host, and two
-# ranks and one rank.
-adasum="$(dirname "$0")/test_adasum.py"
-for layout in "1 1" "2 2" "2 1"; do
-    read -r first second <<<"$layout"
-    run -np "$first" -x RUEDA_HOSTNAME=a "$python" -B "$adasum" : -np "$second" -x RUEDA_HOSTNAME=b "$python" -B "$adasum" \
-        || { echo "adasum with $first and $second ranks on two hosts"; exit 1; }
-done

@@ -13,7 +13,7 @@ import rueda
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, ranks, same_everywhere, seeds
-from test_adasum import tree
+from test_adasum_properties import Tree
 
 REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}
 SHAPES = [(), (1,), (7,), (3, 5), (0, 4), (5000,), (40_000,)]
@@ -68,7 +68,7 @@ class JoinProperties(JobTest):
         zeros = np.zeros(drawn.shape).ravel()
         of_rank = {r: drawn.tensor(r, "float64").ravel() if r in active else zeros for r in members}
         hosts = [[of_rank[rank] for rank in host if rank in members] for host in self.hosts]
-        return tree([tree(host) for host in hosts if host]).reshape(drawn.shape)
+        return Tree().of([Tree().of(host) for host in hosts if host]).reshape(drawn.shape)
 
     def begin(self, drawn, active, divisor):
         """Starts an operation. Returns its handle and the expected result."""
