@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests jobs in which some ranks have fewer batches than others. Runs with two or more ranks."""
+"""Tests join() as a handle, and joins that a signal interrupts. test_join_properties.py tests which operations continue
+without the joined ranks. Runs with two or more ranks.
+"""
 
 import asyncio
 import pathlib
@@ -23,58 +25,6 @@ def tearDownModule():
 
 
 class Join(unittest.TestCase):
-    def train(self, batches_of, average):
-        """Checks each step's average over the ranks that still have a batch."""
-        for step in range(batches_of(rueda.rank())):
-            active = [rank for rank in range(rueda.size()) if step < batches_of(rank)]
-            divisor = rueda.size() if average == "all" else len(active)
-            mine = np.full(5, 10.0 * rueda.rank() + step)
-            result = rueda.allreduce(mine, "gradient")
-            np.testing.assert_allclose(result, sum(10.0 * rank + step for rank in active) / divisor, rtol=1e-15)
-            low, high = rueda.grouped_allreduce([mine, mine[:2].copy()], "group", rueda.Min)
-            np.testing.assert_array_equal(low, np.full(5, 10.0 * min(active) + step))
-            np.testing.assert_array_equal(high, np.full(2, 10.0 * min(active) + step))
-            rueda.barrier()
-            rueda.barrier("each step")
-        return rueda.join(average=average)
-
-    def test_more_batches_on_higher_ranks_and_then_on_lower_ones(self):
-        for average in ("all", "active"):
-            self.assertEqual(self.train(lambda rank: 3 + 2 * rank, average), rueda.size() - 1)
-            self.assertEqual(self.train(lambda rank: 2 * (rueda.size() - rank), average), 0)
-
-    def test_random_numbers_of_batches_against_numpy(self):
-        same = np.random.default_rng(7)  # the same numbers on all ranks
-        for round_ in range(6):
-            batches = same.integers(0, 6, rueda.size())
-            batches[same.integers(rueda.size())] += 1  # at least one rank has a batch
-            inputs = same.integers(-9, 10, (7, rueda.size(), 40)).astype(np.float32)
-            average = ("all", "active")[round_ % 2]
-            for step in range(batches[rueda.rank()]):
-                given = inputs[step, batches > step]
-                mine = inputs[step, rueda.rank()]
-                shape = (step % 3 + 1, 5)  # the shape changes while some ranks have joined
-                results = [
-                    rueda.allreduce_async(mine, "sum", rueda.Sum),
-                    rueda.allreduce_async(mine[:15].reshape(3, 5)[: shape[0]], "shaped", rueda.Max),
-                    rueda.allreduce_async(mine, f"new.{round_}.{step}", rueda.Min),
-                    rueda.allreduce_async(np.tile(mine, 5000), "large", rueda.Average),
-                    rueda.allreduce_async(mine, op=rueda.Product),
-                ]
-                divisor = rueda.size() if average == "all" else len(given)
-                expected = [
-                    given.sum(axis=0),
-                    given.max(axis=0)[:15].reshape(3, 5)[: shape[0]],
-                    given.min(axis=0),
-                    np.tile(given.sum(axis=0), 5000) / divisor,
-                    given.prod(axis=0),
-                ]
-                for result, right in zip(results, expected, strict=True):
-                    np.testing.assert_allclose(result.result(), right, rtol=1e-6)
-            last = rueda.join(average=average)
-            self.assertEqual(rueda.allgather(np.array([last])).tolist(), [last] * rueda.size())
-            self.assertEqual(batches[last], batches.max())
-
     def test_as_a_handle(self):
         for average in ("all", "active"):
             for step in range(1 + rueda.rank()):
@@ -100,26 +50,6 @@ class Join(unittest.TestCase):
         self.assertIn(asyncio.run(join()), range(rueda.size()))
         with self.assertRaisesRegex(ValueError, "expected 'all' or 'active'"):
             rueda.join_async(average="some")
-
-    def test_what_needs_every_rank_is_refused_and_works_afterwards(self):
-        last = rueda.size() - 1
-        if rueda.rank() != last:
-            with self.assertRaisesRegex(
-                rueda.InvalidArgument, rf"tensor 'b': this broadcast needs every rank, and rank {last} is in join\(\)"
-            ):
-                rueda.broadcast(np.zeros(3), 0, "b")
-            with self.assertRaisesRegex(rueda.InvalidArgument, "tensor 'g': this allgather needs every rank"):
-                rueda.allgather(np.zeros(3), "g")
-        rueda.join()
-        np.testing.assert_array_equal(rueda.broadcast(np.full(3, rueda.rank()), last, "b"), np.full(3, last))
-
-    def test_in_a_process_set(self):
-        pair = rueda.add_process_set([0, rueda.size() - 1]) if rueda.size() > 2 else rueda.global_process_set
-        if rueda.rank() == 0:
-            np.testing.assert_array_equal(rueda.allreduce(np.ones(2), "alone", rueda.Sum, process_set=pair), np.ones(2))
-        rueda.join()
-        if rueda.size() > 2:
-            rueda.remove_process_set(pair)
 
     def interrupted_join(self, others):
         """A signal interrupts rank 0's join. Checks what the other ranks then do, and what their joins return."""
